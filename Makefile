@@ -1,0 +1,131 @@
+# dprd: build, test, demonstrate, install. "make help" lists the targets.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+CC ?= cc
+BUILD ?= build
+VERSION := 0.1.0
+
+PACKAGES := libnetfilter_queue libmnl libprotobuf-c libsystemd libsodium jansson
+WARNINGS := -Wall -Wextra -Wshadow -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla \
+	-Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition
+HARDEN := -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE
+CFLAGS ?= -O2 -g
+ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(if $(SAN),,$(HARDEN)) $(CFLAGS) $(SAN) \
+	-I. -I$(BUILD) -DDPRD_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PACKAGES))
+ALL_LDFLAGS = $(LDFLAGS) $(SAN) -pthread $(if $(SAN),,-pie -Wl,-z,relro,-z,now)
+
+# The sources of each program; what is named nowhere here goes into the library that all share.
+MAINS := dprd/main.c dprd/dprctl.c loadcast/main.c
+PROTO := $(BUILD)/loadcast/announce.pb-c
+SOURCES := $(wildcard dprd/base/*.c dprd/*.c loadcast/*.c)
+LIBRARY := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(SOURCES))) $(PROTO).o
+PROGRAMS := $(BUILD)/dprd/dprd $(BUILD)/dprd/dprctl $(BUILD)/loadcast/loadcast
+LIBS = $(shell pkg-config --libs $(PACKAGES)) -linih -lm
+LIBS_LOADCAST = $(shell pkg-config --libs libprotobuf-c libsodium libmnl) -linih -lm
+
+UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+
+.PHONY: all
+all: $(PROGRAMS) lab-tools
+
+.PHONY: help
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
+
+$(PROTO).c $(PROTO).h: loadcast/announce.proto
+	@mkdir -p $(@D)
+	protoc-c --c_out=$(BUILD) $<
+
+$(PROTO).o: $(PROTO).c
+	$(CC) $(ALL_CFLAGS) -w -c -o $@ $<
+
+$(BUILD)/%.o: %.c $(PROTO).h
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/libdprd.a: $(LIBRARY)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/dprd/dprd: $(BUILD)/dprd/main.o $(BUILD)/libdprd.a
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/dprd/dprctl: $(BUILD)/dprd/dprctl.o $(BUILD)/libdprd.a
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/loadcast/loadcast: $(BUILD)/loadcast/main.o $(BUILD)/libdprd.a
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_LOADCAST)
+
+$(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libdprd.a
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+# Programs that the laboratory, the tests and the benchmarks use: one source file each.
+LAB_TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/lab/*.c tests/bench/*.c))
+.PHONY: lab-tools
+lab-tools: $(LAB_TOOLS)
+$(LAB_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+## make setup        install the Debian packages that the build and the tests need (root)
+.PHONY: setup
+setup:
+	@tests/setup.sh
+
+## make demo         raise a cluster in network namespaces, load it, compare policies, break things (root)
+##                   KEEP=1 leaves it up
+.PHONY: demo
+demo: setup
+	@$(MAKE) --no-print-directory -s -j2 all
+	@tests/lab/demo $(if $(KEEP),--keep)
+
+## make lab-shell NODE=n1   a shell in a node of a kept demo (root)
+.PHONY: lab-shell
+lab-shell:
+	@tests/lab/lab shell $(or $(NODE),$(error say which node: make lab-shell NODE=n1))
+
+## make unit         unit tests: no root, seconds
+.PHONY: unit
+unit: $(UNIT_TESTS)
+	@tests/unit/run $(UNIT_TESTS)
+
+## make unit-san     the same under AddressSanitizer and UndefinedBehaviorSanitizer
+.PHONY: unit-san
+unit-san:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/san CFLAGS='-O1 -g -fno-omit-frame-pointer' \
+		SAN='-fsanitize=address,undefined -fno-sanitize-recover=all' unit
+
+## make cluster      scenario tests on real namespaces (root); TESTS='-k drain' picks some
+.PHONY: cluster
+cluster: all
+	@tests/cluster/run $(TESTS)
+
+## make check        set up, build, lint, all tests; closes with "N passed, N failed" (root)
+.PHONY: check
+check: setup
+	@tests/check
+
+## make lint         compilers' warnings as errors, clang-format, clang-tidy, cppcheck, shellcheck, layering
+.PHONY: lint
+lint: $(PROTO).h
+	@tests/lint
+
+## make fuzz T=60    every fuzzer for T seconds each
+.PHONY: fuzz
+fuzz: $(PROTO).c
+	@tests/fuzz/run $(or $(T),60)
+
+## make bench        measurements, interleaved and repeated (root); QUICK=1 for a short run
+.PHONY: bench
+bench: setup
+	@$(MAKE) --no-print-directory -s -j2 all
+	@tests/bench/bench $(if $(QUICK),--quick)
+
+include conf/install.mk
+
+## make clean        remove everything that was built
+.PHONY: clean
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

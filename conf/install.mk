@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# install.mk - what "make install" puts where; "make uninstall" removes the same files.
+
+SBINDIR := $(PREFIX)/sbin
+BINDIR := $(PREFIX)/bin
+MANDIR := $(PREFIX)/share/man
+DOCDIR := $(PREFIX)/share/doc/dprd
+COMPLETIONS := $(PREFIX)/share/bash-completion/completions
+# Where systemd looks for the units of a distribution's own packages.
+UNITDIR := $(if $(filter /usr,$(PREFIX)),/lib,$(PREFIX)/lib)/systemd/system
+SYSCONFDIR := /etc/dprd
+
+UNITS := dprd.service loadcast.service
+MANPAGES = $(wildcard docs/man/*.[158])
+man_path = $(MANDIR)/man$(subst .,,$(suffix $(1)))/$(notdir $(1))
+
+INSTALLED = $(SBINDIR)/dprd $(SBINDIR)/loadcast $(BINDIR)/dprctl \
+	$(addprefix $(UNITDIR)/,$(UNITS)) \
+	$(PREFIX)/lib/sysusers.d/dprd.conf $(PREFIX)/lib/tmpfiles.d/dprd.conf $(PREFIX)/lib/sysctl.d/60-dprd.conf \
+	$(DOCDIR)/dprd.conf $(COMPLETIONS)/dprctl $(foreach page,$(MANPAGES),$(call man_path,$(page)))
+
+## make install      build, and install below PREFIX (/usr/local) and DESTDIR; never overwrites a configuration
+.PHONY: install
+install: $(PROGRAMS)
+	install -D -m 755 $(BUILD)/dprd/dprd $(DESTDIR)$(SBINDIR)/dprd
+	install -D -m 755 $(BUILD)/loadcast/loadcast $(DESTDIR)$(SBINDIR)/loadcast
+	install -D -m 755 $(BUILD)/dprd/dprctl $(DESTDIR)$(BINDIR)/dprctl
+	install -d $(DESTDIR)$(UNITDIR)
+	set -e; for unit in $(UNITS); do \
+		sed -e 's,@SBINDIR@,$(SBINDIR),g' -e 's,@BINDIR@,$(BINDIR),g' conf/$$unit \
+			>$(DESTDIR)$(UNITDIR)/$$unit; \
+		chmod 644 $(DESTDIR)$(UNITDIR)/$$unit; \
+	done
+	install -D -m 644 conf/dprd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/dprd.conf
+	install -D -m 644 conf/dprd.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/dprd.conf
+	install -D -m 644 conf/60-dprd.sysctl $(DESTDIR)$(PREFIX)/lib/sysctl.d/60-dprd.conf
+	install -D -m 644 conf/dprctl.bash-completion $(DESTDIR)$(COMPLETIONS)/dprctl
+	install -D -m 644 conf/dprd.conf $(DESTDIR)$(DOCDIR)/dprd.conf
+	set -e; $(foreach page,$(MANPAGES),install -D -m 644 $(page) $(DESTDIR)$(call man_path,$(page));)
+	@if [ -e $(DESTDIR)$(SYSCONFDIR)/dprd.conf ]; then \
+		echo "kept $(DESTDIR)$(SYSCONFDIR)/dprd.conf; the defaults are in $(DESTDIR)$(DOCDIR)/dprd.conf"; \
+	else \
+		install -D -m 644 conf/dprd.conf $(DESTDIR)$(SYSCONFDIR)/dprd.conf; \
+		echo "installed $(DESTDIR)$(SYSCONFDIR)/dprd.conf: put your nodes into it"; \
+	fi
+ifeq ($(DESTDIR),)
+	@echo "now, as root: systemd-sysusers; systemctl daemon-reload; sysctl --system;"
+	@echo "dprctl genkey > $(SYSCONFDIR)/cluster.key (once; the same on all nodes); systemd-tmpfiles --create dprd.conf;"
+	@echo "edit $(SYSCONFDIR)/dprd.conf; systemctl enable --now loadcast dprd"
+endif
+
+## make uninstall    remove what "make install" put there, but neither configuration nor key
+.PHONY: uninstall
+uninstall:
+	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
+	@[ ! -d $(DESTDIR)$(DOCDIR) ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$(DOCDIR)
+	@[ ! -d $(DESTDIR)$(SYSCONFDIR) ] || echo "left to you: $(DESTDIR)$(SYSCONFDIR) (configuration and key)"

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * clock.h - the one clock that decisions use.
+ *
+ * CLOCK_BOOTTIME: never steps, goes on through suspend, and is the same for all processes of a
+ * machine, so that a time written into a file by loadcast means the same to dprd.
+ */
+#ifndef DPRD_BASE_CLOCK_H
+#define DPRD_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t clock_now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static inline uint64_t clock_now_ms(void)
+{
+	return clock_now_us() / 1000;
+}
+
+#endif

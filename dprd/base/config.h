@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * config.h - dprd.conf, the one file that dprd, loadcast and dprctl read, as a checked struct.
+ *
+ * The same file may stand on every node: a node finds itself by [Node] Name=, or by its host name.
+ * Everything is checked before anything is used; a struct config that config_read() hands out
+ * holds only values in range.
+ */
+#ifndef DPRD_BASE_CONFIG_H
+#define DPRD_BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dprd/base/addr.h"
+
+#define CONFIG_PATH_DEFAULT "/etc/dprd/dprd.conf"
+
+enum {
+	NAME_BYTES = 64, /* with NUL */
+	PATH_BYTES = 192,
+	MEMBERS_MAX = 64, /* announcements echo every member in one datagram */
+	MEMBER_SERVICES_MAX = 8, /* service addresses of one member */
+	MEMBER_CLUSTER_MAX = 2, /* cluster addresses of one member: one per family */
+	PORTS_MAX = 16,
+	NETWORKS_MAX = 16,
+	CONFIG_ERRORS_MAX = 32, /* reported at most; the rest is counted */
+	CONFIG_ERROR_BYTES = 320,
+};
+
+/* A member of the cluster, as the file describes it. */
+struct member {
+	char name[NAME_BYTES];
+	uint32_t id; /* member_id(name): what the wire and the flow table carry */
+	unsigned weight; /* 0..1000; 0 takes no forwarded connections */
+	unsigned service_count;
+	struct addr service[MEMBER_SERVICES_MAX];
+	bool own_cluster_address; /* a Cluster= line: layout "own cluster address" */
+	/* Where tunnel packets and announcements go: the Cluster= lines, or else the first service
+	 * address of each family. All zero when the member has none of that family. */
+	struct addr cluster_v4;
+	struct addr cluster_v6;
+};
+
+/* One more place that gets every announcement (the paper's "other networks"). */
+struct network {
+	char name[NAME_BYTES];
+	struct addr address; /* a host or a directed broadcast address */
+	uint16_t port;
+};
+
+enum load_metric { LOAD_CONNECTIONS, LOAD_CPU, LOAD_REDIRECTED, LOAD_SOCKETS, LOAD_WEIGHTED };
+
+/* Factors of the weighted sum; for a single metric, one of them is 1 and the others 0. */
+struct load_factors {
+	double connections;
+	double cpu; /* times the utilisation in percent, 0..100 */
+	double redirected;
+	double sockets;
+	double accept_queue;
+};
+
+enum health_check { HEALTH_NONE, HEALTH_TCP, HEALTH_HTTP };
+
+struct config {
+	/* [Cluster] */
+	char cluster_name[NAME_BYTES];
+	char key_file[PATH_BYTES];
+	char key_file_next[PATH_BYTES]; /* empty: only one key is in use */
+
+	/* [Node] */
+	char node_name[NAME_BYTES];
+	unsigned self; /* index into member[] */
+
+	/* [Service] */
+	unsigned port_count;
+	uint16_t port[PORTS_MAX];
+
+	/* [Balance] */
+	char policy[NAME_BYTES];
+	enum load_metric metric;
+	struct load_factors factors;
+	bool max_load_auto;
+	double max_load;
+	double min_advantage;
+
+	/* [Flows] */
+	unsigned max_flows;
+	unsigned max_half_open;
+	unsigned max_new_flows_per_s;
+	unsigned idle_timeout_ms;
+	unsigned syn_timeout_ms;
+	unsigned fin_timeout_ms;
+	unsigned rst_timeout_ms;
+	unsigned dead_peer_timeout_ms;
+
+	/* [Queue] */
+	unsigned queue_first; /* workers take queue_first .. queue_first + 2 * workers - 1 */
+	unsigned queue_length;
+	unsigned workers; /* 0: by the number of processors */
+
+	/* [Announce] */
+	bool multicast;
+	struct addr group_v4;
+	struct addr group_v6;
+	char interface[NAME_BYTES]; /* empty: the one that reaches the cluster addresses */
+	uint16_t announce_port;
+	bool unicast; /* also to every member's cluster address */
+	unsigned period_ms;
+	unsigned dead_periods;
+
+	/* [Health] */
+	enum health_check health;
+	char health_path[PATH_BYTES];
+	uint16_t health_port; /* 0: the first service port */
+	unsigned health_status_low, health_status_high;
+	unsigned health_interval_ms, health_timeout_ms;
+	unsigned health_fall, health_rise;
+
+	/* [Alias]: where a peer's address becomes local when nodes have one address each */
+	struct addr alias_v4, alias_v6;
+	unsigned alias_v4_prefix, alias_v6_prefix;
+
+	/* [Run] */
+	char run_dir[PATH_BYTES]; /* dprd's: /run/dprd */
+	char table_file[PATH_BYTES]; /* loadcast's: /run/loadcast/table */
+
+	unsigned member_count;
+	struct member member[MEMBERS_MAX];
+	unsigned network_count;
+	struct network network[NETWORKS_MAX];
+};
+
+/* Messages of one reading, each "dprd.conf:7: MaxLaod: unknown key (did you mean MaxLoad?)". */
+struct config_errors {
+	unsigned count; /* all of them; only the first CONFIG_ERRORS_MAX have text */
+	char text[CONFIG_ERRORS_MAX][CONFIG_ERROR_BYTES];
+};
+
+/*
+ * Reads and checks the file. 0 and *ret filled; or -EINVAL (or -errno when it cannot be opened)
+ * with *errors filled and *ret untouched. node_name overrides [Node] Name=; NULL for none.
+ */
+int config_read(const char *path, const char *node_name, struct config *ret, struct config_errors *errors);
+
+/* The same from memory; name stands in the messages. For tests and fuzzers. */
+int config_parse(const char *name, const char *text, size_t length, const char *node_name, struct config *ret,
+		 struct config_errors *errors);
+
+/* All values, defaults included, as a file that config_read() takes again. Caller frees; NULL: no memory. */
+char *config_format(const struct config *config);
+
+/* Identity of a name on the wire and in flow tables; never 0. */
+uint32_t member_id(const char *name);
+
+/* Index of the member with this id, or -1. */
+int config_member_by_id(const struct config *config, uint32_t id);
+
+/* The member that owns this service address, or -1. */
+int config_member_by_service(const struct config *config, const struct addr *service);
+
+/*
+ * The alias of one foreign service address on this node; all zero when its owner has a cluster
+ * address of its own (its service addresses are then local as they are). Depends only on the
+ * order of members and services in the file, so that a restart finds the same aliases.
+ */
+struct addr config_alias(const struct config *config, unsigned member, unsigned service);
+
+/* Hash over what all nodes must agree on (ports, members, addresses), announced by every node. */
+uint32_t config_service_hash(const struct config *config);
+
+/*
+ * The cluster key: at least 32 bytes as hex text of a file that neither group (but its own) nor
+ * others may read. 0 and 32 bytes in key[]; or -errno and a message that says what to do.
+ */
+int config_read_key(const char *path, uint8_t key[32], char message[CONFIG_ERROR_BYTES]);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * smallfile.h - one small file on tmpfs that one process replaces and others copy whole.
+ *
+ * Readers see the old or the new content, never a mixture. They trust neither the file's kind nor
+ * its size: its directory belongs to the writer, who may be hostile.
+ */
+#ifndef DPRD_BASE_SMALLFILE_H
+#define DPRD_BASE_SMALLFILE_H
+
+#include <stddef.h>
+
+/* Writes path.new (mode 0644) and renames it to path. 0 or -errno. */
+int smallfile_replace(const char *path, const void *data, size_t size);
+
+/*
+ * Copies at most room bytes. How many, or -errno: -ENOENT; -EINVAL when it is not a regular file;
+ * -EFBIG when there is more; -ELOOP for a link. Never blocks.
+ */
+int smallfile_read(const char *path, void *data, size_t room);
+
+#endif

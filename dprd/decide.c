@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* decide.c - the verdict on one packet, and why. The order of the questions is the rule. */
+#include "dprd/decide.h"
+
+#include <stddef.h>
+
+/* The names stand here in the case that is shown; the tests hold them against DECIDE_REASONS. */
+static const char *const names[REASONS] = {
+	[REASON_LOCAL_POLICY] = "local_policy",
+	[REASON_BELOW_MAX_LOAD] = "below_max_load",
+	[REASON_LOWEST_LOAD] = "lowest_load",
+	[REASON_MIN_ADVANTAGE] = "min_advantage",
+	[REASON_NO_PEER] = "no_peer",
+	[REASON_MINORITY] = "minority",
+	[REASON_STALE_SYN] = "stale_syn",
+	[REASON_LOCAL_SOCKET] = "local_socket",
+	[REASON_RATE_GUARD] = "rate_guard",
+	[REASON_FORWARD_FAILED] = "forward_failed",
+	[REASON_CHOSEN] = "chosen",
+	[REASON_DRAINING] = "draining",
+	[REASON_UNHEALTHY] = "unhealthy",
+	[REASON_SAME_SYN] = "same_syn",
+	[REASON_SAME_FLOW] = "same_flow",
+	[REASON_FLOW] = "flow",
+	[REASON_ICMP_RELAY] = "icmp_relay",
+	[REASON_NO_FLOW] = "no_flow",
+	[REASON_FRAGMENT] = "fragment",
+	[REASON_OPTIONS] = "options",
+	[REASON_OTHER] = "other",
+	[REASON_BAD_PACKET] = "bad_packet",
+	[REASON_FROM_PEER] = "from_peer",
+	[REASON_NOT_PEER] = "not_peer",
+	[REASON_NOT_TO_US] = "not_to_us",
+	[REASON_INNER_FOREIGN] = "inner_foreign",
+	[REASON_INNER_NOT_SENDERS] = "inner_not_senders",
+	[REASON_INNER_SOURCE] = "inner_source",
+	[REASON_INNER_NESTED] = "inner_nested",
+	[REASON_INNER_BAD] = "inner_bad",
+	[REASON_STALE_TUNNEL_SYN] = "stale_tunnel_syn",
+	[REASON_NO_TUNNEL] = "no_tunnel",
+	[REASON_QUEUE_UNPARSED] = "queue_unparsed",
+};
+
+static const struct {
+	enum verdict_kind kind;
+	const char *text;
+} reasons[REASONS] = {
+#define X(name, kind, text) [REASON_##name] = { VERDICT_##kind, text },
+	DECIDE_REASONS(X)
+#undef X
+};
+
+const char *reason_name(enum reason reason)
+{
+	return reason < REASONS ? names[reason] : "?";
+}
+
+const char *reason_text(enum reason reason)
+{
+	return reason < REASONS ? reasons[reason].text : "?";
+}
+
+enum verdict_kind reason_kind(enum reason reason)
+{
+	return reason < REASONS ? reasons[reason].kind : VERDICT_PASS;
+}
+
+const char *verdict_kind_name(enum verdict_kind kind)
+{
+	static const char *const kinds[] = {
+		[VERDICT_SERVE] = "serve", [VERDICT_FORWARD] = "forward",         [VERDICT_PASS] = "pass",
+		[VERDICT_DROP] = "drop",   [VERDICT_DECAPSULATE] = "decapsulate",
+	};
+
+	return kind < sizeof(kinds) / sizeof(kinds[0]) ? kinds[kind] : "?";
+}
+
+static struct verdict verdict(enum reason reason)
+{
+	return (struct verdict) { .kind = reason_kind(reason), .reason = reason };
+}
+
+static struct verdict verdict_node(enum reason reason, uint32_t node_id)
+{
+	return (struct verdict) { .kind = reason_kind(reason), .reason = reason, .node_id = node_id };
+}
+
+static struct verdict verdict_chosen(enum reason reason, const struct load_view *view, unsigned index)
+{
+	struct verdict v = verdict_node(reason, view->nodes[index].node_id);
+
+	v.view_index = index;
+	return v;
+}
+
+/* The flow of this key if it leads elsewhere: an adopted table may name a node that is now us. */
+static const struct flow *forwarded_flow(const struct decide_env *env, const struct flow_key *key)
+{
+	const struct flow *flow = flow_find(env->flows, key);
+
+	return flow && flow->node_id != env->view->nodes[0].node_id ? flow : NULL;
+}
+
+/*
+ * Whether a SYN stays with the node that its key was last forwarded to, and why; REASONS: no, it is
+ * a new connection that wants a decision of its own.
+ *
+ *   flow \ SYN     the same sequence number           another one
+ *   half-open      same_syn if the node is eligible   decide: the client gave the first one up
+ *   confirmed      same_syn if the node is alive      same_flow if the node is alive: it has the
+ *                                                     socket and answers by RFC 9293 and 5961, so
+ *                                                     that a forged SYN cannot break the connection
+ *   closing, reset same_syn if the node is alive      decide: the client uses the port again
+ *
+ * A half-open flow asks for more than life: nothing is lost yet, and a node that is not heard any
+ * more would swallow all copies.
+ */
+static enum reason syn_of_flow(const struct decide_env *env, const struct flow *flow, uint32_t sequence)
+{
+	bool same = flow->syn_sequence == sequence;
+
+	if (flow->state == FLOW_HALF_OPEN)
+		return same && env->node_eligible(env->context, flow->node_id) ? REASON_SAME_SYN : REASONS;
+	if (!env->node_alive(env->context, flow->node_id))
+		return REASONS;
+	if (same)
+		return REASON_SAME_SYN;
+	return flow->state == FLOW_CONFIRMED ? REASON_SAME_FLOW : REASONS;
+}
+
+/* What the policy says. An answer that its contract forbids counts as "self": serving is always safe. */
+static unsigned choose(const struct decide_env *env, const struct packet *packet)
+{
+	const struct policy_input input = {
+		.view = env->view,
+		.state = env->policy_state,
+		.random = env->random,
+		.flow_hash = flow_hash(env->hash_key, &packet->key),
+	};
+	unsigned index = env->policy->choose(&input);
+
+	return index < policy_count(env->view) && policy_weight(&env->view->nodes[index]) > 0 ? index : 0;
+}
+
+/* View index of the peer with the lowest estimated load; 0 when no peer may take a connection. */
+static unsigned least_loaded_peer(const struct decide_env *env)
+{
+	const struct policy_input input = { .view = env->view, .random = env->random };
+
+	return policy_lowest(&input, 1, policy_load);
+}
+
+/* A SYN that belongs to no flow: who serves? */
+static struct verdict decide_new(const struct decide_env *env, const struct packet *packet)
+{
+	const struct load_view *view = env->view;
+	double own = policy_load(&view->nodes[0]);
+	unsigned least, chosen;
+
+	if (env->maybe_stale)
+		return verdict(REASON_STALE_SYN);
+	if (env->rate_limited)
+		return verdict(REASON_RATE_GUARD);
+	/* Before health: with most nodes out of sight the fault may be ours, and the few left could not take all. */
+	if (env->minority)
+		return verdict(REASON_MINORITY);
+	least = least_loaded_peer(env);
+	if (least == 0)
+		return verdict(REASON_NO_PEER);
+	if (env->draining || env->unhealthy) {
+		chosen = choose(env, packet);
+		return verdict_chosen(env->draining ? REASON_DRAINING : REASON_UNHEALTHY, view,
+				      chosen ? chosen : least);
+	}
+	if (env->policy->threshold) {
+		if (own < (env->max_load_auto ? policy_max_load_auto(view) : env->max_load))
+			return verdict(REASON_BELOW_MAX_LOAD);
+		if (own <= policy_load(&view->nodes[least]))
+			return verdict(REASON_LOWEST_LOAD);
+	}
+	chosen = choose(env, packet);
+	if (chosen == 0)
+		return verdict(REASON_LOCAL_POLICY);
+	if (env->policy->threshold && env->min_advantage > 0 &&
+	    own - policy_load(&view->nodes[chosen]) < env->min_advantage)
+		return verdict(REASON_MIN_ADVANTAGE);
+	return verdict_chosen(REASON_CHOSEN, view, chosen);
+}
+
+static struct verdict decide_tcp(const struct decide_env *env, const struct packet *packet)
+{
+	const struct flow *flow = forwarded_flow(env, &packet->key);
+	enum reason reason;
+
+	if (!packet_is_syn(packet))
+		return flow ? verdict_node(REASON_FLOW, flow->node_id) : verdict(REASON_NO_FLOW);
+	reason = flow ? syn_of_flow(env, flow, packet->tcp_sequence) : REASONS;
+	return reason != REASONS ? verdict_node(reason, flow->node_id) : decide_new(env, packet);
+}
+
+static struct verdict decide_icmp_error(const struct decide_env *env, const struct packet *packet)
+{
+	const struct flow *flow = forwarded_flow(env, &packet->key);
+
+	return flow ? verdict_node(REASON_ICMP_RELAY, flow->node_id) : verdict(REASON_NO_FLOW);
+}
+
+struct verdict decide(const struct decide_env *env, const struct packet *packet)
+{
+	switch (packet->kind) {
+	case PACKET_TCP:
+		return decide_tcp(env, packet);
+	case PACKET_ICMP_ERROR:
+		return decide_icmp_error(env, packet);
+	case PACKET_FRAGMENT:
+		return verdict(REASON_FRAGMENT);
+	case PACKET_OPTIONS:
+		return verdict(REASON_OPTIONS);
+	case PACKET_TRUNCATED:
+	case PACKET_MALFORMED:
+		return verdict(REASON_BAD_PACKET);
+	case PACKET_TUNNEL:
+	case PACKET_OTHER:
+		break;
+	}
+	return verdict(REASON_OTHER);
+}
+
+/* An address that no client can have: nothing, loopback, multicast, broadcast, reserved. */
+static bool is_impossible_source(const struct packet *packet)
+{
+	static const struct addr v6_loopback = { .bytes = { [15] = 1 } };
+	const uint8_t *bytes = packet->source.bytes;
+
+	if (!packet->v6)
+		return bytes[12] == 0 || bytes[12] == 127 || bytes[12] >= 224;
+	/* A v4-mapped address in an IPv6 header would be taken for the IPv4 address. */
+	return addr_is_zero(&packet->source) || addr_equal(&packet->source, &v6_loopback) || bytes[0] == 0xff ||
+	       addr_is_v4(&packet->source);
+}
+
+/* Whether the datagram within may come out at all; REASON_FROM_PEER: yes. */
+static enum reason judge_inner(const struct decap_env *env, const struct packet *outer, const struct packet *inner,
+			       int peer)
+{
+	int owner;
+
+	if (inner->kind == PACKET_TUNNEL)
+		return REASON_INNER_NESTED;
+	if (inner->kind != PACKET_TCP && inner->kind != PACKET_ICMP_ERROR)
+		return inner->kind == PACKET_OTHER ? REASON_INNER_FOREIGN : REASON_INNER_BAD;
+	if (inner->v6 != outer->v6 || inner->total_bytes != outer->inner_bytes)
+		return REASON_INNER_BAD;
+	/* For an ICMP error the client is another host than the sender: neither may be one of us. */
+	if (is_impossible_source(inner) || env->is_cluster_address(env->context, &inner->source) ||
+	    env->is_cluster_address(env->context, &inner->key.client))
+		return REASON_INNER_SOURCE;
+	if (inner->v6 && addr_is_v4(&inner->destination))
+		return REASON_INNER_FOREIGN;
+	owner = env->service_owner(env->context, &inner->key.service, inner->key.service_port);
+	if (owner < 0)
+		return REASON_INNER_FOREIGN;
+	if (owner != peer)
+		return REASON_INNER_NOT_SENDERS;
+	if (env->maybe_stale && packet_is_syn(inner))
+		return REASON_STALE_TUNNEL_SYN;
+	return REASON_FROM_PEER;
+}
+
+struct verdict decide_decapsulation(const struct decap_env *env, const struct packet *outer, struct packet *ret_inner)
+{
+	enum reason reason;
+	int peer;
+
+	/* A tunnel packet that comes in pieces or with options: no dprd sends that. */
+	if (outer->kind != PACKET_TUNNEL)
+		return verdict(REASON_INNER_BAD);
+	if (!env->is_own_cluster_address(env->context, &outer->destination))
+		return verdict(REASON_NOT_TO_US);
+	peer = env->living_peer(env->context, &outer->source);
+	if (peer < 0)
+		return verdict(REASON_NOT_PEER);
+	packet_parse(outer->inner, outer->inner_bytes, ret_inner);
+	reason = judge_inner(env, outer, ret_inner, peer);
+	return reason == REASON_FROM_PEER ? verdict_node(reason, env->member_node_id(env->context, peer))
+					  : verdict(reason);
+}

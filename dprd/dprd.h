@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * dprd.h - what the shell files of the rewriter share.
+ *
+ * Process model: the main thread runs one sd-event loop (tick, control socket, signals, watchdog).
+ * One worker thread per pair of NFQUEUE queues drains packets in batches:
+ *
+ *   receive a batch          no lock
+ *   decide, change flows     struct dprd.lock held; no system call but one pread of the own load
+ *   kernel set, tunnel, verdicts   no lock; in this order, so that a flow is known to the kernel
+ *                            before its first encapsulated SYN leaves (write-ahead)
+ *
+ * The way of a SYN is the order of the files: queue -> path -> packet -> decide -> flow -> policy
+ * -> flowset -> encap -> tunnel -> queue.
+ */
+#ifndef DPRD_DPRD_H
+#define DPRD_DPRD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <systemd/sd-event.h>
+
+#include "dprd/base/config.h"
+#include "dprd/decide.h"
+#include "dprd/flow.h"
+#include "dprd/policy.h"
+#include "dprd/why.h"
+#include "loadcast/load.h"
+#include "loadcast/sample.h"
+
+enum {
+	TICK_MS = 50, /* table snapshot, expiry, workers' heartbeat */
+	WORKERS_MAX = 16,
+	QUEUE_BATCH_MAX = 64, /* packets per recvmmsg(2) */
+	COPY_BYTES = 9728, /* copy range: a whole jumbo frame */
+	FLOW_EXPIRE_STEPS = 4096, /* entries looked at per tick */
+	HEARTBEAT_LATE_MS = 1000, /* a worker silent for longer stops the watchdog's pings */
+	TOO_BIG_PER_S = 100, /* ICMP messages to clients */
+	DECAPSULATE_GRACE_MS = 600000, /* a peer's established flows outlive its announcements */
+};
+
+/*
+ * Counters besides the one per reason: X(name, text). With them holds
+ * seen = served + forwarded + passed + dropped + decapsulated, each the sum of its reasons.
+ */
+#define DPRD_COUNTERS(X)                                                            \
+	X(seen, "packets that reached dprd")                                        \
+	X(batches, "batches of packets received")                                   \
+	X(syns, "SYNs decided")                                                     \
+	X(forward_bytes, "bytes forwarded, without outer headers")                  \
+	X(decapsulated_bytes, "bytes decapsulated")                                 \
+	X(segmented, "packets too big for the tunnel, sent on as smaller segments") \
+	X(too_big_sent, "ICMP too-big messages sent to clients")                    \
+	X(tunnel_errors, "tunnel packets that the kernel would not send")           \
+	X(flows_made, "flows made")                                                 \
+	X(flows_evicted, "half-open flows that made room")                          \
+	X(flows_expired, "flows that timed out")                                    \
+	X(flows_dead_peer, "flows removed because their node's host is gone")       \
+	X(confirmed_full, "flows that found no room among the confirmed ones")      \
+	X(queue_overruns, "ENOBUFS from the kernel's queue")                        \
+	X(verdict_errors, "verdicts that the kernel did not take")                  \
+	X(rules_restored, "times the firewall table was gone and set up again")     \
+	X(set_errors, "changes of the kernel's flow set that failed")               \
+	X(stale_batches, "batches that may have waited too long")                   \
+	X(table_errors, "load tables that could not be read or checked")
+
+struct counters {
+#define X(name, text) uint64_t name;
+	DPRD_COUNTERS(X)
+#undef X
+	uint64_t reason[REASONS];
+};
+
+struct worker; /* queue.c */
+struct control; /* control.c */
+struct flowset; /* flowset.c */
+struct socket_lookup; /* socket_lookup.c */
+struct tunnel; /* tunnel.c */
+
+/* One packet of a batch, from the kernel's queue to its verdict. */
+struct queued {
+	uint32_t id; /* of the kernel's queue */
+	uint8_t *bytes; /* the datagram, captured bytes of it; path.c may rewrite it in place */
+	uint32_t captured;
+	struct packet packet;
+	struct verdict verdict;
+	struct flow_key evicted; /* a flow that made room for this one, when evict is set */
+	uint8_t *replace; /* verdict DECAPSULATE: what the stack gets instead */
+	uint32_t replace_bytes;
+	struct addr tunnel_source, tunnel_destination; /* FORWARD: of the outer header */
+	uint16_t tunnel_mtu; /* FORWARD: of the way to it, inner bytes that fit */
+	bool set_add, set_remove, evict; /* changes of the kernel's flow set */
+	bool fresh_flow; /* the flow was made by this packet */
+	bool tell_too_big; /* the client is told the tunnel's MTU */
+};
+
+struct batch {
+	struct queued packets[QUEUE_BATCH_MAX];
+	unsigned count;
+	bool maybe_stale; /* see queue.c */
+	bool forward_queue; /* from the queue of forwarded flows and tunnel packets */
+};
+
+struct dprd {
+	/* Set at start, then read only. */
+	const char *config_path;
+	const char *node_name; /* from the command line, or NULL */
+	uint64_t started_ms;
+	uint64_t hash_key[2];
+	sd_event *event;
+	struct worker *workers[WORKERS_MAX];
+	unsigned worker_count;
+	struct flowset *set; /* the main thread's */
+	int lock_fd; /* one dprd per run directory */
+	uint64_t second_ms; /* when the work of each second was last done */
+	uint64_t status_ms; /* when the status file was last written */
+	uint64_t watchdog_ms; /* interval of the watchdog's pings; 0: none wanted */
+	uint64_t watchdog_pinged_ms;
+	uint64_t rules_checked_ms;
+	struct control *control;
+	void *flow_memory; /* the mapped file run_dir/flows */
+	size_t flow_memory_bytes;
+
+	pthread_mutex_t lock; /* all that follows */
+	struct config config;
+	struct flow_table *flows;
+	struct flow_limits flow_limits;
+	const struct policy *policy;
+	struct policy_state policy_state;
+	struct load_table table; /* as last read */
+	bool table_valid;
+	struct load_view view;
+	struct view_node view_nodes[MEMBERS_MAX];
+	unsigned tunnel_mtu[MEMBERS_MAX][2]; /* path MTU to a member, by family (0: IPv4); 0: no way */
+	struct sampler *sampler;
+	struct counters counters;
+	struct why_ring *why;
+	bool draining;
+	bool minority;
+	uint64_t rate_window_ms; /* start of the second that new_flows counts */
+	unsigned new_flows;
+	uint64_t too_big_window_ms;
+	unsigned too_big_count;
+	uint32_t arrivals_per_1000_s;
+	uint64_t last_decapsulated_ms;
+	uint64_t random_state;
+	uint64_t syns_at_rate; /* counters.syns when arrivals_per_1000_s was last computed */
+	bool rules_lost; /* the kernel's set was gone: the main thread sets up the rules again */
+};
+
+/* main.c: reads and checks the file again; only then applies it. 0, or -EINVAL with *errors filled
+ * and nothing changed. What needs a restart (queues, table sizes) is named in note, else empty. */
+int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES]);
+
+/* flowfile.c: the flow table in run_dir/flows, with the flows of a former process. 0 or -errno. */
+int flowfile_open(struct dprd *d);
+void flowfile_close(struct dprd *d, bool keep);
+
+/* tick.c: what happens every TICK_MS, and each second. */
+int tick_start(struct dprd *d);
+void tick_refresh_mtu(struct dprd *d); /* path MTUs to all members */
+void tick_forget_node(struct dprd *d, uint32_t node_id); /* its flows end. Lock held */
+/* All flows of the table into the kernel's set, after it was made anew. 0 or -errno. */
+int tick_refill_set(struct dprd *d);
+
+/* queue.c: one thread per worker. 0 or -errno. */
+int queue_start(struct dprd *d);
+void queue_stop(struct dprd *d);
+/* When the worker that was silent for longest was last seen to run. */
+uint64_t queue_heartbeat_ms(const struct dprd *d);
+
+/*
+ * path.c: the way of a batch. Decides all packets, does what the verdicts say, and leaves in each
+ * packet what the kernel's queue must be told: verdict.kind, replace.
+ */
+void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct socket_lookup *lookup,
+		struct tunnel *tunnel);
+
+/* view.c. Lock held for all of them. */
+void view_refresh(struct dprd *d, uint64_t now_ms); /* the load table's file into d->table, d->view */
+double view_own_load(struct dprd *d); /* in the configured metric, read now; also into the view */
+void view_select_family(struct dprd *d, bool v6); /* view.nodes[].eligible for SYNs of this family */
+double view_load(const struct config *config, const struct load_sample *sample); /* in the configured metric */
+const struct node_load *view_node_load(const struct dprd *d, uint32_t node_id); /* NULL: not in the table */
+/* Whether a member may get new connections; if not, *ret_why_not says why (static text). */
+bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms, const char **ret_why_not);
+/* Whether tunnel packets from a member are taken: heard within DECAPSULATE_GRACE_MS. */
+bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms);
+
+/* flowset.c: the kernel's set of forwarded flows (nftables set, by netlink). Not thread-safe: one
+ * per thread. */
+struct flowset *flowset_new(void); /* NULL with errno set */
+void flowset_free(struct flowset *set); /* NULL is fine */
+/* Adds or removes the tuples in one transaction per family. Adding what is there and removing what is
+ * not are no errors. 0, or -errno: nothing of that family was changed (-ENOENT: the table is gone). */
+int flowset_change(struct flowset *set, bool add, const struct flow_key *keys, unsigned count);
+/* Whether the table is there. Cheap. */
+bool flowset_present(struct flowset *set);
+
+/* socket_lookup.c: whether this node has a socket for a tuple (sock_diag, exact look-up). */
+struct socket_lookup *socket_lookup_new(void);
+void socket_lookup_free(struct socket_lookup *lookup);
+/* Sets found[i] when keys[i] has a socket that is neither a listener nor in TIME-WAIT. On -errno
+ * nothing is known and found[] is all false. */
+int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys, unsigned count, bool *found);
+
+/* tunnel.c: raw sockets of one thread. */
+struct tunnel *tunnel_new(void);
+void tunnel_free(struct tunnel *tunnel);
+/* One datagram of several pieces, whole IP header included; queued until tunnel_flush(). The bytes
+ * must stay. False when there is no room: flush first. */
+enum { TUNNEL_PACKETS_MAX = 256 };
+bool tunnel_add(struct tunnel *tunnel, const struct addr *destination, const void *head, unsigned head_bytes,
+		const void *body, unsigned body_bytes, unsigned tag);
+/* Sends all; failed(context, tag, error) for each that the kernel would not take. */
+void tunnel_flush(struct tunnel *tunnel, void (*failed)(void *context, unsigned tag, int error), void *context);
+/* Room for what must live until the flush; NULL when used up. Emptied by tunnel_flush(). */
+uint8_t *tunnel_scratch(struct tunnel *tunnel, unsigned bytes);
+/* The path MTU from source to destination as the kernel knows it; 0: no route. */
+unsigned tunnel_path_mtu(const struct addr *source, const struct addr *destination);
+
+/* rules.c: the nftables table "inet dprd", the two NFQUEUE rules and the local routes. All of them
+ * idempotent. -errno with a line logged. */
+int rules_install(struct dprd *d);
+/* keep_forwarding: only what hands new SYNs to dprd; forwarded flows then wait for the next dprd. */
+int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding);
+bool rules_present(void);
+/* Tunnel packets of strangers that the kernel dropped, both families; -errno. */
+int64_t rules_strangers(void);
+
+/* preflight.c: what of this host does not fit. Prints each problem with the command that mends it.
+ * The number of problems that make dprd useless; *ret_warnings counts the others. */
+unsigned preflight(const struct config *config, unsigned *ret_warnings);
+
+/* control.c */
+int control_open(struct dprd *d);
+void control_close(struct dprd *d); /* NULL control is fine */
+
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The flow table lives in a file on tmpfs that only dprd maps. A new process makes a new file, takes
+ * over the flows of the old one whatever its size was, and puts the new one in its place.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dprd/base/log.h"
+#include "dprd/dprd.h"
+
+static void path_of(const struct dprd *d, const char *suffix, char path[PATH_BYTES + 16])
+{
+	snprintf(path, PATH_BYTES + 16, "%s/flows%s", d->config.run_dir, suffix);
+}
+
+/* Flows of a former process; none is no error. */
+static void adopt(struct dprd *d)
+{
+	char path[PATH_BYTES + 16];
+	struct stat status;
+	void *old;
+	int fd, adopted;
+
+	path_of(d, "", path);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return;
+	if (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_size <= 0) {
+		log_warning("%s is not a flow table of ours; starting with none", path);
+		close(fd);
+		return;
+	}
+	old = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	if (old == MAP_FAILED)
+		return;
+	adopted = flow_table_adopt(d->flows, old, (size_t)status.st_size);
+	munmap(old, (size_t)status.st_size);
+	if (adopted < 0)
+		log_warning("%s is of another version or damaged; starting with no flows", path);
+	else
+		log_info("%d forwarded flows taken over from the former process", adopted);
+}
+
+int flowfile_open(struct dprd *d)
+{
+	char path[PATH_BYTES + 16], fresh[PATH_BYTES + 16];
+	size_t bytes = flow_table_bytes(&d->flow_limits);
+	int fd, error;
+
+	path_of(d, "", path);
+	path_of(d, ".new", fresh);
+	unlink(fresh);
+	fd = open(fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0) {
+		error = -errno;
+		log_err("%s: %s", fresh, strerror(-error));
+		return error;
+	}
+	/* All of it now: a full tmpfs must not become a SIGBUS later. */
+	error = -posix_fallocate(fd, 0, (off_t)bytes);
+	if (!error) {
+		d->flow_memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (d->flow_memory == MAP_FAILED)
+			error = -errno;
+	}
+	close(fd);
+	if (error) {
+		d->flow_memory = NULL;
+		unlink(fresh);
+		log_err("%s: %zu bytes for the flow table: %s; lower [Flows] MaxFlows=", fresh, bytes,
+			strerror(-error));
+		return error;
+	}
+	d->flow_memory_bytes = bytes;
+	d->flows = flow_table_init(d->flow_memory, &d->flow_limits);
+	adopt(d);
+	if (rename(fresh, path)) {
+		error = -errno;
+		log_err("%s: %s", path, strerror(-error));
+	}
+	return error;
+}
+
+void flowfile_close(struct dprd *d, bool keep)
+{
+	char path[PATH_BYTES + 16];
+
+	if (!d->flow_memory)
+		return;
+	munmap(d->flow_memory, d->flow_memory_bytes);
+	d->flow_memory = NULL;
+	d->flows = NULL;
+	path_of(d, "", path);
+	if (!keep)
+		unlink(path);
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The kernel knows the tuples of forwarded flows from an nftables set, so that only their packets
+ * wake dprd. Elements are written as the concatenation of the rule: address, port, address, port,
+ * each padded to four bytes.
+ */
+#include <errno.h>
+#include <netinet/in.h> /* before the kernel's own header of the same names */
+#include <libmnl/libmnl.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <stdlib.h>
+
+#include "dprd/dprd.h"
+
+enum {
+	KEY_V4_BYTES = 16,
+	KEY_V6_BYTES = 40,
+	ELEMENT_BYTES_MAX = KEY_V6_BYTES + 16,
+	FLOWSET_KEYS_MAX = 256, /* per transaction */
+	BUFFER_BYTES = FLOWSET_KEYS_MAX * ELEMENT_BYTES_MAX + 512,
+};
+
+struct flowset {
+	struct mnl_socket *socket;
+	uint32_t sequence;
+	char buffer[BUFFER_BYTES];
+};
+
+struct flowset *flowset_new(void)
+{
+	struct flowset *set = calloc(1, sizeof(*set));
+
+	if (!set)
+		return NULL;
+	set->socket = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
+	if (!set->socket || mnl_socket_bind(set->socket, 0, MNL_SOCKET_AUTOPID) < 0) {
+		flowset_free(set);
+		return NULL;
+	}
+	return set;
+}
+
+void flowset_free(struct flowset *set)
+{
+	if (!set)
+		return;
+	if (set->socket)
+		mnl_socket_close(set->socket);
+	free(set);
+}
+
+static struct nlmsghdr *message_begin(struct flowset *set, size_t at, uint16_t type, uint16_t flags, uint8_t family,
+				      uint16_t resource)
+{
+	struct nlmsghdr *message = mnl_nlmsg_put_header(set->buffer + at);
+	struct nfgenmsg *header;
+
+	message->nlmsg_type = type;
+	message->nlmsg_flags = NLM_F_REQUEST | flags;
+	message->nlmsg_seq = set->sequence;
+	header = mnl_nlmsg_put_extra_header(message, sizeof(*header));
+	header->nfgen_family = family;
+	header->version = NFNETLINK_V0;
+	header->res_id = htons(resource);
+	return message;
+}
+
+static void put_element(struct nlmsghdr *message, const struct flow_key *key, bool v6)
+{
+	uint8_t bytes[KEY_V6_BYTES] = { 0 };
+	unsigned address = v6 ? 16 : 4, skip = v6 ? 0 : 12;
+	struct nlattr *element = mnl_attr_nest_start(message, NFTA_LIST_ELEM);
+	struct nlattr *data = mnl_attr_nest_start(message, NFTA_SET_ELEM_KEY);
+
+	memcpy(bytes, key->client.bytes + skip, address);
+	memcpy(bytes + address, &key->client_port, 2);
+	memcpy(bytes + address + 4, key->service.bytes + skip, address);
+	memcpy(bytes + 2 * address + 4, &key->service_port, 2);
+	mnl_attr_put(message, NFTA_DATA_VALUE, 2 * address + 8, bytes);
+	mnl_attr_nest_end(message, data);
+	mnl_attr_nest_end(message, element);
+}
+
+/* The kernel answers one acknowledgement, or one error. Others' sequence numbers are left-overs. */
+static int wait_for_ack(struct flowset *set)
+{
+	char answer[4096];
+
+	for (;;) {
+		ssize_t bytes = mnl_socket_recvfrom(set->socket, answer, sizeof(answer));
+		const struct nlmsghdr *message = (const struct nlmsghdr *)answer;
+		int left = (int)bytes;
+
+		if (bytes < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+			if (message->nlmsg_type != NLMSG_ERROR || message->nlmsg_seq != set->sequence)
+				continue;
+			return ((const struct nlmsgerr *)mnl_nlmsg_get_payload(message))->error;
+		}
+	}
+}
+
+/* One transaction with those of the keys that are of this family. */
+static int change_family(struct flowset *set, bool add, const struct flow_key *keys, unsigned count, bool v6)
+{
+	uint16_t type = NFNL_SUBSYS_NFTABLES << 8 | (add ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM);
+	struct nlmsghdr *message;
+	struct nlattr *list;
+	unsigned i, used = 0;
+	size_t at;
+
+	set->sequence++;
+	message = message_begin(set, 0, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
+	at = NLMSG_ALIGN(message->nlmsg_len);
+	message = message_begin(set, at, type, NLM_F_ACK | (add ? NLM_F_CREATE : 0), NFPROTO_INET, 0);
+	mnl_attr_put_strz(message, NFTA_SET_ELEM_LIST_TABLE, "dprd");
+	mnl_attr_put_strz(message, NFTA_SET_ELEM_LIST_SET, v6 ? "flows6" : "flows4");
+	list = mnl_attr_nest_start(message, NFTA_SET_ELEM_LIST_ELEMENTS);
+	for (i = 0; i < count; i++) {
+		if (addr_is_v4(&keys[i].service) == v6)
+			continue;
+		put_element(message, &keys[i], v6);
+		used++;
+	}
+	if (!used)
+		return 0;
+	mnl_attr_nest_end(message, list);
+	at += NLMSG_ALIGN(message->nlmsg_len);
+	message = message_begin(set, at, NFNL_MSG_BATCH_END, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
+	at += NLMSG_ALIGN(message->nlmsg_len);
+	if (mnl_socket_sendto(set->socket, set->buffer, at) < 0)
+		return -errno;
+	return wait_for_ack(set);
+}
+
+/* A transaction that removes fails whole when one element is not there: then one by one. */
+static int remove_family(struct flowset *set, const struct flow_key *keys, unsigned count, bool v6)
+{
+	int error = change_family(set, false, keys, count, v6);
+	unsigned i;
+
+	if (error != -ENOENT)
+		return error;
+	for (i = 0; i < count; i++) {
+		error = change_family(set, false, &keys[i], 1, v6);
+		if (error && error != -ENOENT)
+			return error;
+	}
+	return 0;
+}
+
+int flowset_change(struct flowset *set, bool add, const struct flow_key *keys, unsigned count)
+{
+	int result = 0;
+
+	while (count) {
+		unsigned part = count < FLOWSET_KEYS_MAX ? count : FLOWSET_KEYS_MAX;
+		int family;
+
+		for (family = 0; family < 2; family++) {
+			int error = add ? change_family(set, true, keys, part, family)
+					: remove_family(set, keys, part, family);
+
+			if (error && !result)
+				result = error;
+		}
+		keys += part;
+		count -= part;
+	}
+	return result;
+}
+
+bool flowset_present(struct flowset *set)
+{
+	struct nlmsghdr *message;
+
+	set->sequence++;
+	message = message_begin(set, 0, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETTABLE, NLM_F_ACK, NFPROTO_INET, 0);
+	mnl_attr_put_strz(message, NFTA_TABLE_NAME, "dprd");
+	/* Whatever else goes wrong is no sign that the table is gone. */
+	return mnl_socket_sendto(set->socket, message, message->nlmsg_len) < 0 || wait_for_ack(set) != -ENOENT;
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * dprd: starts, runs the event loop, stops. What is opened is closed in mirror order.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+#include "dprd/dprd.h"
+
+enum { EXIT_USAGE = 2, EXIT_WARNINGS = 3, RECENT_MS = 120000 };
+
+enum mode { MODE_RUN, MODE_CHECK, MODE_CHECK_CONFIG, MODE_PURGE };
+
+static const char usage_text[] =
+	"usage: dprd [options]\n"
+	"\n"
+	"Decides for every new connection to this web server whether to serve it here or to\n"
+	"forward it to a less loaded peer. Runs in the foreground; see dprd(8).\n"
+	"\n"
+	"  -c, --config=FILE   configuration (default " CONFIG_PATH_DEFAULT ")\n"
+	"  -n, --node=NAME     which member this is (default: [Node] Name=, or the host name)\n"
+	"      --check         check configuration and host, say what to mend, and exit:\n"
+	"                      0 fine, 1 errors, 3 warnings only\n"
+	"      --check-config  check the configuration alone, and exit\n"
+	"      --purge         remove all rules, routes and flows that a dprd left, and exit\n"
+	"  -v, --verbose       log more\n"
+	"      --version       print the version\n"
+	"  -h, --help          print this\n";
+
+static int read_config(const struct dprd *d, struct config *ret)
+{
+	struct config_errors *errors = calloc(1, sizeof(*errors));
+	unsigned i;
+	int error;
+
+	if (!errors)
+		return -ENOMEM;
+	error = config_read(d->config_path, d->node_name, ret, errors);
+	for (i = 0; error && i < errors->count && i < CONFIG_ERRORS_MAX; i++)
+		log_err("%s", errors->text[i]);
+	if (error && !errors->count)
+		log_err("%s: %s", d->config_path, strerror(-error));
+	free(errors);
+	return error;
+}
+
+static unsigned workers_wanted(const struct config *config)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (config->workers)
+		return config->workers < WORKERS_MAX ? config->workers : WORKERS_MAX;
+	/* On one or two processors a second worker only takes time from the kernel and the web server. */
+	return processors <= 2 ? 1 : processors < 8 ? (unsigned)processors / 2 : 4;
+}
+
+void dprd_apply_config(struct dprd *d)
+{
+	const struct policy *policy = policy_find(d->config.policy);
+
+	if (policy && policy != d->policy) {
+		d->policy = policy;
+		memset(&d->policy_state, 0, sizeof(d->policy_state));
+	}
+	d->flow_limits.syn_timeout_ms = d->config.syn_timeout_ms;
+	d->flow_limits.idle_timeout_ms = d->config.idle_timeout_ms;
+	d->flow_limits.fin_timeout_ms = d->config.fin_timeout_ms;
+	d->flow_limits.rst_timeout_ms = d->config.rst_timeout_ms;
+	if (d->flows)
+		flow_table_set_timeouts(d->flows, &d->flow_limits);
+}
+
+/* What cannot change while running stays as it is, and is named. */
+static void keep_fixed(const struct config *old, struct config *fresh, char note[CONFIG_ERROR_BYTES])
+{
+	bool differs = old->queue_first != fresh->queue_first || old->queue_length != fresh->queue_length ||
+		       old->workers != fresh->workers || old->max_flows != fresh->max_flows ||
+		       old->max_half_open != fresh->max_half_open || strcmp(old->run_dir, fresh->run_dir) != 0;
+
+	note[0] = '\0';
+	if (differs)
+		snprintf(note, CONFIG_ERROR_BYTES,
+			 "[Queue], MaxFlows, MaxHalfOpen and [Run] Directory take effect at the next restart");
+	fresh->queue_first = old->queue_first;
+	fresh->queue_length = old->queue_length;
+	fresh->workers = old->workers;
+	fresh->max_flows = old->max_flows;
+	fresh->max_half_open = old->max_half_open;
+	memcpy(fresh->run_dir, old->run_dir, sizeof(fresh->run_dir));
+}
+
+int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES])
+{
+	static struct config fresh; /* too large for a stack; main thread only */
+	struct sampler *sampler, *old;
+	int error = config_read(d->config_path, d->node_name, &fresh, errors);
+	unsigned i;
+
+	if (error)
+		return error;
+	keep_fixed(&d->config, &fresh, note);
+	sampler = sampler_new(&fresh);
+	pthread_mutex_lock(&d->lock);
+	old = sampler ? d->sampler : NULL;
+	/* A member that is no longer one has no address to forward to. */
+	for (i = 0; i < d->config.member_count; i++) {
+		if (config_member_by_id(&fresh, d->config.member[i].id) < 0)
+			tick_forget_node(d, d->config.member[i].id);
+	}
+	d->config = fresh;
+	memset(d->tunnel_mtu, 0, sizeof(d->tunnel_mtu)); /* indexed by member: the order may have changed */
+	if (sampler)
+		d->sampler = sampler;
+	dprd_apply_config(d);
+	d->rules_lost = true; /* set up anew by the next tick */
+	pthread_mutex_unlock(&d->lock);
+	sampler_free(old);
+	tick_refresh_mtu(d);
+	pthread_mutex_lock(&d->lock);
+	view_refresh(d, clock_now_ms());
+	pthread_mutex_unlock(&d->lock);
+	log_info("configuration read again: policy %s, %u members%s%s", d->config.policy, d->config.member_count,
+		 *note ? "; " : "", note);
+	return 0;
+}
+
+static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *context)
+{
+	struct dprd *d = context;
+	struct config_errors *errors = calloc(1, sizeof(*errors));
+	char note[CONFIG_ERROR_BYTES];
+	unsigned i;
+
+	(void)source;
+	(void)info;
+	if (!errors)
+		return 0;
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)clock_now_us());
+	if (dprd_reload(d, errors, note)) {
+		for (i = 0; i < errors->count && i < CONFIG_ERRORS_MAX; i++)
+			log_err("%s", errors->text[i]);
+		log_err("%u errors; the running configuration was not touched", errors->count);
+	}
+	free(errors);
+	sd_notify(0, "READY=1");
+	return 0;
+}
+
+static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info, void *context)
+{
+	(void)info;
+	(void)context;
+	return sd_event_exit(sd_event_source_get_event(source), 0);
+}
+
+/* One dprd per run directory; the lock goes with the process, whatever ends it. */
+static int take_lock(struct dprd *d)
+{
+	char path[PATH_BYTES + 16];
+
+	if (mkdir(d->config.run_dir, 0755) && errno != EEXIST) {
+		log_err("%s: %s", d->config.run_dir, strerror(errno));
+		return -errno;
+	}
+	snprintf(path, sizeof(path), "%s/lock", d->config.run_dir);
+	d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (d->lock_fd < 0 || flock(d->lock_fd, LOCK_EX | LOCK_NB)) {
+		int error = errno;
+
+		log_err("%s: %s", path, error == EWOULDBLOCK ? "another dprd is running here" : strerror(error));
+		return -error;
+	}
+	return 0;
+}
+
+static int dprd_open_loop(struct dprd *d)
+{
+	int error = sd_event_default(&d->event);
+
+	if (error >= 0)
+		error = sd_event_add_signal(d->event, NULL, SIGTERM, on_stop, d);
+	if (error >= 0)
+		error = sd_event_add_signal(d->event, NULL, SIGINT, on_stop, d);
+	if (error >= 0)
+		error = sd_event_add_signal(d->event, NULL, SIGHUP, on_reload, d);
+	if (error >= 0)
+		error = tick_start(d);
+	if (error < 0)
+		log_err("event loop: %s", strerror(-error));
+	return error < 0 ? error : 0;
+}
+
+static int dprd_open_state(struct dprd *d)
+{
+	const struct config *config = &d->config;
+
+	randombytes_buf(d->hash_key, sizeof(d->hash_key));
+	randombytes_buf(&d->random_state, sizeof(d->random_state));
+	d->flow_limits = (struct flow_limits) { .max_confirmed = config->max_flows,
+						.max_half_open = config->max_half_open,
+						.hash_key = { d->hash_key[0], d->hash_key[1] } };
+	dprd_apply_config(d);
+	d->why = calloc(1, sizeof(*d->why));
+	d->sampler = sampler_new(config);
+	d->set = flowset_new();
+	if (!d->why || !d->sampler || !d->set) {
+		log_err("start: %s", strerror(errno));
+		return -ENOMEM;
+	}
+	return flowfile_open(d);
+}
+
+static int dprd_open(struct dprd *d)
+{
+	sigset_t handled;
+	int error;
+
+	/* Before any thread: all of them inherit it, and the loop alone takes the signals. */
+	sigemptyset(&handled);
+	sigaddset(&handled, SIGTERM);
+	sigaddset(&handled, SIGINT);
+	sigaddset(&handled, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &handled, NULL);
+
+	d->started_ms = clock_now_ms();
+	d->worker_count = workers_wanted(&d->config);
+	error = take_lock(d);
+	if (!error)
+		error = dprd_open_state(d);
+	if (error)
+		return error;
+	tick_refresh_mtu(d);
+	pthread_mutex_lock(&d->lock);
+	view_refresh(d, clock_now_ms());
+	pthread_mutex_unlock(&d->lock);
+	/* Listeners first, so that no packet meets a rule without one. */
+	error = queue_start(d);
+	if (!error)
+		error = rules_install(d);
+	if (!error)
+		error = tick_refill_set(d);
+	if (!error)
+		error = dprd_open_loop(d);
+	if (!error)
+		error = control_open(d);
+	return error;
+}
+
+/*
+ * Forwarded flows need their rules and their table for as long as they live: with some left, these
+ * stay for the dprd that comes next (an upgrade, a restart). Without any, nothing stays.
+ */
+static void dprd_close(struct dprd *d)
+{
+	struct flow_counts counts = d->flows ? flow_counts(d->flows) : (struct flow_counts) { 0 };
+	unsigned flows = counts.confirmed + counts.half_open;
+	bool serving = d->last_decapsulated_ms && clock_now_ms() - d->last_decapsulated_ms < RECENT_MS;
+	bool keep = flows || serving;
+	char path[PATH_BYTES + 16];
+
+	control_close(d);
+	if (d->flows) {
+		/* Gone at once, so that loadcast takes this node out of its peers' reckoning. */
+		snprintf(path, sizeof(path), "%s/status", d->config.run_dir);
+		unlink(path);
+		rules_remove(&d->config, d->worker_count, keep);
+		if (keep)
+			log_info("%u forwarded flows%s wait for the next dprd; dprd --purge ends them", flows,
+				 serving ? " and tunnelled ones of peers" : "");
+	}
+	queue_stop(d);
+	flowfile_close(d, keep);
+	flowset_free(d->set);
+	sampler_free(d->sampler);
+	free(d->why);
+	d->event = sd_event_unref(d->event);
+	if (d->lock_fd >= 0)
+		close(d->lock_fd);
+}
+
+static int run(struct dprd *d)
+{
+	int error = dprd_open(d);
+
+	if (!error) {
+		sd_notify(0, "READY=1");
+		log_info("dprd " DPRD_VERSION " on %s: policy %s, %u members, %u worker%s", d->config.node_name,
+			 d->config.policy, d->config.member_count, d->worker_count, d->worker_count == 1 ? "" : "s");
+		error = sd_event_loop(d->event);
+		sd_notify(0, "STOPPING=1");
+	}
+	dprd_close(d);
+	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int purge(struct dprd *d)
+{
+	static const char *const names[] = { "flows", "status", "control" };
+	char path[PATH_BYTES + 16];
+	unsigned i;
+
+	if (take_lock(d)) {
+		log_err("stop dprd before --purge");
+		return EXIT_FAILURE;
+	}
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", d->config.run_dir, names[i]);
+		unlink(path);
+	}
+	return rules_remove(&d->config, 0, false) ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int check(const struct dprd *d)
+{
+	unsigned warnings = 0, errors = preflight(&d->config, &warnings);
+
+	if (errors)
+		printf("%u errors, %u warnings\n", errors, warnings);
+	else
+		printf("%s is ready%s\n", d->config.node_name, warnings ? ", with warnings" : "");
+	return errors ? EXIT_FAILURE : warnings ? EXIT_WARNINGS : EXIT_SUCCESS;
+}
+
+static enum mode parse_options(struct dprd *d, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "config", required_argument, NULL, 'c' },
+		{ "node", required_argument, NULL, 'n' },
+		{ "check", no_argument, NULL, 'C' },
+		{ "check-config", no_argument, NULL, 'k' },
+		{ "purge", no_argument, NULL, 'P' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	enum mode mode = MODE_RUN;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "c:n:vh", options, NULL)) != -1) {
+		switch (option) {
+		case 'c':
+			d->config_path = optarg;
+			break;
+		case 'n':
+			d->node_name = optarg;
+			break;
+		case 'C':
+			mode = MODE_CHECK;
+			break;
+		case 'k':
+			mode = MODE_CHECK_CONFIG;
+			break;
+		case 'P':
+			mode = MODE_PURGE;
+			break;
+		case 'v':
+			log_set_level(LOG_LEVEL_DEBUG);
+			break;
+		case 'V':
+			puts("dprd " DPRD_VERSION);
+			exit(EXIT_SUCCESS);
+		case 'h':
+			fputs(usage_text, stdout);
+			exit(EXIT_SUCCESS);
+		default:
+			fputs("try: dprd --help\n", stderr);
+			exit(EXIT_USAGE);
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "dprd: unexpected argument: %s\ntry: dprd --help\n", argv[optind]);
+		exit(EXIT_USAGE);
+	}
+	return mode;
+}
+
+int main(int argc, char **argv)
+{
+	static struct dprd d = { .config_path = CONFIG_PATH_DEFAULT, .lock_fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
+	enum mode mode = parse_options(&d, argc, argv);
+
+	/* One arena: each further one would reserve 64 MiB of address space per thread. */
+	mallopt(M_ARENA_MAX, 1);
+	if (sodium_init() < 0) {
+		log_err("libsodium does not start");
+		return EXIT_FAILURE;
+	}
+	if (read_config(&d, &d.config))
+		return EXIT_FAILURE;
+	switch (mode) {
+	case MODE_CHECK:
+		return check(&d);
+	case MODE_CHECK_CONFIG:
+		printf("%s: fine, this is %s\n", d.config_path, d.config.node_name);
+		return EXIT_SUCCESS;
+	case MODE_PURGE:
+		return purge(&d);
+	case MODE_RUN:
+		break;
+	}
+	return run(&d);
+}

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The way of a packet. decide() says what; everything that is done about it is done here.
+ */
+#include <errno.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/dprd.h"
+#include "dprd/encap.h"
+#include "dprd/path.h"
+
+static uint64_t next_random(struct dprd *d)
+{
+	d->random_state = policy_mix(d->random_state);
+	return d->random_state;
+}
+
+/* --- what decide() asks --- */
+
+static bool node_alive(void *context, uint32_t node_id)
+{
+	const struct path *p = context;
+	const struct node_load *load = view_node_load(p->d, node_id);
+
+	/* Without a table nothing is known against it. */
+	if (config_member_by_id(&p->d->config, node_id) < 0)
+		return false;
+	return !load || load_age_ms(&p->d->table, load, p->now_ms) < p->d->config.dead_peer_timeout_ms;
+}
+
+static bool node_takes_copies(void *context, uint32_t node_id)
+{
+	const struct path *p = context;
+	const struct config *config = &p->d->config;
+	const struct node_load *load = view_node_load(p->d, node_id);
+
+	return load && (load->flags & NODE_REWRITER) && config_member_by_id(config, node_id) >= 0 &&
+	       load_age_ms(&p->d->table, load, p->now_ms) <= config->dead_periods * config->period_ms;
+}
+
+static bool has_port(const struct config *config, be16 port)
+{
+	unsigned i;
+
+	for (i = 0; i < config->port_count; i++) {
+		if (config->port[i] == ntohs(port))
+			return true;
+	}
+	return false;
+}
+
+static int service_owner(void *context, const struct addr *service, be16 port)
+{
+	const struct path *p = context;
+
+	return has_port(&p->d->config, port) ? config_member_by_service(&p->d->config, service) : -1;
+}
+
+static int living_peer(void *context, const struct addr *cluster)
+{
+	const struct path *p = context;
+	const struct config *config = &p->d->config;
+	unsigned i;
+
+	for (i = 0; i < config->member_count; i++) {
+		const struct member *m = &config->member[i];
+
+		if (i != config->self && (addr_equal(&m->cluster_v4, cluster) || addr_equal(&m->cluster_v6, cluster)))
+			return view_member_living(p->d, i, p->now_ms) ? (int)i : -1;
+	}
+	return -1;
+}
+
+static bool is_cluster_address(void *context, const struct addr *address)
+{
+	const struct path *p = context;
+	const struct config *config = &p->d->config;
+	unsigned i;
+
+	for (i = 0; i < config->member_count; i++) {
+		if (addr_equal(&config->member[i].cluster_v4, address) ||
+		    addr_equal(&config->member[i].cluster_v6, address))
+			return true;
+	}
+	return config_member_by_service(config, address) >= 0;
+}
+
+static bool is_own_cluster_address(void *context, const struct addr *address)
+{
+	const struct path *p = context;
+	const struct member *self = &p->d->config.member[p->d->config.self];
+
+	return addr_equal(&self->cluster_v4, address) || addr_equal(&self->cluster_v6, address);
+}
+
+static uint32_t member_node_id(void *context, int member)
+{
+	const struct path *p = context;
+
+	return p->d->config.member[member].id;
+}
+
+/* --- verdicts --- */
+
+/* True while new flows are made faster than configured. */
+static bool rate_limited(struct dprd *d, uint64_t now_ms)
+{
+	if (now_ms - d->rate_window_ms >= 1000) {
+		d->rate_window_ms = now_ms;
+		d->new_flows = 0;
+	}
+	return d->new_flows >= d->config.max_new_flows_per_s;
+}
+
+static void env_fill(struct path *p, struct decide_env *env)
+{
+	struct dprd *d = p->d;
+	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
+
+	*env = (struct decide_env) {
+		.flows = d->flows,
+		.view = &d->view,
+		.policy = d->policy,
+		.policy_state = &d->policy_state,
+		.hash_key = d->hash_key,
+		.max_load_auto = d->config.max_load_auto,
+		.max_load = d->config.max_load,
+		.min_advantage = d->config.min_advantage,
+		.draining = d->draining,
+		.unhealthy = self && self->state == NODE_UNHEALTHY,
+		.minority = d->minority,
+		.rate_limited = rate_limited(d, p->now_ms),
+		.maybe_stale = p->batch->maybe_stale,
+		.random = next_random(d),
+		.node_alive = node_alive,
+		.node_eligible = node_takes_copies,
+		.context = p,
+	};
+}
+
+static bool too_big_allowed(struct dprd *d, uint64_t now_ms)
+{
+	if (now_ms - d->too_big_window_ms >= 1000) {
+		d->too_big_window_ms = now_ms;
+		d->too_big_count = 0;
+	}
+	return d->too_big_count++ < TOO_BIG_PER_S;
+}
+
+/* The target of a FORWARD verdict as path needs it; without one the packet cannot go there. */
+static bool resolve_target(struct path *p, struct queued *q)
+{
+	int member = config_member_by_id(&p->d->config, q->verdict.node_id);
+	unsigned mtu = member < 0 ? 0 : p->d->tunnel_mtu[member][q->packet.v6];
+	const struct member *self, *to;
+
+	/* Room for headers and something to carry. */
+	if (mtu < 256)
+		return false;
+	self = &p->d->config.member[p->d->config.self];
+	to = &p->d->config.member[member];
+	q->tunnel_source = q->packet.v6 ? self->cluster_v6 : self->cluster_v4;
+	q->tunnel_destination = q->packet.v6 ? to->cluster_v6 : to->cluster_v4;
+	q->tunnel_mtu = (uint16_t)((mtu > UINT16_MAX ? UINT16_MAX : mtu) - encap_bytes(q->packet.v6));
+	q->tell_too_big = q->packet.total_bytes > q->tunnel_mtu && too_big_allowed(p->d, p->now_ms);
+	return true;
+}
+
+/* A SYN that starts a forwarded flow: into the table, and soon into the kernel's set. */
+static void make_flow(struct path *p, struct queued *q)
+{
+	struct dprd *d = p->d;
+	struct flow evicted;
+
+	flow_add(d->flows, &q->packet.key, q->verdict.node_id, q->packet.tcp_sequence, p->now_ms, &evicted);
+	if (evicted.state != FLOW_FREE) {
+		d->counters.flows_evicted++;
+		q->evict = true;
+		q->evicted = evicted.key;
+	}
+	q->fresh_flow = q->set_add = true;
+	d->counters.flows_made++;
+	d->new_flows++;
+	d->view_nodes[q->verdict.view_index].sent++;
+}
+
+static void forget_flow(struct path *p, struct queued *q)
+{
+	struct flow *flow = flow_find(p->d->flows, &q->packet.key);
+
+	if (flow)
+		flow_remove(p->d->flows, flow);
+	q->set_remove = q->set_remove || flow;
+	q->set_add = q->fresh_flow = false;
+}
+
+/* Serving here is always correct for a SYN (I11). Lock held. */
+void path_serve_instead(struct path *p, struct queued *q, enum reason reason)
+{
+	q->verdict = (struct verdict) { .kind = VERDICT_SERVE, .reason = reason };
+	forget_flow(p, q);
+}
+
+static void remember_why(struct path *p, const struct queued *q, const struct decide_env *env)
+{
+	double max_load = env->max_load_auto ? policy_max_load_auto(env->view) : env->max_load;
+
+	if (packet_is_syn(&q->packet))
+		why_remember(p->d->why, p->now_ms, &q->packet, &q->verdict, env, max_load);
+}
+
+static void decide_one(struct path *p, struct queued *q)
+{
+	struct dprd *d = p->d;
+	bool syn = packet_is_syn(&q->packet);
+	struct decide_env env;
+	struct flow *flow;
+
+	if (syn && !p->own_load_read) {
+		view_own_load(d);
+		p->own_load_read = true;
+	}
+	if (syn && p->family != q->packet.v6) {
+		view_select_family(d, q->packet.v6);
+		p->family = q->packet.v6;
+	}
+	env_fill(p, &env);
+	q->verdict = decide(&env, &q->packet);
+	if (q->verdict.kind == VERDICT_FORWARD && !resolve_target(p, q))
+		q->verdict = syn ? (struct verdict) { .kind = VERDICT_SERVE, .reason = REASON_FORWARD_FAILED }
+				 : (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_TUNNEL };
+	remember_why(p, q, &env);
+	d->counters.syns += syn;
+	if (syn && q->verdict.kind == VERDICT_SERVE) {
+		forget_flow(p, q);
+		d->view_nodes[0].load += d->config.factors.connections;
+	} else if (q->verdict.kind == VERDICT_FORWARD) {
+		flow = flow_find(d->flows, &q->packet.key);
+		if (syn && q->verdict.reason != REASON_SAME_SYN && q->verdict.reason != REASON_SAME_FLOW)
+			make_flow(p, q);
+		else if (flow && q->packet.kind == PACKET_TCP &&
+			 !flow_touch(d->flows, flow, q->packet.tcp_flags, p->now_ms))
+			d->counters.confirmed_full++;
+	} else if (q->verdict.reason == REASON_NO_FLOW && p->batch->forward_queue) {
+		/* The kernel's set knows a flow that the table does not: left over from a former process. */
+		q->set_remove = q->packet.kind == PACKET_TCP;
+	}
+}
+
+/* Layout "one address each": the sender's service address is not local here, its alias is. */
+static struct addr alias_of(const struct config *config, int member, const struct addr *service)
+{
+	const struct member *m = &config->member[member];
+	unsigned i;
+
+	for (i = 0; i < m->service_count; i++) {
+		if (addr_equal(&m->service[i], service))
+			return config_alias(config, (unsigned)member, i);
+	}
+	return (struct addr) { 0 };
+}
+
+static void decapsulate_one(struct path *p, struct queued *q)
+{
+	struct decap_env env = { .service_owner = service_owner,
+				 .living_peer = living_peer,
+				 .is_cluster_address = is_cluster_address,
+				 .is_own_cluster_address = is_own_cluster_address,
+				 .member_node_id = member_node_id,
+				 .context = p,
+				 .maybe_stale = p->batch->maybe_stale };
+	struct packet inner;
+	struct addr alias;
+
+	q->verdict = decide_decapsulation(&env, &q->packet, &inner);
+	if (q->verdict.kind != VERDICT_DECAPSULATE)
+		return;
+	q->replace = q->bytes + q->packet.header_bytes;
+	q->replace_bytes = inner.total_bytes;
+	if (!encap_decapsulate_ecn(q->replace, &inner, q->packet.tos)) {
+		q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_INNER_BAD };
+		return;
+	}
+	alias = alias_of(&p->d->config, config_member_by_id(&p->d->config, q->verdict.node_id), &inner.key.service);
+	if (!addr_is_zero(&alias))
+		encap_to_alias(q->replace, &inner, &alias);
+	p->d->counters.decapsulated_bytes += inner.total_bytes;
+	p->d->last_decapsulated_ms = p->now_ms;
+}
+
+static void decide_all(struct path *p)
+{
+	unsigned i;
+
+	for (i = 0; i < p->batch->count; i++) {
+		struct queued *q = &p->batch->packets[i];
+
+		if (!q->captured)
+			q->verdict = (struct verdict) { .kind = VERDICT_PASS, .reason = REASON_QUEUE_UNPARSED };
+		else if (q->packet.kind == PACKET_TUNNEL)
+			decapsulate_one(p, q);
+		else
+			decide_one(p, q);
+	}
+}
+
+/* --- what must happen outside the lock --- */
+
+/* Flows that would take a connection away from a socket that this node already has (D2). */
+static void keep_local_sockets(struct path *p)
+{
+	struct flow_key keys[QUEUE_BATCH_MAX];
+	struct queued *asked[QUEUE_BATCH_MAX];
+	bool found[QUEUE_BATCH_MAX];
+	unsigned i, count = 0;
+
+	for (i = 0; i < p->batch->count; i++) {
+		struct queued *q = &p->batch->packets[i];
+
+		if (q->fresh_flow) {
+			keys[count] = q->packet.key;
+			asked[count++] = q;
+		}
+	}
+	if (!count)
+		return;
+	/* When the kernel does not answer, nothing is known against forwarding. */
+	socket_lookup_find(p->lookup, keys, count, found);
+	pthread_mutex_lock(&p->d->lock);
+	for (i = 0; i < count; i++) {
+		if (found[i])
+			path_serve_instead(p, asked[i], REASON_LOCAL_SOCKET);
+	}
+	pthread_mutex_unlock(&p->d->lock);
+}
+
+/* Removes from the kernel's set what is not in the table. With the lock, so that no other thread adds
+ * one of them in between. */
+static void forget_in_kernel(struct path *p)
+{
+	struct flow_key keys[2 * QUEUE_BATCH_MAX];
+	unsigned i, count = 0;
+
+	for (i = 0; i < p->batch->count; i++) {
+		const struct queued *q = &p->batch->packets[i];
+
+		if (q->set_remove)
+			keys[count++] = q->packet.key;
+		if (q->evict)
+			keys[count++] = q->evicted;
+	}
+	if (!count)
+		return;
+	pthread_mutex_lock(&p->d->lock);
+	for (i = 0; i < count;) {
+		if (flow_find(p->d->flows, &keys[i]))
+			keys[i] = keys[--count];
+		else
+			i++;
+	}
+	if (count && flowset_change(p->set, false, keys, count))
+		p->d->counters.set_errors++;
+	pthread_mutex_unlock(&p->d->lock);
+}
+
+/* Write-ahead (I8): the kernel knows the flow before its SYN leaves, or the flow is not made. */
+static void tell_kernel(struct path *p)
+{
+	struct flow_key keys[QUEUE_BATCH_MAX];
+	unsigned i, count = 0;
+	int error;
+
+	for (i = 0; i < p->batch->count; i++) {
+		if (p->batch->packets[i].set_add)
+			keys[count++] = p->batch->packets[i].packet.key;
+	}
+	error = count ? flowset_change(p->set, true, keys, count) : 0;
+	if (!error)
+		return;
+	pthread_mutex_lock(&p->d->lock);
+	p->d->counters.set_errors++;
+	p->d->rules_lost = p->d->rules_lost || error == -ENOENT;
+	for (i = 0; i < p->batch->count; i++) {
+		if (p->batch->packets[i].set_add)
+			path_serve_instead(p, &p->batch->packets[i], REASON_FORWARD_FAILED);
+	}
+	pthread_mutex_unlock(&p->d->lock);
+}
+
+static void count_all(struct path *p)
+{
+	struct counters *counters = &p->d->counters;
+	unsigned i;
+
+	pthread_mutex_lock(&p->d->lock);
+	counters->batches++;
+	counters->seen += p->batch->count;
+	counters->stale_batches += p->batch->maybe_stale;
+	counters->forward_bytes += p->forward_bytes;
+	counters->segmented += p->segmented;
+	counters->too_big_sent += p->too_big_sent;
+	counters->tunnel_errors += p->tunnel_errors;
+	for (i = 0; i < p->batch->count; i++)
+		counters->reason[p->batch->packets[i].verdict.reason]++;
+	pthread_mutex_unlock(&p->d->lock);
+}
+
+void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct socket_lookup *lookup,
+		struct tunnel *tunnel)
+{
+	struct path p = { .d = d,
+			  .batch = batch,
+			  .set = set,
+			  .lookup = lookup,
+			  .tunnel = tunnel,
+			  .now_ms = clock_now_ms(),
+			  .family = -1 };
+	bool forwards = false;
+	unsigned i;
+
+	for (i = 0; i < batch->count; i++) {
+		struct queued *q = &batch->packets[i];
+
+		if (q->captured)
+			packet_parse(q->bytes, q->captured, &q->packet);
+	}
+	pthread_mutex_lock(&d->lock);
+	decide_all(&p);
+	pthread_mutex_unlock(&d->lock);
+	for (i = 0; i < batch->count; i++)
+		forwards |= batch->packets[i].verdict.kind == VERDICT_FORWARD;
+	if (forwards) {
+		keep_local_sockets(&p);
+		tell_kernel(&p);
+		path_send(&p);
+	}
+	forget_in_kernel(&p);
+	count_all(&p);
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The packets of a batch that leave for their nodes: encapsulated, and cut to size where needed.
+ */
+#include <errno.h>
+
+#include "dprd/encap.h"
+#include "dprd/path.h"
+
+static bool send_encapsulated(struct path *p, struct queued *q, const struct packet *packet, const uint8_t *bytes,
+			      unsigned tag)
+{
+	uint8_t *outer = tunnel_scratch(p->tunnel, encap_bytes(packet->v6));
+
+	if (!outer)
+		return false;
+	encap_write(outer, packet, &q->tunnel_source, &q->tunnel_destination, 0);
+	return tunnel_add(p->tunnel, &q->tunnel_destination, outer, encap_bytes(packet->v6), bytes, packet->total_bytes,
+			  tag);
+}
+
+/* Too big for the tunnel: it arrives all the same, as smaller segments, and the client learns the MTU
+ * (D7). A black hole needs a dropped packet; here none is. */
+static bool send_segmented(struct path *p, struct queued *q, unsigned tag)
+{
+	const struct packet *packet = &q->packet;
+	uint32_t headers = (uint32_t)packet->header_bytes + packet->tcp_header_bytes, offset = 0;
+	uint8_t *out, step = 0;
+
+	if (packet->kind != PACKET_TCP || headers + 1 > q->tunnel_mtu)
+		return false;
+	if (q->tell_too_big) {
+		out = tunnel_scratch(p->tunnel, TOO_BIG_BYTES_MAX);
+		if (!out || !tunnel_add(p->tunnel, &packet->source, out,
+					encap_too_big(q->bytes, packet, q->captured, q->tunnel_mtu, out), NULL, 0, tag))
+			return false;
+		p->too_big_sent++;
+	}
+	while (offset < packet->total_bytes - headers) {
+		struct packet segment = *packet;
+
+		out = tunnel_scratch(p->tunnel, q->tunnel_mtu);
+		if (!out)
+			return false;
+		segment.total_bytes = encap_segment(q->bytes, packet, &offset, q->tunnel_mtu - headers, step++, out);
+		if (!send_encapsulated(p, q, &segment, out, tag))
+			return false;
+	}
+	p->segmented++;
+	return true;
+}
+
+static void send_failed(void *context, unsigned tag, int error)
+{
+	struct path *p = context;
+	struct queued *q = &p->batch->packets[tag];
+
+	(void)error;
+	p->tunnel_errors++;
+	if (q->fresh_flow) {
+		pthread_mutex_lock(&p->d->lock);
+		path_serve_instead(p, q, REASON_FORWARD_FAILED);
+		pthread_mutex_unlock(&p->d->lock);
+	} else if (q->verdict.kind == VERDICT_FORWARD) {
+		q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_TUNNEL };
+	}
+}
+
+static bool send_one(struct path *p, struct queued *q, unsigned tag)
+{
+	if (q->captured < q->packet.total_bytes)
+		return false;
+	if (q->packet.total_bytes > q->tunnel_mtu)
+		return send_segmented(p, q, tag);
+	return send_encapsulated(p, q, &q->packet, q->bytes, tag);
+}
+
+void path_send(struct path *p)
+{
+	unsigned i;
+
+	for (i = 0; i < p->batch->count; i++) {
+		struct queued *q = &p->batch->packets[i];
+
+		if (q->verdict.kind != VERDICT_FORWARD)
+			continue;
+		if (!send_one(p, q, i)) {
+			/* No room: what is queued leaves, then once more. */
+			tunnel_flush(p->tunnel, send_failed, p);
+			if (q->verdict.kind == VERDICT_FORWARD && !send_one(p, q, i))
+				send_failed(p, i, EMSGSIZE);
+		}
+		p->forward_bytes += q->packet.total_bytes;
+	}
+	tunnel_flush(p->tunnel, send_failed, p);
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* policy.c - what the policies share: the list of them, the estimated load, drawing by weight. */
+#include "dprd/policy.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* Below this many connections per unit of weight a queue is too short to be worth a tunnel. */
+#define MAX_LOAD_AUTO_FLOOR 2.0
+
+const struct policy *const policies[] = {
+	&policy_li,  &policy_p2c, &policy_least, &policy_inverse, &policy_random, &policy_rr,
+	&policy_wrr, &policy_lc,  &policy_wlc,   &policy_local,   NULL,
+};
+
+const struct policy *policy_find(const char *name)
+{
+	for (const struct policy *const *p = policies; *p; p++)
+		if (strcmp((*p)->name, name) == 0)
+			return *p;
+	return NULL;
+}
+
+double policy_load(const struct view_node *node)
+{
+	/* Self may have weight 0: it takes nothing from others but has a load all the same. */
+	return (node->load + node->sent) / (node->weight > 0 ? node->weight : 1);
+}
+
+double policy_weight(const struct view_node *node)
+{
+	return node->eligible && node->weight > 0 ? node->weight : 0;
+}
+
+unsigned policy_count(const struct load_view *view)
+{
+	return view->count < POLICY_NODES_MAX ? view->count : POLICY_NODES_MAX;
+}
+
+double policy_max_load_auto(const struct load_view *view)
+{
+	double load = 0, weight = 0, mean;
+
+	for (unsigned i = 0; i < policy_count(view); i++) {
+		const struct view_node *node = &view->nodes[i];
+
+		if (i > 0 && policy_weight(node) <= 0)
+			continue;
+		load += node->load + node->sent;
+		weight += node->weight > 0 ? node->weight : 1;
+	}
+	mean = weight > 0 ? load / weight : 0;
+	return mean > MAX_LOAD_AUTO_FLOOR ? mean : MAX_LOAD_AUTO_FLOOR;
+}
+
+unsigned policy_draw(const double *weight, unsigned count, uint64_t random)
+{
+	double total = 0, point;
+	unsigned last = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		total += weight[i];
+	point = policy_uniform(random) * total;
+	for (unsigned i = 0; i < count; i++) {
+		if (weight[i] <= 0)
+			continue;
+		last = i;
+		if (point < weight[i])
+			return i;
+		point -= weight[i];
+	}
+	/* Rounding may leave a rest behind the last one. */
+	return last;
+}
+
+unsigned policy_lowest(const struct policy_input *input, unsigned first, double (*score)(const struct view_node *node))
+{
+	const struct load_view *view = input->view;
+	uint64_t random = input->random;
+	unsigned best = 0, ties = 0;
+	double lowest = 0;
+
+	for (unsigned i = first; i < policy_count(view); i++) {
+		double here;
+
+		if (policy_weight(&view->nodes[i]) <= 0)
+			continue;
+		here = score(&view->nodes[i]);
+		if (ties == 0 || here < lowest) {
+			best = i;
+			lowest = here;
+			ties = 1;
+		} else if (here <= lowest && best != 0) {
+			/* The k-th of equals replaces the one kept with probability 1/k: each is as likely. */
+			random = policy_mix(random);
+			if (policy_uniform(random) * ++ties < 1)
+				best = i;
+		}
+	}
+	return best;
+}
+
+double policy_uniform(uint64_t random)
+{
+	/* 53 bits: as many as a double holds, so that 1 is never reached. */
+	return (double)(random >> 11) * 0x1p-53;
+}
+
+uint64_t policy_mix(uint64_t seed)
+{
+	seed += 0x9e3779b97f4a7c15;
+	seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9;
+	seed = (seed ^ seed >> 27) * 0x94d049bb133111eb;
+	return seed ^ seed >> 31;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * policy.h - which node should serve a new connection. Pure.
+ *
+ * One policy, one file, one struct. A policy only picks an index into the view; the threshold rule
+ * in front (serve locally while own load is below MaxLoad or the lowest) and the hysteresis behind
+ * (MinAdvantage) are decide.c's and the same for all.
+ */
+#ifndef DPRD_POLICY_H
+#define DPRD_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One node as a policy sees it. */
+struct view_node {
+	uint16_t member; /* index into the configuration */
+	uint32_t node_id; /* member_id() of it */
+	bool eligible; /* may get a new connection: active, healthy, two-way, rewriter up */
+	uint32_t age_ms; /* of its load; 0 for self */
+	uint32_t sent; /* forwarded there by us since that load was announced */
+	double load; /* in the configured metric; exact for self */
+	double weight; /* > 0 when eligible */
+	double arrivals_per_s; /* new connections reaching it */
+};
+
+/* What this node knows. nodes[0] is self and always present. The nodes are the owner's. */
+struct load_view {
+	unsigned count;
+	struct view_node *nodes;
+};
+
+/* State of the policies that have one (round robin); the caller keeps it between decisions. */
+struct policy_state {
+	uint32_t next; /* rr: member served last; wrr: position */
+	double current_weight[1024]; /* wrr: smooth weighted round robin, by view index */
+};
+
+enum { POLICY_NODES_MAX = 1024 };
+
+/* One SYN's input. */
+struct policy_input {
+	const struct load_view *view;
+	struct policy_state *state;
+	uint64_t random; /* fresh 64 random bits */
+	uint64_t flow_hash; /* keyed hash of the client's port and address: the same for a retransmit */
+};
+
+struct policy {
+	const char *name;
+	const char *summary; /* one line for dprctl and the manual */
+	bool threshold; /* MaxLoad and MinAdvantage apply */
+	/* Index into view->nodes; 0 (self) when nothing better is eligible. Never an ineligible peer. */
+	unsigned (*choose)(const struct policy_input *input);
+};
+
+extern const struct policy policy_local, policy_random, policy_least, policy_inverse, policy_p2c, policy_li, policy_rr,
+	policy_wrr, policy_lc, policy_wlc;
+
+/* All of them, NULL at the end, default first. */
+extern const struct policy *const policies[];
+
+/* NULL when there is no policy of that name. */
+const struct policy *policy_find(const char *name);
+
+/* Estimated load of a node now: the announced one and what we sent since, per unit of weight. */
+double policy_load(const struct view_node *node);
+
+/*
+ * MaxLoad = auto: the weighted mean of the estimated loads of self and of the eligible peers, but at
+ * least 2 per unit of weight, below which a queue is too short to be worth a tunnel.
+ */
+double policy_max_load_auto(const struct load_view *view);
+
+/* Its weight when it may get a new connection, else 0. */
+double policy_weight(const struct view_node *node);
+
+/* Nodes that a policy looks at: all of the view, but never more than POLICY_NODES_MAX. */
+unsigned policy_count(const struct load_view *view);
+
+/* An index drawn with a probability in proportion to weight[]; 0 when no weight is above 0. */
+unsigned policy_draw(const double *weight, unsigned count, uint64_t random);
+
+/*
+ * The lowest score among the nodes that may get a connection, from index first on. Ties go to self,
+ * else they are drawn. 0 when there is no such node.
+ */
+unsigned policy_lowest(const struct policy_input *input, unsigned first, double (*score)(const struct view_node *node));
+
+/* Uniform in [0, 1) from 64 random bits; and a further independent 64 bits from the same seed (splitmix64). */
+double policy_uniform(uint64_t random);
+uint64_t policy_mix(uint64_t seed);
+
+#endif

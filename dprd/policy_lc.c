@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* policy_lc.c - least connections: the lowest estimated load, whatever the weights. */
+#include "dprd/policy.h"
+
+static double unweighted_load(const struct view_node *node)
+{
+	return node->load + node->sent;
+}
+
+static unsigned choose(const struct policy_input *input)
+{
+	return policy_lowest(input, 0, unweighted_load);
+}
+
+const struct policy policy_lc = {
+	.name = "lc",
+	.summary = "least connections, without weights and without MaxLoad",
+	.choose = choose,
+};

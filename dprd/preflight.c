@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * "dprd --check": what of this host does not fit, each with the command that mends it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <ifaddrs.h>
+#include <libmnl/libmnl.h>
+#include <linux/inet_diag.h>
+#include <linux/sock_diag.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "dprd/command.h"
+#include "dprd/dprd.h"
+#include "dprd/encap.h"
+
+enum { MTU_LEAST = 1280 };
+
+struct report {
+	unsigned errors, warnings;
+};
+
+static void problem(struct report *r, bool fatal, const char *what, const char *mend)
+{
+	printf("%s: %s\n    mend: %s\n", fatal ? "ERROR" : "warning", what, mend);
+	fflush(stdout);
+	if (fatal)
+		r->errors++;
+	else
+		r->warnings++;
+}
+
+/* First number in a /proc file; -1 when there is none. */
+static long read_number(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	long value = -1;
+
+	if (!file)
+		return -1;
+	if (fscanf(file, "%ld", &value) != 1)
+		value = -1;
+	fclose(file);
+	return value;
+}
+
+static long sysctl_of(const char *interface, const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/%s", interface, name);
+	return read_number(path);
+}
+
+static struct addr address_of(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET)
+		return addr_from_v4(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr);
+	return addr_from_v6(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+}
+
+/* The interface that has this address, in name[]; false when none has. */
+static bool interface_of(const struct ifaddrs *all, const struct addr *address, char name[IF_NAMESIZE])
+{
+	const struct ifaddrs *i;
+
+	for (i = all; i; i = i->ifa_next) {
+		struct addr a;
+
+		if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
+			continue;
+		a = address_of(i->ifa_addr);
+		if (addr_equal(&a, address)) {
+			snprintf(name, IF_NAMESIZE, "%s", i->ifa_name);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Decapsulated packets come in by the cluster interface with a client's source: strict filtering drops them. */
+static void check_rp_filter(struct report *r, const char *interface)
+{
+	long all = sysctl_of("all", "rp_filter"), own = sysctl_of(interface, "rp_filter");
+	char what[200], mend[200];
+
+	if ((all > own ? all : own) != 1)
+		return;
+	snprintf(what, sizeof(what), "rp_filter of %s is strict: the kernel drops what arrives through the tunnel",
+		 interface);
+	snprintf(mend, sizeof(mend), "sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.%s.rp_filter=2", interface);
+	problem(r, true, what, mend);
+}
+
+/* Peers' addresses are local here; without these this node would answer ARP for them. */
+static void check_arp(struct report *r, const char *interface)
+{
+	long ignore_all = sysctl_of("all", "arp_ignore"), ignore = sysctl_of(interface, "arp_ignore");
+	long announce_all = sysctl_of("all", "arp_announce"), announce = sysctl_of(interface, "arp_announce");
+	char what[200], mend[200];
+
+	if ((ignore_all > ignore ? ignore_all : ignore) < 1) {
+		snprintf(what, sizeof(what), "arp_ignore of %s is 0: this node would take its peers' addresses by ARP",
+			 interface);
+		snprintf(mend, sizeof(mend), "sysctl -w net.ipv4.conf.%s.arp_ignore=1", interface);
+		problem(r, true, what, mend);
+	}
+	if ((announce_all > announce ? announce_all : announce) < 2) {
+		snprintf(what, sizeof(what), "arp_announce of %s is below 2: ARP requests may carry a peer's address",
+			 interface);
+		snprintf(mend, sizeof(mend), "sysctl -w net.ipv4.conf.%s.arp_announce=2", interface);
+		problem(r, false, what, mend);
+	}
+}
+
+static void check_address(struct report *r, const struct config *config, const struct ifaddrs *all,
+			  const struct addr *address, bool cluster)
+{
+	const struct member *self = &config->member[config->self];
+	char interface[IF_NAMESIZE], text[ADDR_TEXT_BYTES], what[200], mend[200];
+
+	if (addr_is_zero(address))
+		return;
+	if (!interface_of(all, address, interface)) {
+		snprintf(what, sizeof(what), "%s address %s of member %s is on no interface of this host",
+			 cluster ? "cluster" : "service", addr_format(address, text), self->name);
+		snprintf(mend, sizeof(mend), "ip address add %s/%d dev INTERFACE, or correct [Member \"%s\"]", text,
+			 addr_is_v4(address) ? 24 : 64, self->name);
+		problem(r, true, what, mend);
+		return;
+	}
+	if (!addr_is_v4(address))
+		return;
+	if (cluster)
+		check_rp_filter(r, interface);
+	if (self->own_cluster_address)
+		check_arp(r, interface);
+}
+
+static void check_addresses(struct report *r, const struct config *config)
+{
+	const struct member *self = &config->member[config->self];
+	struct ifaddrs *all;
+	unsigned i;
+
+	if (getifaddrs(&all))
+		return;
+	for (i = 0; i < self->service_count; i++)
+		check_address(r, config, all, &self->service[i], false);
+	check_address(r, config, all, &self->cluster_v4, true);
+	check_address(r, config, all, &self->cluster_v6, true);
+	freeifaddrs(all);
+}
+
+/* A kernel tunnel device would decapsulate for anyone (CVE-2020-10136). */
+static void check_kernel_tunnels(struct report *r)
+{
+	static const char *const devices[] = { "tunl0", "ip6tnl0", "sit0" };
+	char path[64], what[160], mend[64];
+	unsigned i;
+
+	for (i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+		FILE *file;
+		unsigned flags = 0;
+
+		snprintf(path, sizeof(path), "/sys/class/net/%s/flags", devices[i]);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
+		if (fscanf(file, "%x", &flags) != 1)
+			flags = 0;
+		fclose(file);
+		if (!(flags & IFF_UP))
+			continue;
+		snprintf(what, sizeof(what), "%s is up: the kernel decapsulates packets from any source by it",
+			 devices[i]);
+		snprintf(mend, sizeof(mend), "ip link set %s down", devices[i]);
+		problem(r, false, what, mend);
+	}
+}
+
+static void check_peers(struct report *r, const struct config *config)
+{
+	const struct member *self = &config->member[config->self];
+	char text[ADDR_TEXT_BYTES], what[200];
+	unsigned i, v6;
+
+	for (i = 0; i < config->member_count; i++) {
+		for (v6 = 0; i != config->self && v6 < 2; v6++) {
+			const struct addr *from = v6 ? &self->cluster_v6 : &self->cluster_v4;
+			const struct addr *to = v6 ? &config->member[i].cluster_v6 : &config->member[i].cluster_v4;
+			unsigned mtu;
+
+			if (addr_is_zero(from) || addr_is_zero(to))
+				continue;
+			mtu = tunnel_path_mtu(from, to);
+			if (!mtu) {
+				snprintf(what, sizeof(what), "no route to %s, cluster address %s",
+					 config->member[i].name, addr_format(to, text));
+				problem(r, false, what, "ip route get that address; bring the interface up");
+			} else if (mtu < MTU_LEAST) {
+				snprintf(what, sizeof(what), "the path to %s has an MTU of %u", config->member[i].name,
+					 mtu);
+				problem(r, false, what, "raise the MTU of the cluster network to 1500 or more");
+			}
+		}
+	}
+}
+
+/* A queue rule in a chain of its own, tried and taken away: whether this kernel can do it at all. */
+static void check_tools(struct report *r)
+{
+	static const char *const nft[] = { "nft", "-c", "-f", "-", NULL };
+	static const char *const restore[] = { "iptables-nft-restore", "-w", "5", "--noflush", "--test", NULL };
+	char *output;
+	int status = command_run(
+		nft, "add table inet dprd_check\nadd set inet dprd_check s { type ipv4_addr . inet_service ; }\n",
+		&output);
+
+	if (status)
+		problem(r, true, "nft does not work: no package nftables, no right, or no nf_tables in the kernel",
+			"apt-get install nftables; run as root or with CAP_NET_ADMIN");
+	free(output);
+	status = command_run(restore,
+			     "*raw\n:DPRDCHECK - [0:0]\n-A DPRDCHECK -j NFQUEUE --queue-num 0 --queue-bypass\nCOMMIT\n",
+			     &output);
+	if (status)
+		problem(r, true,
+			"iptables-nft cannot set an NFQUEUE rule: no package iptables, no right, or no xt_NFQUEUE",
+			"apt-get install iptables; modprobe xt_NFQUEUE nfnetlink_queue");
+	free(output);
+}
+
+/* True when some listener takes connections to the port on any address. */
+static bool has_wildcard_listener(uint16_t port, bool v6)
+{
+	char path[64], line[512];
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/net/tcp%s", v6 ? "6" : "");
+	file = fopen(path, "re");
+	while (file && !found && fgets(line, sizeof(line), file)) {
+		char local[40];
+		unsigned local_port, state;
+
+		if (sscanf(line, " %*u: %39[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", local, &local_port, &state) == 3)
+			found = state == TCP_LISTEN && local_port == port && strspn(local, "0") == strlen(local);
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static void check_listeners(struct report *r, const struct config *config)
+{
+	char what[200];
+	unsigned i;
+
+	for (i = 0; i < config->port_count; i++) {
+		uint16_t port = config->port[i];
+
+		if (has_wildcard_listener(port, false) || has_wildcard_listener(port, true))
+			continue;
+		snprintf(what, sizeof(what),
+			 "no server listens on port %u of any address: forwarded connections get a reset", port);
+		problem(r, false, what,
+			"let the web server listen on the wildcard address, as in \"listen 80; listen [::]:80;\"");
+	}
+}
+
+unsigned preflight(const struct config *config, unsigned *ret_warnings)
+{
+	struct report report = { 0, 0 };
+	char message[CONFIG_ERROR_BYTES];
+	uint8_t key[32];
+
+	if (config_read_key(config->key_file, key, message))
+		problem(&report, true, message, "dprctl genkey, the same file on every node");
+	explicit_bzero(key, sizeof(key));
+	check_tools(&report);
+	check_addresses(&report, config);
+	check_kernel_tunnels(&report);
+	check_peers(&report, config);
+	check_listeners(&report, config);
+	*ret_warnings = report.warnings;
+	return report.errors;
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * NFQUEUE: batches in, verdicts out. A worker has two queues: "decide" (SYNs and ICMP errors; by-pass
+ * and fail-open, so that with dprd away, frozen or behind the kernel serves locally) and "forward"
+ * (forwarded flows and tunnel packets; these wait, and are dropped when too many).
+ *
+ * A packet's age cannot be read off it. But a worker looks at its queues at least every POLL_MS; if
+ * more than STALE_MS went by since it last looked (frozen, starved), whatever is found queued may be
+ * that old: all of it counts as stale until the queue was empty once, or its length went through.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <libnetfilter_queue/libnetfilter_queue.h>
+#include <netinet/in.h> /* before the kernel's own header of the same names */
+#include <linux/netfilter.h>
+#include <linux/netfilter/nfnetlink_queue.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+#include "dprd/dprd.h"
+
+enum {
+	POLL_MS = 100,
+	MESSAGE_BYTES = COPY_BYTES + 512, /* one queued packet and its attributes */
+	VERDICT_BYTES = 256 * 1024, /* flushed when the next verdict may not fit */
+	RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024,
+	SEND_BUFFER_BYTES = 2 * VERDICT_BYTES,
+	STACK_BYTES = 256 * 1024,
+	CONFIGURE_BYTES = 8192,
+};
+
+struct nfqueue {
+	struct mnl_socket *socket;
+	uint16_t number;
+	bool forward;
+	unsigned stale_left; /* packets that may still be stale */
+};
+
+struct worker {
+	struct dprd *d;
+	pthread_t thread;
+	bool running;
+	int stop_fd;
+	_Atomic uint64_t heartbeat_ms; /* when it last looked at a queue */
+	struct nfqueue decide, forward;
+	struct flowset *set;
+	struct socket_lookup *lookup;
+	struct tunnel *tunnel;
+	struct batch batch;
+	struct mmsghdr messages[QUEUE_BATCH_MAX];
+	struct iovec pieces[QUEUE_BATCH_MAX];
+	unsigned verdict_bytes;
+	uint64_t overruns, verdict_errors;
+	uint8_t buffers[QUEUE_BATCH_MAX][MESSAGE_BYTES] __attribute__((aligned(8)));
+	uint8_t verdicts[VERDICT_BYTES] __attribute__((aligned(8)));
+};
+
+/* Sends one configuration message and waits for the kernel's word on it. */
+static int configure(struct nfqueue *queue, struct nlmsghdr *message)
+{
+	char answer[CONFIGURE_BYTES];
+	ssize_t bytes;
+
+	message->nlmsg_flags |= NLM_F_ACK;
+	if (mnl_socket_sendto(queue->socket, message, message->nlmsg_len) < 0)
+		return -errno;
+	/* A packet may already be in front of the acknowledgement; it will be sent again by its client. */
+	do {
+		bytes = mnl_socket_recvfrom(queue->socket, answer, sizeof(answer));
+		if (bytes < 0 && errno != EINTR)
+			return -errno;
+	} while (bytes < (ssize_t)sizeof(struct nlmsghdr) || ((struct nlmsghdr *)answer)->nlmsg_type != NLMSG_ERROR);
+	return ((struct nlmsgerr *)mnl_nlmsg_get_payload((struct nlmsghdr *)answer))->error;
+}
+
+static int queue_bind(struct nfqueue *queue, unsigned length)
+{
+	char buffer[CONFIGURE_BYTES];
+	struct nlmsghdr *message;
+	uint32_t flags = queue->forward ? 0 : NFQA_CFG_F_FAIL_OPEN;
+	int size = RECEIVE_BUFFER_BYTES, send_size = SEND_BUFFER_BYTES, fd, error;
+
+	queue->socket = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
+	if (!queue->socket || mnl_socket_bind(queue->socket, 0, MNL_SOCKET_AUTOPID) < 0)
+		return -errno;
+	fd = mnl_socket_get_fd(queue->socket);
+	/* Without the right to force it the kernel's own limit applies: overruns then come earlier. */
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_size, sizeof(send_size)))
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_size, sizeof(send_size));
+
+	message = nfq_nlmsg_put(buffer, NFQNL_MSG_CONFIG, queue->number);
+	nfq_nlmsg_cfg_put_cmd(message, AF_UNSPEC, NFQNL_CFG_CMD_BIND);
+	error = configure(queue, message);
+	if (error)
+		return error;
+	message = nfq_nlmsg_put(buffer, NFQNL_MSG_CONFIG, queue->number);
+	nfq_nlmsg_cfg_put_params(message, NFQNL_COPY_PACKET, COPY_BYTES);
+	mnl_attr_put_u32(message, NFQA_CFG_QUEUE_MAXLEN, htonl(length));
+	mnl_attr_put_u32(message, NFQA_CFG_FLAGS, htonl(flags));
+	mnl_attr_put_u32(message, NFQA_CFG_MASK, htonl(NFQA_CFG_F_FAIL_OPEN));
+	return configure(queue, message);
+}
+
+/* One received message into the batch; a message without a packet still gets its verdict. */
+static void take_message(struct worker *w, uint8_t *bytes, unsigned length)
+{
+	struct nlattr *attributes[NFQA_MAX + 1] = { 0 };
+	const struct nlmsghdr *message = (const struct nlmsghdr *)bytes;
+	struct queued *q = &w->batch.packets[w->batch.count];
+
+	if (!mnl_nlmsg_ok(message, (int)length))
+		return;
+	if (message->nlmsg_type == NLMSG_ERROR) {
+		w->verdict_errors += ((const struct nlmsgerr *)mnl_nlmsg_get_payload(message))->error != 0;
+		return;
+	}
+	if (message->nlmsg_type != (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET) ||
+	    nfq_nlmsg_parse(message, attributes) < 0 || !attributes[NFQA_PACKET_HDR])
+		return;
+	memset(q, 0, sizeof(*q));
+	q->id = ntohl(((struct nfqnl_msg_packet_hdr *)mnl_attr_get_payload(attributes[NFQA_PACKET_HDR]))->packet_id);
+	if (attributes[NFQA_PAYLOAD]) {
+		q->bytes = mnl_attr_get_payload(attributes[NFQA_PAYLOAD]);
+		q->captured = mnl_attr_get_payload_len(attributes[NFQA_PAYLOAD]);
+	}
+	w->batch.count++;
+}
+
+/* Reads what is there, at most a batch. False: the queue is empty. */
+static bool receive(struct worker *w, struct nfqueue *queue)
+{
+	uint64_t now_ms = clock_now_ms();
+	int i, count;
+
+	if (now_ms - w->heartbeat_ms > STALE_MS)
+		w->decide.stale_left = w->forward.stale_left = w->d->config.queue_length;
+	w->heartbeat_ms = now_ms;
+	w->batch.count = 0;
+	for (i = 0; i < QUEUE_BATCH_MAX; i++) {
+		w->pieces[i] = (struct iovec) { .iov_base = w->buffers[i], .iov_len = MESSAGE_BYTES };
+		w->messages[i].msg_hdr = (struct msghdr) { .msg_iov = &w->pieces[i], .msg_iovlen = 1 };
+	}
+	count = recvmmsg(mnl_socket_get_fd(queue->socket), w->messages, QUEUE_BATCH_MAX, MSG_DONTWAIT, NULL);
+	if (count < 0) {
+		w->overruns += errno == ENOBUFS;
+		if (errno == ENOBUFS || errno == EINTR)
+			return true;
+		queue->stale_left = 0;
+		return false;
+	}
+	for (i = 0; i < count; i++)
+		take_message(w, w->buffers[i], w->messages[i].msg_len);
+	w->batch.maybe_stale = queue->stale_left > 0;
+	w->batch.forward_queue = queue->forward;
+	queue->stale_left -= (unsigned)count < queue->stale_left ? (unsigned)count : queue->stale_left;
+	if (count < QUEUE_BATCH_MAX)
+		queue->stale_left = 0;
+	return true;
+}
+
+static void verdicts_flush(struct worker *w, struct nfqueue *queue)
+{
+	if (w->verdict_bytes && mnl_socket_sendto(queue->socket, w->verdicts, w->verdict_bytes) < 0)
+		w->verdict_errors++;
+	w->verdict_bytes = 0;
+}
+
+static uint32_t nf_verdict(const struct queued *q)
+{
+	return q->verdict.kind == VERDICT_FORWARD || q->verdict.kind == VERDICT_DROP ? NF_DROP : NF_ACCEPT;
+}
+
+/* Verdicts in the order of arrival, since the kernel searches its list from the oldest. A run of equal
+ * plain verdicts is one message: it stands for all packets up to its last. */
+static void answer(struct worker *w, struct nfqueue *queue)
+{
+	unsigned i, last;
+
+	for (i = 0; i < w->batch.count; i = last + 1) {
+		const struct queued *q = &w->batch.packets[i];
+		uint32_t verdict = nf_verdict(q);
+		struct nlmsghdr *message;
+
+		last = i;
+		while (!q->replace && last + 1 < w->batch.count && !w->batch.packets[last + 1].replace &&
+		       nf_verdict(&w->batch.packets[last + 1]) == verdict)
+			last++;
+		if (VERDICT_BYTES - w->verdict_bytes < MESSAGE_BYTES)
+			verdicts_flush(w, queue);
+		message = nfq_nlmsg_put((char *)w->verdicts + w->verdict_bytes,
+					last > i ? NFQNL_MSG_VERDICT_BATCH : NFQNL_MSG_VERDICT, queue->number);
+		nfq_nlmsg_verdict_put(message, (int)w->batch.packets[last].id, (int)verdict);
+		if (verdict == NF_ACCEPT && q->replace)
+			nfq_nlmsg_verdict_put_pkt(message, q->replace, q->replace_bytes);
+		w->verdict_bytes += NLMSG_ALIGN(message->nlmsg_len);
+	}
+	verdicts_flush(w, queue);
+}
+
+static void drain(struct worker *w, struct nfqueue *queue)
+{
+	int rounds;
+
+	/* Bounded, so that one queue under a flood does not starve the other. */
+	for (rounds = 0; rounds < 16 && receive(w, queue); rounds++) {
+		if (!w->batch.count)
+			continue;
+		path_batch(w->d, &w->batch, w->set, w->lookup, w->tunnel);
+		answer(w, queue);
+	}
+}
+
+static void publish_counts(struct worker *w)
+{
+	if (!w->overruns && !w->verdict_errors)
+		return;
+	pthread_mutex_lock(&w->d->lock);
+	w->d->counters.queue_overruns += w->overruns;
+	w->d->counters.verdict_errors += w->verdict_errors;
+	pthread_mutex_unlock(&w->d->lock);
+	w->overruns = w->verdict_errors = 0;
+}
+
+static void *worker_run(void *argument)
+{
+	struct worker *w = argument;
+	struct pollfd fds[3] = { { .fd = mnl_socket_get_fd(w->forward.socket), .events = POLLIN },
+				 { .fd = mnl_socket_get_fd(w->decide.socket), .events = POLLIN },
+				 { .fd = w->stop_fd, .events = POLLIN } };
+
+	while (!fds[2].revents) {
+		poll(fds, 3, POLL_MS);
+		/* Both, also when only one is readable: an empty queue is a look at it, too. */
+		drain(w, &w->forward);
+		drain(w, &w->decide);
+		publish_counts(w);
+	}
+	return NULL;
+}
+
+static void worker_free(struct worker *w)
+{
+	if (!w)
+		return;
+	if (w->running) {
+		uint64_t one = 1;
+
+		if (write(w->stop_fd, &one, sizeof(one)) == sizeof(one))
+			pthread_join(w->thread, NULL);
+	}
+	if (w->stop_fd >= 0)
+		close(w->stop_fd);
+	if (w->decide.socket)
+		mnl_socket_close(w->decide.socket);
+	if (w->forward.socket)
+		mnl_socket_close(w->forward.socket);
+	tunnel_free(w->tunnel);
+	socket_lookup_free(w->lookup);
+	flowset_free(w->set);
+	free(w);
+}
+
+static int worker_open(struct worker *w, struct dprd *d, unsigned index)
+{
+	unsigned length = d->config.queue_length;
+	int error;
+
+	w->d = d;
+	w->decide.number = (uint16_t)(d->config.queue_first + index);
+	w->forward.number = (uint16_t)(d->config.queue_first + d->worker_count + index);
+	w->forward.forward = true;
+	w->heartbeat_ms = clock_now_ms();
+	w->stop_fd = eventfd(0, EFD_CLOEXEC);
+	w->set = flowset_new();
+	w->lookup = socket_lookup_new();
+	w->tunnel = tunnel_new();
+	if (w->stop_fd < 0 || !w->set || !w->lookup || !w->tunnel)
+		return errno ? -errno : -ENOMEM;
+	error = queue_bind(&w->decide, length);
+	if (!error)
+		error = queue_bind(&w->forward, length);
+	if (error)
+		log_err("NFQUEUE %u and %u cannot be had: %s%s", w->decide.number, w->forward.number, strerror(-error),
+			error == -EPERM || error == -EBUSY
+				? "; another program may hold them: set [Queue] First= to free numbers"
+				: "");
+	return error;
+}
+
+int queue_start(struct dprd *d)
+{
+	pthread_attr_t attributes;
+	unsigned i;
+	int error = 0;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	for (i = 0; i < d->worker_count && !error; i++) {
+		struct worker *w = calloc(1, sizeof(*w));
+
+		d->workers[i] = w;
+		error = w ? worker_open(w, d, i) : -ENOMEM;
+		if (!error)
+			error = -pthread_create(&w->thread, &attributes, worker_run, w);
+		if (!error)
+			w->running = true;
+	}
+	pthread_attr_destroy(&attributes);
+	return error;
+}
+
+void queue_stop(struct dprd *d)
+{
+	unsigned i;
+
+	for (i = 0; i < WORKERS_MAX; i++) {
+		worker_free(d->workers[i]);
+		d->workers[i] = NULL;
+	}
+}
+
+uint64_t queue_heartbeat_ms(const struct dprd *d)
+{
+	uint64_t oldest_ms = UINT64_MAX;
+	unsigned i;
+
+	for (i = 0; i < d->worker_count; i++) {
+		uint64_t at_ms = d->workers[i] ? d->workers[i]->heartbeat_ms : 0;
+
+		if (at_ms < oldest_ms)
+			oldest_ms = at_ms;
+	}
+	return oldest_ms;
+}

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Which packets dprd sees, as one nftables table that is ours alone. It marks them; two rules of the
+ * iptables table "raw", right behind it, hand marked packets to the queues. (nftables' own queue
+ * statement is not in every kernel; the NFQUEUE target is.)
+ *
+ *   prerouting -305  forwarded flow, or tunnel packet to us   -> mark FORWARD
+ *                    SYN or ICMP error to an own service      -> mark DECIDE
+ *   prerouting -300  raw: FORWARD -> queue, no by-pass: with dprd away these must wait, never reach
+ *                         the own stack, which would reset them
+ *                         DECIDE  -> queue with by-pass: with dprd away serve locally
+ *   prerouting -295  the marks go away
+ *   output           MSS of SYN-ACKs for tunnelled flows; alias back to service address
+ *
+ * A set's content survives every reload and restart: the chains are replaced in one transaction.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "dprd/base/log.h"
+#include "dprd/command.h"
+#include "dprd/dprd.h"
+#include "dprd/encap.h"
+
+#define MARK_FORWARD "0x40000000"
+#define MARK_DECIDE "0x20000000"
+#define MARK_BOTH "0x60000000"
+#define MARK_CLEAR "0x9fffffff"
+
+enum {
+	ROUTE_PROTOCOL = 221, /* rtm_protocol of our local routes, so that we remove ours and no others */
+	TCP_IP_V4_BYTES = IPV4_HEADER_BYTES + TCP_HEADER_BYTES,
+	TCP_IP_V6_BYTES = IPV6_HEADER_BYTES + TCP_HEADER_BYTES,
+	MTU_DEFAULT = 1500,
+};
+
+/* What of the configuration becomes elements of sets; printed for one family at a time. */
+struct listing {
+	FILE *out;
+	bool v6;
+	unsigned count;
+};
+
+static void list_item(struct listing *list, const struct addr *address, const char *suffix)
+{
+	char text[ADDR_TEXT_BYTES];
+
+	if (addr_is_zero(address) || addr_is_v4(address) == list->v6)
+		return;
+	fprintf(list->out, "%s%s%s", list->count++ ? ", " : "", addr_format(address, text), suffix);
+}
+
+static void list_own(const struct config *config, struct listing *list)
+{
+	const struct member *self = &config->member[config->self];
+	unsigned i;
+
+	for (i = 0; i < self->service_count; i++)
+		list_item(list, &self->service[i], "");
+}
+
+static void list_services(const struct config *config, struct listing *list)
+{
+	const struct member *self = &config->member[config->self];
+	char suffix[16];
+	unsigned i, port;
+
+	for (i = 0; i < self->service_count; i++) {
+		for (port = 0; port < config->port_count; port++) {
+			snprintf(suffix, sizeof(suffix), " . %u", config->port[port]);
+			list_item(list, &self->service[i], suffix);
+		}
+	}
+}
+
+static void list_tunnel(const struct config *config, struct listing *list)
+{
+	list_item(list, &config->member[config->self].cluster_v4, "");
+	list_item(list, &config->member[config->self].cluster_v6, "");
+}
+
+static void list_peers(const struct config *config, struct listing *list)
+{
+	unsigned i;
+
+	for (i = 0; i < config->member_count; i++) {
+		if (i == config->self)
+			continue;
+		list_item(list, &config->member[i].cluster_v4, "");
+		list_item(list, &config->member[i].cluster_v6, "");
+	}
+}
+
+/* Calls print for every address of a peer that this node serves for: itself, or its alias. */
+static void each_foreign(const struct config *config, struct listing *list, bool with_service)
+{
+	char suffix[ADDR_TEXT_BYTES + 4], text[ADDR_TEXT_BYTES];
+	unsigned member, i;
+
+	for (member = 0; member < config->member_count; member++) {
+		const struct member *m = &config->member[member];
+
+		for (i = 0; member != config->self && i < m->service_count; i++) {
+			struct addr alias = config_alias(config, member, i);
+
+			snprintf(suffix, sizeof(suffix), " : %s", addr_format(&m->service[i], text));
+			if (with_service)
+				list_item(list, &alias, suffix);
+			else
+				list_item(list, addr_is_zero(&alias) ? &m->service[i] : &alias, "");
+		}
+	}
+}
+
+static void list_foreign(const struct config *config, struct listing *list)
+{
+	each_foreign(config, list, false);
+}
+
+static void list_alias(const struct config *config, struct listing *list)
+{
+	each_foreign(config, list, true);
+}
+
+/* A set or map that is emptied and filled again within the transaction. */
+static void write_set(FILE *out, const struct config *config, const char *kind, const char *name, bool v6,
+		      const char *type, void (*fill)(const struct config *, struct listing *))
+{
+	struct listing list = { .out = out, .v6 = v6 };
+	char *text = NULL;
+	size_t bytes;
+
+	fprintf(out, "add %s inet dprd %s%c { type %s ; }\n", kind, name, v6 ? '6' : '4', type);
+	fprintf(out, "flush %s inet dprd %s%c\n", kind, name, v6 ? '6' : '4');
+	list.out = open_memstream(&text, &bytes);
+	if (!list.out)
+		return;
+	fill(config, &list);
+	fclose(list.out);
+	if (list.count)
+		fprintf(out, "add element inet dprd %s%c { %s }\n", name, v6 ? '6' : '4', text);
+	free(text);
+}
+
+static void write_sets(FILE *out, const struct config *config, bool v6)
+{
+	const char *address = v6 ? "ipv6_addr" : "ipv4_addr";
+	char pair[64], map[64];
+
+	snprintf(pair, sizeof(pair), "%s . inet_service", address);
+	snprintf(map, sizeof(map), "%s : %s", address, address);
+	fprintf(out, "add set inet dprd flows%c { type %s . %s ; size %u ; }\n", v6 ? '6' : '4', pair, pair,
+		config->max_flows + config->max_half_open + config->max_half_open / 4);
+	write_set(out, config, "set", "own", v6, address, list_own);
+	write_set(out, config, "set", "service", v6, pair, list_services);
+	write_set(out, config, "set", "tunnel", v6, address, list_tunnel);
+	write_set(out, config, "set", "peer", v6, address, list_peers);
+	write_set(out, config, "set", "foreign", v6, address, list_foreign);
+	write_set(out, config, "map", "alias", v6, map, list_alias);
+	fprintf(out, "add counter inet dprd stranger%c\n", v6 ? '6' : '4');
+}
+
+static void write_prerouting(FILE *out, const struct dprd *d, bool v6)
+{
+	const char *ip = v6 ? "ip6" : "ip", *tunnel = v6 ? "meta nfproto ipv6 meta l4proto 41" : "ip protocol 4";
+	char f = v6 ? '6' : '4';
+
+	fprintf(out,
+		"add rule inet dprd prerouting %s saddr . tcp sport . %s daddr . tcp dport @flows%c "
+		"meta mark set meta mark | " MARK_FORWARD " accept\n",
+		ip, ip, f);
+	fprintf(out,
+		"add rule inet dprd prerouting %s %s daddr @tunnel%c %s saddr @peer%c "
+		"meta mark set meta mark | " MARK_FORWARD " accept\n",
+		tunnel, ip, f, ip, f);
+	fprintf(out, "add rule inet dprd prerouting %s %s daddr @tunnel%c counter name stranger%c drop\n", tunnel, ip,
+		f, f);
+	/* An alias is local but never on a wire: only decapsulation may bring packets to it. */
+	if (!d->config.member[d->config.self].own_cluster_address)
+		fprintf(out, "add rule inet dprd prerouting %s daddr @foreign%c drop\n", ip, f);
+	fprintf(out,
+		"add rule inet dprd prerouting %s daddr . tcp dport @service%c "
+		"tcp flags & (fin | syn | rst | ack) == syn meta mark set meta mark | " MARK_DECIDE " accept\n",
+		ip, f);
+	if (v6)
+		fprintf(out, "add rule inet dprd prerouting ip6 daddr @own6 icmpv6 type "
+			     "{ destination-unreachable, packet-too-big, time-exceeded, parameter-problem } "
+			     "meta mark set meta mark | " MARK_DECIDE " accept\n");
+	else
+		fprintf(out, "add rule inet dprd prerouting ip daddr @own4 icmp type "
+			     "{ destination-unreachable, time-exceeded, parameter-problem } "
+			     "meta mark set meta mark | " MARK_DECIDE " accept\n");
+}
+
+/* Inner MTU of the narrowest tunnel of a family: what a client's segments must fit. */
+static unsigned tunnel_inner_mtu(const struct dprd *d, bool v6)
+{
+	unsigned member, mtu = 0;
+
+	for (member = 0; member < d->config.member_count; member++) {
+		unsigned path = d->tunnel_mtu[member][v6];
+
+		if (member != d->config.self && path && (!mtu || path < mtu))
+			mtu = path;
+	}
+	return (mtu ? mtu : MTU_DEFAULT) - encap_bytes(v6);
+}
+
+static void write_output(FILE *out, const struct dprd *d, bool v6)
+{
+	const char *ip = v6 ? "ip6" : "ip";
+	unsigned headers = v6 ? TCP_IP_V6_BYTES : TCP_IP_V4_BYTES;
+	char f = v6 ? '6' : '4';
+
+	fprintf(out,
+		"add rule inet dprd output %s saddr @foreign%c tcp flags & (syn | ack) == (syn | ack) "
+		"tcp option maxseg size set %u\n",
+		ip, f, tunnel_inner_mtu(d, v6) - headers);
+	fprintf(out, "add rule inet dprd output %s saddr set %s saddr map @alias%c\n", ip, ip, f);
+}
+
+static void write_table(FILE *out, const struct dprd *d)
+{
+	fprintf(out, "add table inet dprd\n"
+		     "add chain inet dprd prerouting { type filter hook prerouting priority -305 ; }\n"
+		     "add chain inet dprd unmark { type filter hook prerouting priority -295 ; }\n"
+		     "add chain inet dprd output { type filter hook output priority -150 ; }\n"
+		     "flush chain inet dprd prerouting\nflush chain inet dprd unmark\nflush chain inet dprd output\n");
+	write_sets(out, &d->config, false);
+	write_sets(out, &d->config, true);
+	fprintf(out, "add rule inet dprd prerouting iifname \"lo\" accept\n");
+	write_prerouting(out, d, false);
+	write_prerouting(out, d, true);
+	fprintf(out,
+		"add rule inet dprd unmark meta mark & " MARK_BOTH " != 0 meta mark set meta mark & " MARK_CLEAR "\n");
+	write_output(out, d, false);
+	write_output(out, d, true);
+}
+
+/* Runs a tool; a failure is logged with what the tool said. */
+static int run(const char *const argv[], const char *input)
+{
+	char *output;
+	int status = command_run(argv, input, &output);
+
+	if (status < 0)
+		log_err("%s cannot be run: %s; install the packages nftables, iptables and iproute2", argv[0],
+			strerror(-status));
+	else if (status)
+		log_err("%s failed: %.600s", argv[0], output ? output : "");
+	free(output);
+	return status < 0 ? status : status ? -EIO : 0;
+}
+
+static int nft_install(const struct dprd *d)
+{
+	static const char *const nft[] = { "nft", "-f", "-", NULL };
+	char *script = NULL, *output = NULL, *replace = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&script, &bytes);
+	int status;
+
+	if (!out)
+		return -ENOMEM;
+	write_table(out, d);
+	fclose(out);
+	status = command_run(nft, script, &output);
+	/* A table of another shape stands in the way (another version's): replace it whole. */
+	if (status > 0 && asprintf(&replace, "add table inet dprd\ndelete table inet dprd\n%s", script) >= 0)
+		status = run(nft, replace);
+	else if (status < 0)
+		run(nft, script);
+	free(replace);
+	free(output);
+	free(script);
+	return status < 0 ? status : status ? -EIO : 0;
+}
+
+static void write_queue(FILE *out, const char *mark, unsigned first, unsigned workers, const char *options)
+{
+	fprintf(out, "-A DPRD -m mark --mark %s/%s -j NFQUEUE ", mark, mark);
+	if (workers > 1)
+		fprintf(out, "--queue-balance %u:%u%s\n", first, first + workers - 1, options);
+	else
+		fprintf(out, "--queue-num %u%s\n", first, options);
+}
+
+/* The two queue rules of one family, and the jump to them. */
+static int iptables_install(const struct config *config, unsigned workers, bool v6, bool decide)
+{
+	const char *const tool = v6 ? "ip6tables-nft" : "iptables-nft";
+	const char *const restore[] = { v6 ? "ip6tables-nft-restore" : "iptables-nft-restore", "-w", "5", "--noflush",
+					NULL };
+	const char *const check[] = { tool,   "-w", "5",      "-t",           "raw", "-C",   "PREROUTING", "-m",
+				      "mark", "!",  "--mark", "0/" MARK_BOTH, "-j",  "DPRD", NULL };
+	char *script = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&script, &bytes);
+	int error;
+
+	if (!out)
+		return -ENOMEM;
+	fprintf(out, "*raw\n:DPRD - [0:0]\n");
+	write_queue(out, MARK_FORWARD, config->queue_first + workers, workers, "");
+	if (decide)
+		write_queue(out, MARK_DECIDE, config->queue_first, workers, " --queue-bypass");
+	if (command_run(check, NULL, NULL) != 0)
+		fprintf(out, "-I PREROUTING -m mark ! --mark 0/" MARK_BOTH " -j DPRD\n");
+	fprintf(out, "COMMIT\n");
+	fclose(out);
+	error = run(restore, script);
+	free(script);
+	return error;
+}
+
+/* Local routes: the addresses this node serves for its peers, or their aliases. */
+static int routes_install(const struct config *config, bool v6)
+{
+	const char *const ip[] = { "ip", v6 ? "-6" : "-4", "-batch", "-", NULL };
+	char *script = NULL, text[ADDR_TEXT_BYTES];
+	unsigned member, i, count = 0;
+	size_t bytes;
+	FILE *out = open_memstream(&script, &bytes);
+	int error = 0;
+
+	if (!out)
+		return -ENOMEM;
+	for (member = 0; member < config->member_count; member++) {
+		const struct member *m = &config->member[member];
+
+		for (i = 0; member != config->self && i < m->service_count; i++) {
+			struct addr alias = config_alias(config, member, i);
+			const struct addr *local = addr_is_zero(&alias) ? &m->service[i] : &alias;
+
+			if (addr_is_v4(local) == v6)
+				continue;
+			fprintf(out, "route replace local %s dev lo proto %u\n", addr_format(local, text),
+				ROUTE_PROTOCOL);
+			count++;
+		}
+	}
+	fclose(out);
+	if (count)
+		error = run(ip, script);
+	free(script);
+	return error;
+}
+
+int rules_install(struct dprd *d)
+{
+	int error = nft_install(d), family;
+
+	for (family = 0; family < 2 && !error; family++) {
+		error = routes_install(&d->config, family);
+		if (!error)
+			error = iptables_install(&d->config, d->worker_count, family, true);
+	}
+	return error;
+}
+
+static void routes_remove(bool v6)
+{
+	const char *const show[] = { "ip", v6 ? "-6" : "-4", "route", "show", "table", "local", "proto", "221", NULL };
+	const char *const flush[] = {
+		"ip", v6 ? "-6" : "-4", "route", "flush", "table", "local", "proto", "221", NULL
+	};
+	char *output;
+
+	/* "flush" of nothing is an error to some versions of ip. */
+	if (command_run(show, NULL, &output) == 0 && output && *output)
+		run(flush, NULL);
+	free(output);
+}
+
+/* The chain DPRD and the jump; and the table "raw" itself when nothing else is left in it. */
+static void iptables_remove(bool v6)
+{
+	const char *const tool = v6 ? "ip6tables-nft" : "iptables-nft";
+	const char *const delete[] = { tool,   "-w", "5",      "-t",           "raw", "-D",   "PREROUTING", "-m",
+				       "mark", "!",  "--mark", "0/" MARK_BOTH, "-j",  "DPRD", NULL };
+	const char *const flush[] = { tool, "-w", "5", "-t", "raw", "-F", "DPRD", NULL };
+	const char *const drop[] = { tool, "-w", "5", "-t", "raw", "-X", "DPRD", NULL };
+	const char *const rules[] = { tool, "-w", "5", "-t", "raw", "-S", NULL };
+	const char *const table[] = { "nft", "delete", "table", v6 ? "ip6" : "ip", "raw", NULL };
+	char *output;
+
+	command_run(delete, NULL, NULL);
+	command_run(flush, NULL, NULL);
+	command_run(drop, NULL, NULL);
+	if (command_run(rules, NULL, &output) == 0 && output && !strstr(output, "-A ") && !strstr(output, "-N "))
+		command_run(table, NULL, NULL);
+	free(output);
+}
+
+int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding)
+{
+	static const char *const nft[] = { "nft", "-f", "-", NULL };
+	int family, error = 0;
+
+	for (family = 0; family < 2; family++) {
+		if (keep_forwarding) {
+			error = error ? error : iptables_install(config, workers, family, false);
+			continue;
+		}
+		iptables_remove(family);
+		routes_remove(family);
+	}
+	if (!keep_forwarding)
+		error = run(nft, "add table inet dprd\ndelete table inet dprd\n");
+	return error;
+}
+
+bool rules_present(void)
+{
+	static const char *const nft[] = { "nft", "list", "set", "inet", "dprd", "own4", NULL };
+	static const char *const v4[] = { "iptables-nft", "-w", "5", "-t", "raw", "-S", "DPRD", NULL };
+	static const char *const v6[] = { "ip6tables-nft", "-w", "5", "-t", "raw", "-S", "DPRD", NULL };
+
+	return command_run(nft, NULL, NULL) == 0 && command_run(v4, NULL, NULL) == 0 &&
+	       command_run(v6, NULL, NULL) == 0;
+}
+
+int64_t rules_strangers(void)
+{
+	static const char *const nft[] = { "nft", "list", "counters", "table", "inet", "dprd", NULL };
+	char *output;
+	const char *at;
+	int64_t packets = 0;
+	int status = command_run(nft, NULL, &output);
+
+	for (at = output; status == 0 && at && (at = strstr(at, "packets ")); at += 8)
+		packets += strtoll(at + 8, NULL, 10);
+	free(output);
+	return status < 0 ? status : status ? -EIO : packets;
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A SYN that dprd never saw (daemon away, queue full) or whose SYN-ACK was lost may already have a
+ * socket here. The kernel's own table is the truth; it is asked before a flow is forwarded.
+ */
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/inet_diag.h>
+#include <linux/sock_diag.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+
+#include "dprd/dprd.h"
+
+struct request {
+	struct nlmsghdr header;
+	struct inet_diag_req_v2 body;
+};
+
+struct socket_lookup {
+	struct mnl_socket *socket;
+	uint32_t sequence;
+	struct request requests[QUEUE_BATCH_MAX];
+	char answer[8192];
+};
+
+struct socket_lookup *socket_lookup_new(void)
+{
+	struct socket_lookup *lookup = calloc(1, sizeof(*lookup));
+
+	if (!lookup)
+		return NULL;
+	lookup->socket = mnl_socket_open2(NETLINK_SOCK_DIAG, SOCK_CLOEXEC);
+	if (!lookup->socket || mnl_socket_bind(lookup->socket, 0, MNL_SOCKET_AUTOPID) < 0) {
+		socket_lookup_free(lookup);
+		return NULL;
+	}
+	return lookup;
+}
+
+void socket_lookup_free(struct socket_lookup *lookup)
+{
+	if (!lookup)
+		return;
+	if (lookup->socket)
+		mnl_socket_close(lookup->socket);
+	free(lookup);
+}
+
+static void request_fill(struct request *request, const struct flow_key *key, uint32_t sequence)
+{
+	bool v4 = addr_is_v4(&key->service);
+	unsigned skip = v4 ? 12 : 0;
+	struct inet_diag_sockid *id = &request->body.id;
+
+	memset(request, 0, sizeof(*request));
+	request->header.nlmsg_len = sizeof(*request);
+	request->header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+	request->header.nlmsg_flags = NLM_F_REQUEST;
+	request->header.nlmsg_seq = sequence;
+	request->body.sdiag_family = v4 ? AF_INET : AF_INET6;
+	request->body.sdiag_protocol = IPPROTO_TCP;
+	request->body.idiag_states = ~0U;
+	id->idiag_sport = key->service_port;
+	id->idiag_dport = key->client_port;
+	memcpy(id->idiag_src, key->service.bytes + skip, 16 - skip);
+	memcpy(id->idiag_dst, key->client.bytes + skip, 16 - skip);
+	id->idiag_cookie[0] = id->idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+}
+
+/* A socket that owns the tuple; a listener would take any, and TIME-WAIT gives way to a new SYN. */
+static bool owns_tuple(const struct nlmsghdr *message)
+{
+	const struct inet_diag_msg *socket = mnl_nlmsg_get_payload(message);
+
+	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY || mnl_nlmsg_get_payload_len(message) < sizeof(*socket))
+		return false;
+	return socket->idiag_state != TCP_LISTEN && socket->idiag_state != TCP_TIME_WAIT;
+}
+
+int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys, unsigned count, bool *found)
+{
+	uint32_t first = lookup->sequence;
+	unsigned i, answered = 0;
+
+	if (count > QUEUE_BATCH_MAX)
+		return -EINVAL;
+	for (i = 0; i < count; i++) {
+		found[i] = false;
+		request_fill(&lookup->requests[i], &keys[i], first + i);
+	}
+	lookup->sequence += count;
+	if (mnl_socket_sendto(lookup->socket, lookup->requests, count * sizeof(lookup->requests[0])) < 0)
+		return -errno;
+	while (answered < count) {
+		ssize_t bytes = mnl_socket_recvfrom(lookup->socket, lookup->answer, sizeof(lookup->answer));
+		const struct nlmsghdr *message = (const struct nlmsghdr *)lookup->answer;
+		int left = (int)bytes;
+
+		if (bytes < 0 && errno == EINTR)
+			continue;
+		if (bytes < 0) {
+			memset(found, 0, count * sizeof(found[0]));
+			return -errno;
+		}
+		for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+			uint32_t index = message->nlmsg_seq - first;
+
+			if (index >= count)
+				continue; /* an answer to a former question that was given up */
+			found[index] = owns_tuple(message);
+			answered++;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * status.h - dprd's facts for loadcast and dprctl: one small file on tmpfs, replaced by rename(2).
+ *
+ * It says that dprd lives (the stamp) and what only dprd knows. loadcast announces the node as a
+ * rewriter only while the stamp is fresh.
+ */
+#ifndef DPRD_STATUS_H
+#define DPRD_STATUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	STATUS_MAGIC = 0x53525044, /* "DPRS" */
+	STATUS_VERSION = 1,
+	STATUS_PERIOD_MS = 100, /* dprd writes this often */
+	STATUS_FRESH_MS = 600, /* older: dprd is dead or frozen */
+};
+
+struct rewriter_status {
+	uint32_t magic, version;
+	uint64_t written_ms; /* CLOCK_BOOTTIME */
+	uint32_t pid;
+	uint32_t draining; /* 1: the operator asked for drain */
+	uint32_t redirected; /* connections forwarded at the moment */
+	uint32_t arrivals_per_1000_s; /* SYNs decided here, a thousandfold rate */
+	uint64_t started_ms;
+};
+
+/* path.new, then rename. 0 or -errno. Sets magic and version. */
+int status_publish(const char *path, struct rewriter_status *status);
+
+/* 0, or -errno (-EINVAL: not a status file). Does not judge freshness. */
+int status_read(const char *path, struct rewriter_status *ret);
+
+static inline bool status_is_fresh(const struct rewriter_status *status, uint64_t now_ms)
+{
+	return status->written_ms <= now_ms && now_ms - status->written_ms < STATUS_FRESH_MS;
+}
+
+#endif

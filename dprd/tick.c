@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What happens by the clock: a fresh view, expiry, the status file, the state of paths and rules, and
+ * the watchdog's pings, which stop when a worker stands still.
+ */
+#include <errno.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+#include "dprd/dprd.h"
+#include "dprd/status.h"
+
+enum {
+	GONE_MAX = 256, /* flows forgotten per transaction */
+	RULES_CHECK_MS = 2000,
+};
+
+/* Flows that just left the table, on their way out of the kernel's set. */
+struct gone {
+	struct dprd *d;
+	unsigned count;
+	uint64_t *counter;
+	struct flow_key keys[GONE_MAX];
+};
+
+static void gone_flush(struct gone *gone)
+{
+	if (gone->count && flowset_change(gone->d->set, false, gone->keys, gone->count))
+		gone->d->counters.set_errors++;
+	gone->count = 0;
+}
+
+/* The lock is held until the kernel knows, so that no worker adds the same tuple in between. */
+static void gone_add(void *context, const struct flow *flow)
+{
+	struct gone *gone = context;
+
+	gone->keys[gone->count++] = flow->key;
+	(*gone->counter)++;
+	if (gone->count == GONE_MAX)
+		gone_flush(gone);
+}
+
+/* Flows to a host that is gone for good: the own stack then answers their clients with a reset. */
+static void remove_dead_peers(struct dprd *d, struct gone *gone, uint64_t now_ms)
+{
+	uint32_t i;
+
+	gone->counter = &d->counters.flows_dead_peer;
+	for (i = 0; d->table_valid && i < d->table.count; i++) {
+		const struct node_load *load = &d->table.nodes[i];
+		/* Silence since loadcast started is not yet evidence: it may have heard nobody. */
+		bool dead = load->age_ms != LOAD_AGE_NEVER_MS &&
+			    load_age_ms(&d->table, load, now_ms) >= d->config.dead_peer_timeout_ms;
+		/* When the table itself is old, it is this node that is deaf. */
+		bool deaf = now_ms - d->table.published_ms >= d->config.dead_peer_timeout_ms / 2;
+
+		if (dead && !deaf && load->id != d->config.member[d->config.self].id)
+			flow_remove_node(d->flows, load->id, gone_add, gone);
+	}
+	gone_flush(gone);
+}
+
+static void expire(struct dprd *d, uint64_t now_ms, bool each_second)
+{
+	static struct gone gone; /* too large for a stack; the lock is held */
+
+	gone = (struct gone) { .d = d, .counter = &d->counters.flows_expired };
+	flow_expire(d->flows, FLOW_EXPIRE_STEPS, now_ms, gone_add, &gone);
+	gone_flush(&gone);
+	if (each_second)
+		remove_dead_peers(d, &gone, now_ms);
+}
+
+void tick_forget_node(struct dprd *d, uint32_t node_id)
+{
+	static struct gone gone; /* the lock is held */
+
+	gone = (struct gone){ .d = d, .counter = &d->counters.flows_dead_peer };
+	flow_remove_node(d->flows, node_id, gone_add, &gone);
+	gone_flush(&gone);
+}
+
+void tick_refresh_mtu(struct dprd *d)
+{
+	const struct member *self = &d->config.member[d->config.self];
+	unsigned member, v6;
+
+	for (member = 0; member < d->config.member_count; member++) {
+		const struct member *m = &d->config.member[member];
+
+		for (v6 = 0; member != d->config.self && v6 < 2; v6++) {
+			const struct addr *from = v6 ? &self->cluster_v6 : &self->cluster_v4;
+			const struct addr *to = v6 ? &m->cluster_v6 : &m->cluster_v4;
+			unsigned mtu = addr_is_zero(from) || addr_is_zero(to) ? 0 : tunnel_path_mtu(from, to);
+
+			if (mtu == d->tunnel_mtu[member][v6])
+				continue;
+			pthread_mutex_lock(&d->lock);
+			d->tunnel_mtu[member][v6] = mtu;
+			d->rules_lost = true; /* the MSS of SYN-ACKs depends on it */
+			pthread_mutex_unlock(&d->lock);
+			log_debug("tunnel MTU to %s, IPv%c: %u", m->name, v6 ? '6' : '4', mtu);
+		}
+	}
+}
+
+static bool refill_one(void *context, const struct flow *flow)
+{
+	struct gone *part = context;
+
+	part->keys[part->count++] = flow->key;
+	if (part->count < GONE_MAX)
+		return true;
+	if (flowset_change(part->d->set, true, part->keys, part->count))
+		return false;
+	part->count = 0;
+	return true;
+}
+
+int tick_refill_set(struct dprd *d)
+{
+	static struct gone part; /* main thread only */
+	int error;
+
+	part = (struct gone) { .d = d };
+	pthread_mutex_lock(&d->lock);
+	flow_each(d->flows, refill_one, &part);
+	error = part.count ? flowset_change(d->set, true, part.keys, part.count) : 0;
+	pthread_mutex_unlock(&d->lock);
+	return error;
+}
+
+/* Someone flushed the ruleset, or the MSS changed: set up again. Nothing is lost but a moment. */
+static void restore_rules(struct dprd *d, uint64_t now_ms)
+{
+	bool gone = false, wanted;
+
+	if (now_ms - d->rules_checked_ms >= RULES_CHECK_MS) {
+		d->rules_checked_ms = now_ms;
+		gone = !flowset_present(d->set);
+	}
+	pthread_mutex_lock(&d->lock);
+	wanted = d->rules_lost || gone;
+	d->rules_lost = false;
+	d->counters.rules_restored += gone;
+	pthread_mutex_unlock(&d->lock);
+	if (!wanted)
+		return;
+	if (gone)
+		log_warning("the firewall table inet dprd was gone; setting it up again");
+	if (rules_install(d) || tick_refill_set(d))
+		log_warning("the firewall rules are incomplete; new connections are served locally");
+}
+
+static void update_rate(struct dprd *d, uint64_t elapsed_ms)
+{
+	uint64_t syns = d->counters.syns - d->syns_at_rate;
+	uint32_t rate = (uint32_t)(syns * 1000000 / elapsed_ms);
+
+	d->syns_at_rate = d->counters.syns;
+	/* Half the news, half the past: steady within a few seconds. */
+	d->arrivals_per_1000_s = d->arrivals_per_1000_s / 2 + rate / 2;
+}
+
+static void write_status(struct dprd *d, uint64_t now_ms)
+{
+	char path[PATH_BYTES + 16];
+	struct rewriter_status status = { .written_ms = now_ms,
+					  .pid = (uint32_t)getpid(),
+					  .started_ms = d->started_ms };
+	struct flow_counts counts;
+
+	pthread_mutex_lock(&d->lock);
+	counts = flow_counts(d->flows);
+	status.draining = d->draining;
+	status.redirected = counts.confirmed;
+	status.arrivals_per_1000_s = d->arrivals_per_1000_s;
+	pthread_mutex_unlock(&d->lock);
+	snprintf(path, sizeof(path), "%s/status", d->config.run_dir);
+	status_publish(path, &status);
+}
+
+static void notify_status(struct dprd *d, uint64_t now_ms)
+{
+	unsigned i, ready = 0;
+	struct flow_counts counts;
+	const char *why_not;
+
+	pthread_mutex_lock(&d->lock);
+	for (i = 0; i < d->config.member_count; i++)
+		ready += i != d->config.self && view_member_eligible(d, i, now_ms, &why_not);
+	counts = flow_counts(d->flows);
+	pthread_mutex_unlock(&d->lock);
+	sd_notifyf(0, "STATUS=%u of %u peers take connections, %u forwarded flows", ready, d->config.member_count - 1,
+		   counts.confirmed + counts.half_open);
+}
+
+static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
+{
+	struct dprd *d = context;
+	uint64_t now_ms = clock_now_ms(), elapsed_ms = now_ms - d->second_ms;
+	bool each_second = elapsed_ms >= 1000, alive = now_ms - queue_heartbeat_ms(d) < HEARTBEAT_LATE_MS;
+
+	(void)at_us;
+	pthread_mutex_lock(&d->lock);
+	view_refresh(d, now_ms);
+	expire(d, now_ms, each_second);
+	if (each_second)
+		update_rate(d, elapsed_ms);
+	pthread_mutex_unlock(&d->lock);
+	if (each_second) {
+		d->second_ms = now_ms;
+		tick_refresh_mtu(d);
+		notify_status(d, now_ms);
+	}
+	/* A status file says that this node can decapsulate: not while a worker stands still. */
+	if (alive && now_ms - d->status_ms >= STATUS_PERIOD_MS) {
+		d->status_ms = now_ms;
+		write_status(d, now_ms);
+	}
+	restore_rules(d, now_ms);
+	if (alive && d->watchdog_ms && now_ms - d->watchdog_pinged_ms >= d->watchdog_ms / 3) {
+		d->watchdog_pinged_ms = now_ms;
+		sd_notify(0, "WATCHDOG=1");
+	}
+	sd_event_source_set_time_relative(source, (uint64_t)TICK_MS * 1000);
+	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+int tick_start(struct dprd *d)
+{
+	uint64_t watchdog_us = 0;
+
+	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
+		d->watchdog_ms = watchdog_us / 1000;
+	d->second_ms = clock_now_ms();
+	return sd_event_add_time_relative(d->event, NULL, CLOCK_BOOTTIME, (uint64_t)TICK_MS * 1000, 1000, on_tick, d);
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * From the load table, written by a process that talks to the network, to the view that decide()
+ * reads: every peer by its place in the configuration, loads in the configured metric.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+#include "dprd/dprd.h"
+
+/* A peer that did not hear us for this long may have lost us; its table entry still counts as heard. */
+static bool is_fresh(const struct dprd *d, uint32_t age_ms)
+{
+	return age_ms <= d->config.dead_periods * d->config.period_ms;
+}
+
+double view_load(const struct config *config, const struct load_sample *sample)
+{
+	const struct load_factors *f = &config->factors;
+
+	return f->connections * sample->open_connections + f->cpu * sample->cpu_permille / 10.0 +
+	       f->redirected * sample->redirected + f->sockets * sample->active_sockets +
+	       f->accept_queue * sample->accept_queue;
+}
+
+const struct node_load *view_node_load(const struct dprd *d, uint32_t node_id)
+{
+	uint32_t i;
+
+	if (!d->table_valid)
+		return NULL;
+	for (i = 0; i < d->table.count; i++) {
+		if (d->table.nodes[i].id == node_id)
+			return &d->table.nodes[i];
+	}
+	return NULL;
+}
+
+bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms, const char **ret_why_not)
+{
+	const struct node_load *load = view_node_load(d, d->config.member[member].id);
+	const char *why_not = NULL;
+
+	if (member == d->config.self)
+		why_not = d->draining ? "draining" : NULL;
+	else if (!d->table_valid)
+		why_not = "no load table";
+	else if (!load || load->age_ms == LOAD_AGE_NEVER_MS)
+		why_not = "never heard";
+	else if (!(load->flags & NODE_HEARD) || !is_fresh(d, load_age_ms(&d->table, load, now_ms)))
+		why_not = "not heard";
+	else if (load->flags & NODE_CONFLICT)
+		why_not = "two hosts use its name";
+	else if (!(load->flags & NODE_ECHOES))
+		why_not = "does not hear this node";
+	else if (load->state == NODE_DRAINING)
+		why_not = "draining";
+	else if (load->state == NODE_UNHEALTHY)
+		why_not = "unhealthy";
+	else if (!(load->flags & NODE_REWRITER))
+		why_not = "its dprd is not running";
+	else if (!load->weight || !d->config.member[member].weight)
+		why_not = "weight 0";
+	else if (!d->tunnel_mtu[member][0] && !d->tunnel_mtu[member][1])
+		why_not = "no route to it";
+	*ret_why_not = why_not;
+	return !why_not;
+}
+
+bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms)
+{
+	const struct node_load *load = view_node_load(d, d->config.member[member].id);
+
+	return load && load->age_ms != LOAD_AGE_NEVER_MS && load_age_ms(&d->table, load, now_ms) < DECAPSULATE_GRACE_MS;
+}
+
+double view_own_load(struct dprd *d)
+{
+	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
+	struct load_sample sample = self ? self->sample : (struct load_sample) { 0 };
+
+	/* The cheap and decisive one is read now; the others are loadcast's newest. */
+	if (d->config.factors.connections != 0)
+		sampler_open_connections(d->sampler, &sample.open_connections);
+	sample.redirected = flow_counts(d->flows).confirmed;
+	d->view_nodes[0].load = view_load(&d->config, &sample);
+	return d->view_nodes[0].load;
+}
+
+/* The own slot: always there, always first. */
+static void view_fill_self(struct dprd *d)
+{
+	const struct member *self = &d->config.member[d->config.self];
+	struct view_node *node = &d->view_nodes[0];
+	const struct node_load *load = view_node_load(d, self->id);
+
+	node->member = (uint16_t)d->config.self;
+	node->node_id = self->id;
+	node->weight = self->weight ? self->weight : 1;
+	node->arrivals_per_s = d->arrivals_per_1000_s / 1000.0;
+	node->age_ms = 0;
+	node->sent = 0;
+	node->eligible = !d->draining && !(load && load->state == NODE_UNHEALTHY);
+}
+
+/* The former slot of a peer, so that what was sent to it since is not forgotten. */
+static unsigned sent_since(const struct view_node *old, unsigned count, uint32_t node_id, bool news)
+{
+	unsigned i;
+
+	for (i = 1; i < count && !news; i++) {
+		if (old[i].node_id == node_id)
+			return old[i].sent;
+	}
+	return 0;
+}
+
+static void view_fill_peers(struct dprd *d, const struct load_table *former, uint64_t now_ms)
+{
+	struct view_node old[MEMBERS_MAX];
+	unsigned member, old_count = d->view.count, heard = 1;
+	const char *why_not;
+
+	memcpy(old, d->view_nodes, sizeof(old));
+	d->view.count = 1;
+	for (member = 0; member < d->config.member_count; member++) {
+		const struct node_load *load = view_node_load(d, d->config.member[member].id);
+		struct view_node *node = &d->view_nodes[d->view.count];
+		uint64_t before = 0;
+		uint32_t i;
+
+		if (member == d->config.self || !load)
+			continue;
+		for (i = 0; former && i < former->count; i++) {
+			if (former->nodes[i].id == load->id)
+				before = former->nodes[i].sequence;
+		}
+		*node = (struct view_node) {
+			.member = (uint16_t)member,
+			.node_id = load->id,
+			.age_ms = load_age_ms(&d->table, load, now_ms),
+			.load = view_load(&d->config, &load->sample),
+			.weight = d->config.member[member].weight,
+			.arrivals_per_s = load->sample.arrivals_per_1000_s / 1000.0,
+			.sent = sent_since(old, old_count, load->id, before != load->sequence),
+			.eligible = view_member_eligible(d, member, now_ms, &why_not),
+		};
+		heard += (load->flags & NODE_HEARD) && is_fresh(d, node->age_ms);
+		d->view.count++;
+	}
+	d->minority = 2 * heard < d->config.member_count;
+}
+
+void view_refresh(struct dprd *d, uint64_t now_ms)
+{
+	static struct load_table fresh, former; /* too large for a stack; the lock is held */
+	int error = load_table_snapshot(d->config.table_file, &fresh);
+	bool had_table = d->table_valid;
+
+	if (error && error != -ENOENT)
+		d->counters.table_errors++;
+	if (!error) {
+		former = d->table;
+		d->table = fresh;
+		d->table_valid = true;
+	} else if (error == -ENOENT) {
+		d->table_valid = false;
+	}
+	/* A file that cannot be read now leaves the last one, which goes on ageing. */
+	d->view.nodes = d->view_nodes;
+	view_fill_self(d);
+	view_fill_peers(d, had_table && !error ? &former : error ? &d->table : NULL, now_ms);
+	view_own_load(d);
+}
+
+void view_select_family(struct dprd *d, bool v6)
+{
+	uint64_t now_ms = clock_now_ms();
+	const char *why_not;
+	unsigned i;
+
+	for (i = 1; i < d->view.count; i++) {
+		struct view_node *node = &d->view_nodes[i];
+
+		node->eligible =
+			view_member_eligible(d, node->member, now_ms, &why_not) && d->tunnel_mtu[node->member][v6];
+	}
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * load.h - loadcast's public face: the load table as one small file.
+ *
+ * loadcast alone writes it, replacing it by rename(2); dprd and dprctl copy it whole and check
+ * every field, because its writer talks to the network (docs/loadtable.md has it to the byte).
+ * Ages are stored, not times: age at publication, plus the file's own stamp on CLOCK_BOOTTIME.
+ */
+#ifndef LOADCAST_LOAD_H
+#define LOADCAST_LOAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dprd/base/config.h"
+
+enum {
+	LOAD_TABLE_MAGIC = 0x5442444c, /* "LDBT", little endian */
+	LOAD_TABLE_VERSION = 1,
+};
+
+#define LOAD_AGE_NEVER_MS UINT32_MAX
+
+enum node_state {
+	NODE_ACTIVE, /* takes forwarded connections */
+	NODE_DRAINING, /* serves what it has, wants nothing more */
+	NODE_UNHEALTHY, /* its web server fails the health check */
+	NODE_STATES,
+};
+
+enum node_flags {
+	NODE_HEARD = 1 << 0, /* an announcement not older than dead_periods */
+	NODE_ECHOES = 1 << 1, /* and it echoes one of ours not older than dead_periods: two-way */
+	NODE_REWRITER = 1 << 2, /* its dprd is alive, so that it can decapsulate */
+	NODE_CONFLICT = 1 << 3, /* two hosts announce this id: never a target */
+	NODE_CONFIG_DIFFERS = 1 << 4, /* its service configuration is not ours */
+};
+
+/* The paper's four loads and what else a policy may want. Plain numbers, already range-checked. */
+struct load_sample {
+	uint32_t open_connections; /* TCP sockets in use, listeners not counted */
+	uint32_t cpu_permille; /* utilisation, 0..1000 */
+	uint32_t redirected; /* connections this node forwards at the moment */
+	uint32_t active_sockets; /* sockets of all kinds */
+	uint32_t accept_queue; /* connections waiting for accept(2), all service ports */
+	uint32_t arrivals_per_1000_s; /* new connections reaching this node, a thousandfold rate */
+};
+
+struct node_load {
+	uint32_t id; /* member_id() */
+	uint32_t state; /* enum node_state */
+	uint32_t flags; /* enum node_flags */
+	uint32_t weight;
+	uint32_t age_ms; /* of its newest announcement, at publication; LOAD_AGE_NEVER_MS */
+	uint32_t echo_age_ms; /* of the newest of ours that it echoed */
+	uint64_t epoch, sequence; /* of that announcement */
+	struct load_sample sample;
+};
+
+/* The file: this struct, but only count nodes. Self is nodes[0]. */
+struct load_table {
+	uint32_t magic, version;
+	uint32_t checksum; /* load_table_checksum() */
+	uint32_t count;
+	uint64_t published_ms; /* CLOCK_BOOTTIME */
+	uint32_t period_ms;
+	uint32_t rejected; /* announcements not accepted since start, all reasons */
+	struct node_load nodes[MEMBERS_MAX];
+};
+
+/* Bytes of a table with count nodes, and the checksum over them with the checksum field as zero. */
+unsigned load_table_bytes(unsigned count);
+uint32_t load_table_checksum(const struct load_table *table);
+
+/* Checks every field of size bytes as read. 0, or -EINVAL: nothing in it may be used. */
+int load_table_check(const struct load_table *table, unsigned size);
+
+/* Writes path.new and renames it to path. 0 or -errno. Sets magic, version and checksum itself. */
+int load_table_publish(const char *path, struct load_table *table);
+
+/*
+ * Copies the file into *ret and checks it. 0 or -errno (-ENOENT: loadcast never ran; -EINVAL: not a
+ * table). Never follows a link, never blocks, never maps. *ret is undefined on failure.
+ */
+int load_table_snapshot(const char *path, struct load_table *ret);
+
+/* Age now of a node's announcement: at publication plus the file's own age. Saturates. */
+uint32_t load_age_ms(const struct load_table *table, const struct node_load *node, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "loadcast/table.h"
+
+static uint64_t dead_ms(const struct table *table)
+{
+	return (uint64_t)table->config->dead_periods * table->config->period_ms;
+}
+
+static bool is_self(const struct table *table, unsigned member)
+{
+	return !table->observer && member == table->config->self;
+}
+
+void table_init(struct table *table, const struct config *config, bool observer, uint64_t epoch)
+{
+	memset(table, 0, sizeof(*table));
+	table->observer = observer;
+	table->epoch = epoch;
+	table_reconfigure(table, config);
+}
+
+void table_reconfigure(struct table *table, const struct config *config)
+{
+	struct table_member old[MEMBERS_MAX];
+	unsigned i, j;
+
+	memcpy(old, table->member, sizeof(old));
+	memset(table->member, 0, sizeof(table->member));
+	for (i = 0; i < config->member_count; i++) {
+		table->member[i].id = config->member[i].id;
+		for (j = 0; j < MEMBERS_MAX; j++) {
+			if (old[j].id == config->member[i].id)
+				table->member[i] = old[j];
+		}
+	}
+	table->config = config;
+	table->self_id = table->observer ? 0 : config->member[config->self].id;
+	table->service_hash = config_service_hash(config);
+}
+
+/* When we sent a sequence; false when we did not, or it is too long ago to be remembered. */
+static bool sent_at(const struct table *table, uint64_t sequence, uint64_t *ret_ms)
+{
+	if (!sequence || sequence > table->sequence || table->sequence - sequence >= TABLE_SENT_MAX)
+		return false;
+	*ret_ms = table->sent_ms[sequence % TABLE_SENT_MAX];
+	return true;
+}
+
+static bool has_address(const struct member *member, const struct addr *source)
+{
+	return !addr_is_zero(source) &&
+	       (addr_equal(&member->cluster_v4, source) || addr_equal(&member->cluster_v6, source));
+}
+
+/*
+ * The member that may send this: its own cluster address and its own id. Our own id may come from
+ * any member's address, because a host that took our name by mistake is worth hearing of.
+ */
+static int find_sender(const struct table *table, const struct addr *source, uint32_t id)
+{
+	const struct config *config = table->config;
+	int member = config_member_by_id(config, id);
+	unsigned i;
+
+	if (member < 0 || has_address(&config->member[member], source))
+		return member;
+	for (i = 0; is_self(table, (unsigned)member) && i < config->member_count; i++) {
+		if (has_address(&config->member[i], source))
+			return member;
+	}
+	return -1;
+}
+
+static bool take_token(struct token_bucket *bucket, unsigned period_ms, uint64_t now_ms)
+{
+	uint64_t passed_ms = now_ms - bucket->filled_ms, tokens;
+
+	/* An untouched bucket was filled at time 0, so that it is full. */
+	if (passed_ms > 1000ULL * period_ms)
+		passed_ms = 1000ULL * period_ms;
+	tokens = bucket->tokens_milli + passed_ms * 1000 * TABLE_RATE_FACTOR / period_ms;
+	if (tokens > 1000 * TABLE_RATE_BURST)
+		tokens = 1000 * TABLE_RATE_BURST;
+	/* A time too short to be worth a thousandth must not be lost: the clock moves with the tokens. */
+	if (tokens != bucket->tokens_milli)
+		bucket->filled_ms = now_ms;
+	bucket->tokens_milli = (uint32_t)tokens;
+	if (tokens < 1000)
+		return false;
+	bucket->tokens_milli -= 1000;
+	return true;
+}
+
+/*
+ * The cheap checks before the MAC. Copies and old ones are sorted out before they cost a token, and
+ * other epochs have a bucket of their own: neither a replay nor a guess can eat the tokens of the
+ * living sender.
+ */
+static enum reject check_cheap(struct table *table, struct table_member *m, const struct announce_header *header,
+			       uint64_t now_ms)
+{
+	bool current = m->heard && header->epoch == m->epoch;
+
+	if (!table->observer && header->sender == table->self_id && header->epoch == table->epoch)
+		return REJECT_OWN;
+	if (current && header->sequence == m->sequence)
+		return REJECT_DUPLICATE;
+	if (current && header->sequence < m->sequence)
+		return REJECT_OLD_SEQUENCE;
+	if (!take_token(current ? &m->current : &m->other, table->config->period_ms, now_ms))
+		return REJECT_RATE;
+	return REJECT_NONE;
+}
+
+/* The newest own announcement that this one echoes. */
+static bool find_echo(const struct table *table, const struct announcement *a, uint64_t *ret_sent_ms)
+{
+	unsigned i;
+
+	for (i = 0; !table->observer && i < a->echo_count; i++) {
+		if (a->echo[i].node == table->self_id && a->echo[i].epoch_low == announce_epoch_low(table->epoch))
+			return sent_at(table, a->echo[i].sequence, ret_sent_ms);
+	}
+	return false;
+}
+
+static void start_epoch(struct table_member *m, uint64_t epoch, bool proven, uint64_t now_ms)
+{
+	m->retired = proven && m->heard;
+	m->retired_epoch = m->epoch;
+	m->switched_ms = now_ms;
+	m->heard = true;
+	m->epoch = epoch;
+	m->sequence = 0;
+	m->echoed = false;
+}
+
+/*
+ * May a message of an epoch other than the known one be taken? proven: it echoes something that we
+ * sent not long ago, at sent_ms.
+ */
+static enum reject judge_epoch(const struct table *table, struct table_member *m, uint64_t epoch, bool proven,
+			       uint64_t sent_ms, uint64_t now_ms)
+{
+	bool silent = now_ms - m->heard_ms > dead_ms(table);
+
+	if (m->heard && m->retired && epoch == m->retired_epoch) {
+		/* It heard us after its successor had proven itself: two hosts are alive under one name. */
+		if (proven && sent_ms > m->switched_ms) {
+			m->conflict = true;
+			m->conflict_ms = now_ms;
+			if (!silent)
+				return REJECT_CONFLICT;
+		} else {
+			return REJECT_OTHER_EPOCH;
+		}
+	}
+	if (!m->heard || proven || (silent && (epoch > m->epoch || table->observer))) {
+		start_epoch(m, epoch, proven, now_ms);
+		return REJECT_NONE;
+	}
+	return REJECT_OTHER_EPOCH;
+}
+
+static void take(struct table_member *m, const struct member *configured, const struct announcement *a, uint64_t now_ms)
+{
+	m->heard_ms = now_ms;
+	m->state = a->state;
+	m->weight = a->weight < configured->weight ? a->weight : configured->weight;
+	m->service_hash = a->service_hash;
+	m->rewriter = a->rewriter;
+	m->sample = a->sample;
+}
+
+/* The MAC is right; what is left is to understand it. */
+static enum reject take_authentic(struct table *table, unsigned member, const struct announce_header *header,
+				  const uint8_t *datagram, uint64_t now_ms)
+{
+	struct table_member *m = &table->member[member];
+	struct announcement a;
+	uint64_t sent_ms = 0;
+	bool echoed, proven;
+	enum reject reason;
+
+	if (m->heard && header->epoch == m->epoch)
+		m->sequence = header->sequence;
+	reason = announce_decode(datagram, header, &a);
+	if (reason)
+		return reason;
+	if (strcmp(a.name, table->config->member[member].name) != 0)
+		return REJECT_NAME;
+	echoed = find_echo(table, &a, &sent_ms);
+	proven = echoed && now_ms - sent_ms <= dead_ms(table);
+	if (!m->heard || header->epoch != m->epoch) {
+		reason = judge_epoch(table, m, header->epoch, proven, sent_ms, now_ms);
+		if (reason)
+			return reason;
+		m->sequence = header->sequence;
+	}
+	if (echoed) {
+		m->echoed = true;
+		m->echo_sent_ms = sent_ms;
+	}
+	take(m, &table->config->member[member], &a, now_ms);
+	if (!is_self(table, member))
+		return REJECT_NONE;
+	if (proven) {
+		m->conflict = true;
+		m->conflict_ms = now_ms;
+	}
+	return REJECT_CONFLICT;
+}
+
+static enum reject receive(struct table *table, const struct announce_keys *keys, const struct addr *source,
+			   const uint8_t *datagram, size_t size, uint64_t now_ms)
+{
+	struct announce_header header;
+	enum reject reason = announce_read_header(datagram, size, &header);
+	int member;
+
+	if (reason)
+		return reason;
+	member = find_sender(table, source, header.sender);
+	if (member < 0)
+		return REJECT_SOURCE;
+	reason = check_cheap(table, &table->member[member], &header, now_ms);
+	if (!reason)
+		reason = announce_verify(datagram, &header, keys);
+	if (!reason)
+		reason = take_authentic(table, (unsigned)member, &header, datagram, now_ms);
+	return reason;
+}
+
+enum reject table_receive(struct table *table, const struct announce_keys *keys, const struct addr *source,
+			  const uint8_t *datagram, size_t size, uint64_t now_ms)
+{
+	enum reject reason = receive(table, keys, source, datagram, size, now_ms);
+
+	table->rejected[reason]++;
+	return reason;
+}
+
+/* Who is silent for long need not be told: it would not believe an old echo. */
+static void fill_echoes(const struct table *table, uint64_t now_ms, struct announcement *a)
+{
+	unsigned i, first = (unsigned)(table->sequence % MEMBERS_MAX);
+
+	/* Another one is first each time: if not all fit, all have their turn. */
+	for (i = 0; i < MEMBERS_MAX; i++) {
+		const struct table_member *m = &table->member[(first + i) % MEMBERS_MAX];
+
+		if (!m->id || !m->heard || now_ms - m->heard_ms > dead_ms(table))
+			continue;
+		a->echo[a->echo_count++] = (struct announce_echo) {
+			.node = m->id,
+			.epoch_low = announce_epoch_low(m->epoch),
+			.sequence = m->sequence,
+		};
+	}
+}
+
+static void fill_own(const struct table *table, struct announcement *a)
+{
+	const struct config *config = table->config;
+	const struct member *self = &config->member[config->self];
+
+	memcpy(a->name, self->name, sizeof(a->name));
+	a->state = table->own.state;
+	a->weight = self->weight;
+	a->period_ms = config->period_ms;
+	a->service_hash = table->service_hash;
+	a->rewriter = table->own.rewriter;
+	a->sample = table->own.sample;
+	if (!addr_is_zero(&self->cluster_v4))
+		a->cluster[a->cluster_count++] = self->cluster_v4;
+	if (!addr_is_zero(&self->cluster_v6))
+		a->cluster[a->cluster_count++] = self->cluster_v6;
+	a->service_count = self->service_count;
+	memcpy(a->service, self->service, sizeof(a->service));
+	a->port_count = config->port_count;
+	memcpy(a->port, config->port, sizeof(a->port));
+}
+
+size_t table_announce(struct table *table, const struct announce_keys *keys, uint64_t now_ms,
+		      uint8_t datagram[ANNOUNCE_BYTES_MAX])
+{
+	struct announce_header header = { .sender = table->self_id, .epoch = table->epoch };
+	struct announcement a = { 0 };
+	size_t size;
+
+	header.sequence = ++table->sequence;
+	table->sent_ms[header.sequence % TABLE_SENT_MAX] = now_ms;
+	fill_own(table, &a);
+	fill_echoes(table, now_ms, &a);
+	do {
+		size = announce_encode(&a, &header, keys, datagram);
+	} while (!size && a.echo_count-- > 0);
+	return size;
+}
+
+static uint32_t age_ms(uint64_t since_ms, uint64_t now_ms)
+{
+	uint64_t age = now_ms > since_ms ? now_ms - since_ms : 0;
+
+	return age < LOAD_AGE_NEVER_MS ? (uint32_t)age : LOAD_AGE_NEVER_MS - 1;
+}
+
+static bool in_conflict(const struct table_member *m, uint64_t now_ms)
+{
+	return m->conflict && now_ms - m->conflict_ms < TABLE_CONFLICT_MS;
+}
+
+static void fill_member(const struct table *table, unsigned member, uint64_t now_ms, struct node_load *ret)
+{
+	const struct table_member *m = &table->member[member];
+
+	*ret = (struct node_load) {
+		.id = m->id,
+		.weight = table->config->member[member].weight,
+		.age_ms = LOAD_AGE_NEVER_MS,
+		.echo_age_ms = LOAD_AGE_NEVER_MS,
+	};
+	if (!m->heard)
+		return;
+	ret->state = m->state;
+	ret->weight = m->weight;
+	ret->age_ms = age_ms(m->heard_ms, now_ms);
+	ret->epoch = m->epoch;
+	ret->sequence = m->sequence;
+	ret->sample = m->sample;
+	if (m->echoed)
+		ret->echo_age_ms = age_ms(m->echo_sent_ms, now_ms);
+	if (ret->age_ms <= dead_ms(table))
+		ret->flags |= NODE_HEARD;
+	if ((ret->flags & NODE_HEARD) && m->echoed && ret->echo_age_ms <= dead_ms(table))
+		ret->flags |= NODE_ECHOES;
+	if (m->rewriter)
+		ret->flags |= NODE_REWRITER;
+	if (m->service_hash != table->service_hash)
+		ret->flags |= NODE_CONFIG_DIFFERS;
+	if (in_conflict(m, now_ms))
+		ret->flags |= NODE_CONFLICT;
+}
+
+static void fill_self(const struct table *table, uint64_t now_ms, struct node_load *ret)
+{
+	*ret = (struct node_load) {
+		.id = table->self_id,
+		.state = table->own.state,
+		.flags = NODE_HEARD | NODE_ECHOES,
+		.weight = table->config->member[table->config->self].weight,
+		.age_ms = age_ms(table->own.sampled_ms, now_ms),
+		.epoch = table->epoch,
+		.sequence = table->sequence,
+		.sample = table->own.sample,
+	};
+	if (table->own.rewriter)
+		ret->flags |= NODE_REWRITER;
+	if (table_own_conflict(table, now_ms))
+		ret->flags |= NODE_CONFLICT;
+}
+
+void table_fill(const struct table *table, uint64_t now_ms, struct load_table *ret)
+{
+	unsigned i;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->published_ms = now_ms;
+	ret->period_ms = table->config->period_ms;
+	ret->rejected = table_rejected(table);
+	if (!table->observer)
+		fill_self(table, now_ms, &ret->nodes[ret->count++]);
+	for (i = 0; i < table->config->member_count; i++) {
+		if (!is_self(table, i))
+			fill_member(table, i, now_ms, &ret->nodes[ret->count++]);
+	}
+}
+
+bool table_own_conflict(const struct table *table, uint64_t now_ms)
+{
+	return !table->observer && in_conflict(&table->member[table->config->self], now_ms);
+}
+
+uint32_t table_rejected(const struct table *table)
+{
+	uint64_t sum = 0;
+	unsigned i;
+
+	for (i = 0; i < REJECT_REASONS; i++)
+		sum += reject_counts((enum reject)i) ? table->rejected[i] : 0;
+	return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+}

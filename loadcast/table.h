@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * table.h - what this node knows of the others: takes datagrams in, gives the load table out. Pure.
+ *
+ * Freshness needs no common clock. A sender's (epoch, sequence) strictly grows, and a node echoes
+ * the newest sequence it heard from everybody. An echo of one of our own recent sequences proves
+ * that its sender was alive after we sent it: only that makes a peer eligible (NODE_ECHOES), and
+ * only that lets another epoch replace a living one. docs/announce.md argues it through.
+ *
+ * Times are the caller's now_ms. Everything is of fixed size; nothing here allocates.
+ */
+#ifndef LOADCAST_TABLE_H
+#define LOADCAST_TABLE_H
+
+#include "loadcast/announce.h"
+
+enum {
+	TABLE_SENT_MAX = 512, /* own sequences whose sending time is remembered */
+	TABLE_RATE_FACTOR = 4, /* announcements taken from one member, times the expected rate */
+	TABLE_RATE_BURST = 8,
+	TABLE_CONFLICT_MS = 10000, /* how long a proven conflict of names is believed */
+};
+
+/* Tokens in thousandths. */
+struct token_bucket {
+	uint64_t filled_ms;
+	uint32_t tokens_milli;
+};
+
+struct table_member {
+	uint32_t id;
+	bool heard; /* the next line holds something */
+	uint64_t epoch, sequence, heard_ms;
+	bool echoed; /* by that epoch */
+	uint64_t echo_sent_ms; /* when we sent the newest of ours that it echoed */
+	bool retired; /* an epoch was replaced on proof, at switched_ms */
+	uint64_t retired_epoch, switched_ms;
+	bool conflict;
+	uint64_t conflict_ms; /* when it was last proven */
+	struct token_bucket current, other; /* for the epoch heard, for all other epochs */
+	uint32_t state, weight, service_hash;
+	bool rewriter;
+	struct load_sample sample;
+};
+
+/* What this node says of itself. */
+struct table_own {
+	uint32_t state; /* enum node_state */
+	bool rewriter;
+	struct load_sample sample;
+	uint64_t sampled_ms;
+};
+
+struct table {
+	const struct config *config;
+	bool observer; /* only listens: has no id, echoes nothing, is proven nothing */
+	uint32_t self_id;
+	uint32_t service_hash;
+	uint64_t epoch, sequence; /* of the announcement last made */
+	uint64_t sent_ms[TABLE_SENT_MAX]; /* by sequence % TABLE_SENT_MAX */
+	struct table_own own;
+	uint64_t rejected[REJECT_REASONS]; /* [REJECT_NONE] counts those taken */
+	struct table_member member[MEMBERS_MAX]; /* as in the configuration; at self: a second host of our name */
+};
+
+/* The configuration must outlive the table. An observer is no member and never announces. */
+void table_init(struct table *table, const struct config *config, bool observer, uint64_t epoch);
+
+/* Takes another configuration; what is known of members that stay, stays. */
+void table_reconfigure(struct table *table, const struct config *config);
+
+/* One datagram from the network. REJECT_NONE: taken. Every reason is counted in rejected[]. */
+enum reject table_receive(struct table *table, const struct announce_keys *keys, const struct addr *source,
+			  const uint8_t *datagram, size_t size, uint64_t now_ms);
+
+/* Makes the next own announcement and remembers when; its size, or 0 when there is no key. */
+size_t table_announce(struct table *table, const struct announce_keys *keys, uint64_t now_ms,
+		      uint8_t datagram[ANNOUNCE_BYTES_MAX]);
+
+/* Self first (an observer: members only); magic, version and checksum are left to the publisher. */
+void table_fill(const struct table *table, uint64_t now_ms, struct load_table *ret);
+
+/* A second host with our name is alive: announcing must stop. */
+bool table_own_conflict(const struct table *table, uint64_t now_ms);
+
+/* Sum of the reasons that count. Saturates. */
+uint32_t table_rejected(const struct table *table);
+
+#endif

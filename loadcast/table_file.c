@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The load table as a file: load.h. The reader's side runs in dprd, which has rights, on data of a
+ * process that talks to the network: every field is checked, and nothing is mapped.
+ */
+#include <errno.h>
+#include <stddef.h>
+
+#include "dprd/base/smallfile.h"
+#include "loadcast/announce.h"
+#include "loadcast/load.h"
+
+unsigned load_table_bytes(unsigned count)
+{
+	return (unsigned)(offsetof(struct load_table, nodes) + count * sizeof(struct node_load));
+}
+
+/* FNV-1a, 32 bits: against a torn or foreign file, not against an attacker. */
+static uint32_t fnv1a(uint32_t hash, const void *data, size_t size)
+{
+	const uint8_t *byte = data;
+
+	while (size--)
+		hash = (hash ^ *byte++) * 0x01000193u;
+	return hash;
+}
+
+uint32_t load_table_checksum(const struct load_table *table)
+{
+	const size_t behind = offsetof(struct load_table, checksum) + sizeof(table->checksum);
+	static const uint32_t zero;
+	uint32_t hash = 0x811c9dc5u;
+
+	hash = fnv1a(hash, table, offsetof(struct load_table, checksum));
+	hash = fnv1a(hash, &zero, sizeof(zero));
+	return fnv1a(hash, (const uint8_t *)table + behind, load_table_bytes(table->count) - behind);
+}
+
+static bool sample_ok(const struct load_sample *sample)
+{
+	return sample->open_connections <= ANNOUNCE_LOAD_MAX && sample->cpu_permille <= 1000 &&
+	       sample->redirected <= ANNOUNCE_LOAD_MAX && sample->active_sockets <= ANNOUNCE_LOAD_MAX &&
+	       sample->accept_queue <= ANNOUNCE_LOAD_MAX && sample->arrivals_per_1000_s <= ANNOUNCE_LOAD_MAX;
+}
+
+static bool node_ok(const struct node_load *node)
+{
+	const uint32_t known = NODE_HEARD | NODE_ECHOES | NODE_REWRITER | NODE_CONFLICT | NODE_CONFIG_DIFFERS;
+
+	return node->id && node->state < NODE_STATES && !(node->flags & ~known) &&
+	       node->weight <= ANNOUNCE_WEIGHT_MAX && sample_ok(&node->sample);
+}
+
+static bool ids_differ(const struct load_table *table)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < table->count; i++) {
+		for (j = 0; j < i; j++) {
+			if (table->nodes[i].id == table->nodes[j].id)
+				return false;
+		}
+	}
+	return true;
+}
+
+int load_table_check(const struct load_table *table, unsigned size)
+{
+	uint32_t i;
+
+	if (size < load_table_bytes(1) || table->magic != LOAD_TABLE_MAGIC || table->version != LOAD_TABLE_VERSION ||
+	    !table->count || table->count > MEMBERS_MAX || size != load_table_bytes(table->count) ||
+	    table->checksum != load_table_checksum(table) || table->period_ms < ANNOUNCE_PERIOD_MIN_MS ||
+	    table->period_ms > ANNOUNCE_PERIOD_MAX_MS)
+		return -EINVAL;
+	for (i = 0; i < table->count; i++) {
+		if (!node_ok(&table->nodes[i]))
+			return -EINVAL;
+	}
+	return ids_differ(table) ? 0 : -EINVAL;
+}
+
+int load_table_publish(const char *path, struct load_table *table)
+{
+	table->magic = LOAD_TABLE_MAGIC;
+	table->version = LOAD_TABLE_VERSION;
+	table->checksum = load_table_checksum(table);
+	return smallfile_replace(path, table, load_table_bytes(table->count));
+}
+
+int load_table_snapshot(const char *path, struct load_table *ret)
+{
+	int size = smallfile_read(path, ret, sizeof(*ret));
+
+	if (size == -EFBIG)
+		return -EINVAL;
+	return size < 0 ? size : load_table_check(ret, (unsigned)size);
+}
+
+uint32_t load_age_ms(const struct load_table *table, const struct node_load *node, uint64_t now_ms)
+{
+	uint64_t since_ms = now_ms > table->published_ms ? now_ms - table->published_ms : 0;
+
+	if (node->age_ms == LOAD_AGE_NEVER_MS || since_ms >= LOAD_AGE_NEVER_MS - node->age_ms)
+		return LOAD_AGE_NEVER_MS;
+	return (uint32_t)(node->age_ms + since_ms);
+}

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A cluster of web servers in network namespaces: hosts, links, servers, and dprd on top.
+
+    client c1 .. -- bridge clients --+          +-- bridge service --+-- eth0 n1 eth1 --+
+    203.0.113.10                     +-- router +   192.0.2.0/24     +-- eth0 n2 eth1 --+-- bridge cluster
+    2001:db8:c::10            DNS, forwarding   |   2001:db8:a::/64  +-- ...            |   10.80.0.0/24
+                                                +-- stranger x eth0                eth1 +   fd80::/64
+
+Node i has service address 192.0.2.(10+i) and 2001:db8:a::(10+i). In layout "own" it has also the
+cluster address 10.80.0.(10+i) and fd80::(10+i) on eth1; in layout "one" there is no cluster network.
+The bridges are in a namespace of their own ("sw"), with one port named after each node (n1, n1c).
+
+On every node: nginx on port 80 (files, /whoami, PUT /upload/NAME), the echo server on port 8080 and
+the sum server on port 8081 (echoserver.c), all on wildcard addresses of both families.
+"""
+import atexit
+import itertools
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+import daemons
+import faults
+import httpfiles
+import servers
+from netns import LabError, Site, prune, registry_path, run
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+NAME = "www.example.test"
+SERVICE_PORTS = (80, 8080, 8081)
+_serial = itertools.count(1)
+
+COMMON_SYSCTLS = {
+    "net.ipv4.tcp_congestion_control": "reno",
+    "net.core.somaxconn": 4096,
+    "net.ipv4.tcp_max_syn_backlog": 4096,
+    "net.ipv6.conf.all.accept_dad": 0,
+    "net.ipv6.conf.default.accept_dad": 0,
+    "net.ipv6.conf.default.accept_ra": 0,
+    "net.ipv4.conf.all.rp_filter": 0,
+    "net.ipv4.conf.default.rp_filter": 0,
+}
+NODE_SYSCTLS = {
+    "net.ipv4.conf.all.arp_ignore": 1,
+    "net.ipv4.conf.all.arp_announce": 2,
+}
+ROUTER_SYSCTLS = {
+    "net.ipv4.ip_forward": 1,
+    "net.ipv6.conf.all.forwarding": 1,
+    "net.ipv4.conf.all.send_redirects": 0,
+    "net.ipv4.conf.default.send_redirects": 0,
+    "net.ipv4.icmp_ratelimit": 0,
+    "net.ipv6.icmp.ratelimit": 0,
+}
+CLIENT_SYSCTLS = {"net.ipv4.ip_local_port_range": "1024 65535"}
+
+
+class Node:
+    """Names and addresses of one node."""
+
+    def __init__(self, number, layout, directory):
+        host = 10 + number
+        self.number = number
+        self.name = f"n{number}"
+        self.service_v4 = f"192.0.2.{host}"
+        self.service_v6 = f"2001:db8:a::{host}"
+        self.cluster_v4 = f"10.80.0.{host}" if layout == "own" else self.service_v4
+        self.cluster_v6 = f"fd80::{host}" if layout == "own" else self.service_v6
+        self.directory = os.path.join(directory, self.name)
+        self.status_polls = 0
+        self.alive = True
+
+    def __repr__(self):
+        return self.name
+
+
+class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
+    """Raised by up() (or "with"), removed by down(), and in any case when the process ends."""
+
+    def __init__(self, nodes=4, layout="own", rate_mbit=None, mtu_client=1500, mtu_service=1500,
+                 mtu_cluster=1500, ipv6=True, offload=True, clients=1, stranger=False, prefix=None,
+                 build=None, file_count=1000, file_cap_bytes=1_000_000, file_seed=1, keepalive=False):
+        if layout not in ("own", "one"):
+            raise LabError(f"layout {layout}: must be own or one")
+        self.layout, self.rate_mbit, self.ipv6, self.offload = layout, rate_mbit, ipv6, offload
+        self.mtu = {"client": mtu_client, "service": mtu_service, "cluster": mtu_cluster}
+        self.keepalive = keepalive
+        self.build = os.path.abspath(build or os.environ.get("DPRD_BUILD") or os.path.join(TOP, "build"))
+        self.site = Site(prefix or f"dprd-{os.getpid()}-{next(_serial)}")
+        self.files = (file_count, file_cap_bytes, file_seed)
+        self.directory = None
+        self.client_count, self.stranger = clients, stranger
+        self.node_count = nodes
+        self.nodes = []
+        self.daemons = {}
+        self.webs = {}
+        self.overrides = {}
+
+    # ---- life ----
+
+    def __enter__(self):
+        self.up()
+        return self
+
+    def __exit__(self, *_):
+        self.down()
+
+    def up(self):
+        if os.geteuid() != 0:
+            raise LabError("the laboratory needs root: it makes network namespaces")
+        prune()
+        atexit.register(self.down)
+        try:
+            self._up()
+        except BaseException:
+            self.down()
+            raise
+
+    def _up(self):
+        self.directory = tempfile.mkdtemp(prefix="dprd-lab-")
+        os.chmod(self.directory, 0o755)
+        self.site.record["directory"] = self.directory
+        self.nodes = [Node(i + 1, self.layout, self.directory) for i in range(self.node_count)]
+        self.site.record["info"] = {"layout": self.layout, "build": self.build, "rate_mbit": self.rate_mbit,
+                                    "nodes": [node.name for node in self.nodes]}
+        self.site.save()
+        self._make_files()
+        for node in self.nodes:
+            os.makedirs(node.directory)
+        self.clients = [f"c{i + 1}" for i in range(self.client_count)]
+        hosts = [node.name for node in self.nodes] + self.clients + (["x"] if self.stranger else [])
+        self.site.add_namespaces(["sw", "r"] + hosts)
+        self._make_switch()
+        self._make_router()
+        for i, client in enumerate(self.clients):
+            self._make_client(client, 10 + i)
+        if self.stranger:
+            self._make_stranger()
+        for node in self.nodes:
+            self._make_node_links(node)
+            self.start_web(node, wait=False)
+        self.start_dns()
+        for node in self.nodes:
+            self.wait_web(node)
+
+    def down(self):
+        """Removes everything. May be called again, and at any point of up()."""
+        atexit.unregister(self.down)
+        if self.directory is None and not os.path.exists(registry_path(self.site.prefix)):
+            return
+        if self.site.record["kept"]:
+            return
+        handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)} \
+            if _is_main_thread() else {}
+        try:
+            self.site.remove()
+            self.directory = None
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def keep(self):
+        """Lets the cluster stand when this process ends; "lab down" removes it."""
+        self.site.keep()
+
+    def _make_files(self):
+        count, cap, seed = self.files
+        self.file_root = os.path.join(self.directory, "files")
+        listing = httpfiles.make_files(self.file_root, count, cap, seed)
+        self.file_list = os.path.join(self.directory, "files.list")
+        with open(self.file_list, "w", encoding="ascii") as file:
+            file.write(listing)
+        self.mean_request_bytes = httpfiles.mean_request_bytes(listing)
+
+    def add_file(self, name, size_bytes):
+        """One more file on all servers, asked for only by name; returns its path below file_root."""
+        with open(self.file_list, "a", encoding="ascii") as file:
+            file.write(httpfiles.add_file(self.file_root, name, size_bytes))
+        return "/" + name
+
+    # ---- hosts and links ----
+
+    def _make_switch(self):
+        self.site.sysctl("sw", {"net.ipv6.conf.default.disable_ipv6": 1, "net.ipv6.conf.all.disable_ipv6": 1})
+        lines = []
+        for bridge, network in (("clients", "client"), ("service", "service"), ("cluster", "cluster")):
+            if bridge == "cluster" and self.layout == "one":
+                continue
+            lines += [f"link add {bridge} type bridge forward_delay 0 mcast_snooping 0",
+                      f"link set {bridge} mtu {self.mtu[network]} up"]
+        self.site.ip("sw", lines)
+
+    def _link(self, host, interface, port, bridge, network, addresses):
+        """One cable: an interface of a host to a port of a bridge."""
+        mtu = self.mtu[network]
+        self.site.ip(host, [f"link add {interface} mtu {mtu} type veth peer name {port} mtu {mtu} "
+                            f"netns {self.site.name('sw')}"])
+        self.site.ip("sw", [f"link set {port} master {bridge}", f"link set {port} up"])
+        lines = ["link set lo up", f"link set {interface} up"]
+        lines += [f"addr add {address} dev {interface}" + (" nodad" if ":" in address else "")
+                  for address in addresses if self.ipv6 or ":" not in address]
+        self.site.ip(host, lines)
+        if not self.offload:
+            flags = ["tso", "off", "gso", "off", "gro", "off", "tx", "off"]
+            self.site.execute(host, ["ethtool", "-K", interface] + flags)
+            self.site.execute("sw", ["ethtool", "-K", port] + flags)
+
+    def _default_routes(self, host, v4, v6):
+        lines = [f"route add default via {v4}"]
+        if self.ipv6:
+            lines.append(f"route add ::/0 via {v6}")
+        self.site.ip(host, lines)
+
+    def _make_router(self):
+        self.site.sysctl("r", {**COMMON_SYSCTLS, **ROUTER_SYSCTLS})
+        self._link("r", "eth0", "r", "service", "service", ["192.0.2.1/24", "2001:db8:a::1/64"])
+        self._link("r", "eth1", "rc", "clients", "client", ["203.0.113.1/24", "2001:db8:c::1/64"])
+
+    def _make_client(self, client, host):
+        self.site.sysctl(client, {**COMMON_SYSCTLS, **CLIENT_SYSCTLS})
+        self._link(client, "eth0", client, "clients", "client", [f"203.0.113.{host}/24", f"2001:db8:c::{host}/64"])
+        self._default_routes(client, "203.0.113.1", "2001:db8:c::1")
+        self.site.etc_file(client, "resolv.conf", "nameserver 203.0.113.1\noptions timeout:1 attempts:2\n")
+        if os.path.exists("/etc/nsswitch.conf"):
+            self.site.etc_file(client, "nsswitch.conf", "hosts: files dns\n")
+
+    def _make_stranger(self):
+        """A host on the nodes' networks that is no member of the cluster."""
+        self.site.sysctl("x", {**COMMON_SYSCTLS, **NODE_SYSCTLS})
+        self._link("x", "eth0", "x", "service", "service", ["192.0.2.200/24", "2001:db8:a::200/64"])
+        if self.layout == "own":
+            self._link("x", "eth1", "xc", "cluster", "cluster", ["10.80.0.200/24", "fd80::200/64"])
+        self._default_routes("x", "192.0.2.1", "2001:db8:a::1")
+
+    def _make_node_links(self, node):
+        self.site.sysctl(node.name, {**COMMON_SYSCTLS, **NODE_SYSCTLS})
+        self._link(node.name, "eth0", node.name, "service", "service",
+                   [f"{node.service_v4}/24", f"{node.service_v6}/64"])
+        if self.layout == "own":
+            self._link(node.name, "eth1", node.name + "c", "cluster", "cluster",
+                       [f"{node.cluster_v4}/24", f"{node.cluster_v6}/64"])
+        self._default_routes(node.name, "192.0.2.1", "2001:db8:a::1")
+        if self.rate_mbit:
+            shape = ["root", "tbf", "rate", f"{self.rate_mbit}mbit", "burst", "8kb", "latency", "50ms"]
+            run(["tc", "-n", self.site.name(node.name), "qdisc", "add", "dev", "eth0"] + shape)
+            run(["tc", "-n", self.site.name("sw"), "qdisc", "add", "dev", node.name] + shape)
+
+    def node(self, which):
+        """The node of this name, or the node itself."""
+        if isinstance(which, Node):
+            return which
+        for node in self.nodes:
+            if node.name == which:
+                return node
+        raise LabError(f"{which}: no such node")
+
+    def node_by_address(self, address):
+        """The node that owns a service address; None when nobody does."""
+        for node in self.nodes:
+            if address in (node.service_v4, node.service_v6):
+                return node
+        return None
+
+    def kill_host(self, which):
+        """A host is gone at once: no goodbye of its kernel, no RST, no socket, no rule is left of it."""
+        node = self.node(which)
+        ports = [node.name] + ([node.name + "c"] if self.layout == "own" else [])
+        self.site.ip("sw", [f"link set {port} down" for port in ports])
+        node.alive = False
+        for pid in self.site.pids(node.name):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.site.ip("sw", [f"link delete {port}" for port in ports])
+        deadline = time.monotonic() + 5
+        while self.site.pids(node.name) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        run(["ip", "netns", "delete", self.site.name(node.name)])
+        self.site.reap()
+        self.daemons = {key: child for key, child in self.daemons.items() if key[0] != node.name}
+
+    def restart_host(self, which, with_daemons=True):
+        """The host of kill_host() boots: links, servers and (if they ran) the daemons."""
+        node = self.node(which)
+        run(["ip", "netns", "add", self.site.name(node.name)])
+        self._make_node_links(node)
+        node.alive = True
+        for left in ("run", "table"):
+            path = os.path.join(node.directory, left)
+            if os.path.isdir(path):
+                shutil.rmtree(path)
+            elif os.path.exists(path):
+                os.unlink(path)
+        self.start_web(node)
+        if with_daemons:
+            self.start_node_daemons(node)
+
+    def program(self, path):
+        """A built program; says how to build it when it is not there."""
+        full = os.path.join(self.build, path)
+        if not os.access(full, os.X_OK):
+            raise LabError(f"{full} is missing: run make first")
+        return full
+
+
+def exit_on_signals():
+    """SIGTERM ends the program as Ctrl-C does: with everything removed."""
+    def leave(number, _frame):
+        sys.exit(128 + number)
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGHUP, leave)
+
+
+def _is_main_thread():
+    import threading
+    return threading.current_thread() is threading.main_thread()

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""dprd and loadcast on the nodes of a laboratory: configuration, processes, state."""
+import json
+import os
+import secrets
+import signal
+import subprocess
+import time
+
+from netns import LabError, start_time, stop_processes
+
+PROGRAMS = {"loadcast": "loadcast/loadcast", "dprd": "dprd/dprd"}
+
+
+class Daemons:
+    """Part of Cluster. A daemon is named by its node and "dprd" or "loadcast"."""
+
+    announce_port = 7980
+    # What stands before a daemon's command, such as valgrind; by daemon.
+    wrappers = {"loadcast": [], "dprd": []}
+    # More environment of the daemons, as NAME=value words.
+    environment = []
+
+    # ---- configuration ----
+
+    def config_path(self, which):
+        return os.path.join(self.node(which).directory, "dprd.conf")
+
+    def set_config(self, section, key, value, which=None):
+        """Overrides one setting of all nodes (or one node) in files that are written from now on."""
+        self.overrides.setdefault(self.node(which).name if which else "", {}).setdefault(section, {})[key] = value
+
+    def settings(self, which):
+        """{section: {key: value}} of a node; the members' sections are not among them."""
+        node = self.node(which)
+        found = {
+            "Cluster": {"Name": "lab", "KeyFile": os.path.join(self.directory, "cluster.key")},
+            "Node": {"Name": node.name},
+            "Service": {"Port": "80 8080 8081"},
+            "Balance": {},
+            "Announce": {"Period": "200ms", "Port": str(self.announce_port)},
+            "Run": {"Directory": os.path.join(node.directory, "run"),
+                    "Table": os.path.join(node.directory, "table")},
+        }
+        for level in ("", node.name):
+            for section, keys in self.overrides.get(level, {}).items():
+                for key, value in keys.items():
+                    found.setdefault(section, {})[key] = str(value)
+        return found
+
+    def member_lines(self):
+        lines = []
+        for node in self.nodes:
+            v6 = self.ipv6
+            lines += [f'[Member "{node.name}"]', f"Service={node.service_v4}{' ' + node.service_v6 if v6 else ''}"]
+            if self.layout == "own":
+                lines.append(f"Cluster={node.cluster_v4}{' ' + node.cluster_v6 if v6 else ''}")
+            weight = self.overrides.get("weights", {}).get(node.name)
+            if weight is not None:
+                lines.append(f"Weight={weight}")
+        return lines
+
+    def set_weight(self, which, weight):
+        self.overrides.setdefault("weights", {})[self.node(which).name] = weight
+
+    def write_config(self, which):
+        """Writes the node's dprd.conf (and the cluster's key, once)."""
+        node = self.node(which)
+        key = os.path.join(self.directory, "cluster.key")
+        if not os.path.exists(key):
+            with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+                file.write(secrets.token_hex(32) + "\n")
+        os.makedirs(os.path.join(node.directory, "run"), exist_ok=True)
+        lines = []
+        for section, keys in self.settings(node).items():
+            lines += [f"[{section}]"] + [f"{key}={value}" for key, value in keys.items()]
+        path = self.config_path(node)
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write("\n".join(lines + self.member_lines()) + "\n")
+        os.rename(path + ".new", path)
+
+    def set_policy(self, policy, which=None, **balance):
+        """Another policy (and more keys of [Balance]) on all nodes or one, by reload."""
+        for key, value in {"Policy": policy, **balance}.items():
+            self.set_config("Balance", key, value, which)
+        self.reload(which)
+
+    def reload(self, which=None):
+        for node in self.nodes if which is None else [self.node(which)]:
+            self.write_config(node)
+            if self.daemon_alive(node, "dprd"):
+                self.dprctl(node, "reload")
+
+    # ---- processes ----
+
+    def start_daemons(self, policy=None, wait=True, **balance):
+        """loadcast and dprd on all nodes that live, with a policy; returns when all see all."""
+        if policy:
+            for key, value in {"Policy": policy, **balance}.items():
+                self.set_config("Balance", key, value)
+        for node in self.nodes:
+            if node.alive:
+                self.start_node_daemons(node)
+        if wait:
+            self.wait_ready()
+
+    def start_node_daemons(self, which):
+        self.write_config(which)
+        self.start(which, "loadcast")
+        self.start(which, "dprd")
+
+    def stop_daemons(self):
+        """Ends all of them, all at once."""
+        stop_processes([(child.pid, start_time(child.pid)) for child in self.daemons.values()],
+                       self.site.children, grace_s=3)
+        self.daemons = {}
+        self.site.reap()
+
+    def start(self, which, daemon):
+        node = self.node(which)
+        if self.daemon_alive(node, daemon):
+            raise LabError(f"{node.name}: {daemon} runs already")
+        if not os.path.exists(self.config_path(node)):
+            self.write_config(node)
+        command = ["env"] + self.environment if self.environment else []
+        command += self.wrappers[daemon] + [self.program(PROGRAMS[daemon]), "-c", self.config_path(node),
+                                            "--node", node.name]
+        self.daemons[node.name, daemon] = self.site.start(node.name, command, self.log_path(node, daemon))
+        return self.daemons[node.name, daemon]
+
+    def log_path(self, which, daemon):
+        return os.path.join(self.node(which).directory, daemon + ".log")
+
+    def log_text(self, which, daemon):
+        try:
+            with open(self.log_path(which, daemon), encoding="utf-8", errors="replace") as log:
+                return log.read()
+        except FileNotFoundError:
+            return ""
+
+    def pid(self, which, daemon):
+        child = self.daemons.get((self.node(which).name, daemon))
+        if child is None:
+            raise LabError(f"{which}: {daemon} was not started")
+        return child.pid
+
+    def daemon_alive(self, which, daemon):
+        child = self.daemons.get((self.node(which).name, daemon))
+        return child is not None and child.poll() is None
+
+    def stop(self, which, daemon, timeout_s=5):
+        """Asks the daemon to end (SIGTERM); its exit status."""
+        node = self.node(which)
+        child = self.daemons[node.name, daemon]
+        child.terminate()
+        try:
+            status = child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{node.name}: {daemon} did not end within {timeout_s} s of SIGTERM") from None
+        del self.daemons[node.name, daemon]
+        self.site.reap()
+        return status
+
+    def kill(self, which, daemon):
+        """SIGKILL: the daemon has no chance to say or tidy anything."""
+        node = self.node(which)
+        child = self.daemons.pop((node.name, daemon))
+        child.kill()
+        child.wait(5)
+        self.site.reap()
+
+    def freeze(self, which, daemon):
+        os.kill(self.pid(which, daemon), signal.SIGSTOP)
+
+    def resume(self, which, daemon):
+        os.kill(self.pid(which, daemon), signal.SIGCONT)
+
+    # ---- state ----
+
+    def dprctl(self, which, *words, check=True):
+        """What dprctl prints on this node."""
+        node = self.node(which)
+        return self.site.execute(node.name, [self.program("dprd/dprctl"), "-c", self.config_path(node), *words],
+                                 check=check)
+
+    def status(self, which):
+        """dprctl status --json; None while it has no answer (exit status 2, or no JSON)."""
+        try:
+            return json.loads(self.dprctl(which, "status", "--json", check=False))
+        except ValueError:
+            return None
+
+    def counters(self, which):
+        """dprd's counters of a node, {name: count}; empty while dprd does not answer."""
+        return (self.status(which) or {}).get("counters", {})
+
+    def wait_until(self, condition, what, timeout_s=10):
+        """Calls condition() until it holds; its value. LabError with the text what after timeout_s."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            value = condition()
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                raise LabError(f"not within {timeout_s} s: {what}")
+            time.sleep(0.05)

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Installs the Debian packages that building, testing and demonstrating need. Does nothing when all
+# are there. Needs root only when something is missing.
+set -eu
+
+packages="gcc make pkg-config libc6-dev linux-libc-dev git ca-certificates
+libnetfilter-queue-dev libmnl-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev
+libinih-dev libsodium-dev libjansson-dev libcmocka-dev
+iptables nftables iproute2 ethtool tcpdump procps
+nginx-light dnsmasq-base bind9-dnsutils httperf wrk curl
+python3 python3-pytest python3-scapy
+clang clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck valgrind mandoc"
+
+missing=""
+for package in $packages; do
+	status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+	[ "$status" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" -ne 0 ]; then
+	echo "these packages are missing:$missing" >&2
+	echo "install them with: sudo make setup" >&2
+	exit 1
+fi
+echo "installing:$missing"
+export DEBIAN_FRONTEND=noninteractive
+# A package may start a service of its own at installation; the tests run theirs in namespaces.
+policy=/usr/sbin/policy-rc.d
+made_policy=
+if [ ! -e "$policy" ]; then
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
+	made_policy=yes
+fi
+trap '[ -z "$made_policy" ] || rm -f "$policy"' EXIT
+log=$(mktemp)
+# shellcheck disable=SC2086  # a list of words
+if ! { apt-get update && apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1; then
+	tail -n 20 "$log" >&2
+	echo "the packages could not be installed; the whole output is in $log" >&2
+	exit 1
+fi
+rm -f "$log"
