@@ -15,6 +15,8 @@ static const char *const names[REASONS] = {
 	[REASON_STALE_SYN] = "stale_syn",
 	[REASON_LOCAL_SOCKET] = "local_socket",
 	[REASON_RATE_GUARD] = "rate_guard",
+	[REASON_TABLE_FULL] = "table_full",
+	[REASON_CLUSTER_CLIENT] = "cluster_client",
 	[REASON_FORWARD_FAILED] = "forward_failed",
 	[REASON_CHOSEN] = "chosen",
 	[REASON_DRAINING] = "draining",
@@ -159,8 +161,12 @@ static struct verdict decide_new(const struct decide_env *env, const struct pack
 
 	if (env->maybe_stale)
 		return verdict(REASON_STALE_SYN);
+	if (env->from_cluster)
+		return verdict(REASON_CLUSTER_CLIENT);
 	if (env->rate_limited)
 		return verdict(REASON_RATE_GUARD);
+	if (env->table_full)
+		return verdict(REASON_TABLE_FULL);
 	/* Before health: with most nodes out of sight the fault may be ours, and the few left could not take all. */
 	if (env->minority)
 		return verdict(REASON_MINORITY);

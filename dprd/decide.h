@@ -29,6 +29,8 @@ enum verdict_kind {
 	X(STALE_SYN, SERVE, "the SYN may have waited too long in the queue")                 \
 	X(LOCAL_SOCKET, SERVE, "this node already has a socket for it")                      \
 	X(RATE_GUARD, SERVE, "too many flows per second are being made")                     \
+	X(TABLE_FULL, SERVE, "the flow table is full")                                       \
+	X(CLUSTER_CLIENT, SERVE, "the client is a node of the cluster")                      \
 	X(FORWARD_FAILED, SERVE, "forwarding failed")                                        \
 	X(CHOSEN, FORWARD, "the policy chose a peer")                                        \
 	X(DRAINING, FORWARD, "this node drains")                                             \
@@ -85,7 +87,9 @@ struct decide_env {
 	double max_load, min_advantage;
 	bool draining, unhealthy; /* this node */
 	bool minority; /* fewer than half of the members are heard */
-	bool rate_limited; /* no new flows now */
+	bool rate_limited; /* no new flows now: too many per second */
+	bool table_full; /* no new flows now: no room to confirm one */
+	bool from_cluster; /* the client's address is one of the cluster's: a peer would not take it */
 	bool maybe_stale; /* the packet may have waited longer than STALE_MS in the queue */
 	uint64_t random;
 	/* Whether a flow to this node is still worth keeping: its host is not known to be gone. */

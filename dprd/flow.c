@@ -182,6 +182,7 @@ static void entry_release(struct flow_table *t, struct flow *flow)
 		at = &entry_at(t, *at)->next;
 	if (*at)
 		*at = flow->next;
+	t->counts.closing -= flow->state == FLOW_CLOSING || flow->state == FLOW_RESET;
 	flow->state = FLOW_FREE;
 	if (is_half_open_slot(t, flow)) {
 		order_unlink(t, link);
@@ -221,6 +222,7 @@ static struct flow *entry_take(struct flow_table *t, bool half_open, const struc
 		t->counts.half_open++;
 	} else {
 		t->counts.confirmed++;
+		t->counts.closing += flow->state == FLOW_CLOSING || flow->state == FLOW_RESET;
 	}
 	return flow;
 }
@@ -272,6 +274,7 @@ struct flow *flow_touch(struct flow_table *t, struct flow *flow, uint8_t tcp_fla
 		if (!flow)
 			return NULL;
 	}
+	t->counts.closing += flow->state == FLOW_CONFIRMED && tcp_flags & (TCP_RST | TCP_FIN);
 	if (tcp_flags & TCP_RST)
 		flow->state = FLOW_RESET;
 	else if (tcp_flags & TCP_FIN && flow->state == FLOW_CONFIRMED)
@@ -284,15 +287,17 @@ void flow_remove(struct flow_table *t, struct flow *flow)
 	entry_release(t, flow);
 }
 
-unsigned flow_lifetime_ms(const struct flow_limits *limits, uint8_t state)
+unsigned flow_lifetime_ms(const struct flow_limits *limits, uint8_t state, unsigned used)
 {
+	unsigned sooner = used < limits->max_confirmed / 2 ? 1 : used < limits->max_confirmed / 4 * 3 ? 8 : 64;
+
 	switch (state) {
 	case FLOW_HALF_OPEN:
 		return limits->syn_timeout_ms;
 	case FLOW_CLOSING:
-		return limits->fin_timeout_ms;
+		return limits->fin_timeout_ms / sooner;
 	case FLOW_RESET:
-		return limits->rst_timeout_ms;
+		return limits->rst_timeout_ms / sooner;
 	default:
 		return limits->idle_timeout_ms;
 	}
@@ -300,7 +305,7 @@ unsigned flow_lifetime_ms(const struct flow_limits *limits, uint8_t state)
 
 void flow_expire(struct flow_table *t, unsigned steps, uint64_t now_ms, flow_gone_fn *gone, void *context)
 {
-	uint32_t count = entry_count(t);
+	uint32_t count = entry_count(t), used = t->counts.confirmed;
 
 	if (steps > count)
 		steps = count;
@@ -309,7 +314,7 @@ void flow_expire(struct flow_table *t, unsigned steps, uint64_t now_ms, flow_gon
 
 		t->expire_cursor = (t->expire_cursor + 1) % count;
 		if (flow->state == FLOW_FREE || now_ms < flow->last_seen_ms ||
-		    now_ms - flow->last_seen_ms < flow_lifetime_ms(&t->limits, flow->state))
+		    now_ms - flow->last_seen_ms < flow_lifetime_ms(&t->limits, flow->state, used))
 			continue;
 		gone(context, flow);
 		entry_release(t, flow);
@@ -343,6 +348,19 @@ void flow_each(const struct flow_table *t, flow_visit_fn *visit, void *context)
 		if (flow->state != FLOW_FREE && !visit(context, flow))
 			return;
 	}
+}
+
+void flow_walk(const struct flow_table *t, uint32_t *cursor, unsigned steps, flow_visit_fn *visit, void *context)
+{
+	bool more = true;
+
+	for (; more && steps && *cursor < entry_count(t); steps--) {
+		const struct flow *flow = &entry_array(t)[(*cursor)++];
+
+		more = flow->state == FLOW_FREE || visit(context, flow);
+	}
+	if (*cursor >= entry_count(t))
+		*cursor = 0;
 }
 
 struct flow_counts flow_counts(const struct flow_table *t)

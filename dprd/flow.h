@@ -43,6 +43,7 @@ struct flow_limits {
 
 struct flow_counts {
 	unsigned half_open, confirmed; /* confirmed: all but half-open */
+	unsigned closing; /* of those: closing or reset */
 };
 
 struct flow_table;
@@ -98,12 +99,21 @@ unsigned flow_remove_node(struct flow_table *table, uint32_t node_id, flow_gone_
 typedef bool flow_visit_fn(void *context, const struct flow *flow);
 void flow_each(const struct flow_table *table, flow_visit_fn *visit, void *context);
 
+/*
+ * The same in parts: goes on at *cursor (start with 0), at most steps entries, and leaves there where
+ * to go on; 0: all were seen. A flow that moves meanwhile may be seen twice or not at all.
+ */
+void flow_walk(const struct flow_table *table, uint32_t *cursor, unsigned steps, flow_visit_fn *visit, void *context);
+
 struct flow_counts flow_counts(const struct flow_table *table);
 
 /* SipHash-2-4 of the key: also the keyed hash of the stateless policy. */
 uint64_t flow_hash(const uint64_t hash_key[2], const struct flow_key *key);
 
-/* How long a flow in this state lives without a packet. */
-unsigned flow_lifetime_ms(const struct flow_limits *limits, uint8_t state);
+/*
+ * How long a flow in this state lives without a packet. used: of the confirmed pool. Above half of it
+ * the closing ones go sooner: by then a FIN or RST says more than the clock.
+ */
+unsigned flow_lifetime_ms(const struct flow_limits *limits, uint8_t state, unsigned used);
 
 #endif

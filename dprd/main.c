@@ -66,7 +66,7 @@ static unsigned workers_wanted(const struct config *config)
 	return processors <= 2 ? 1 : processors < 8 ? (unsigned)processors / 2 : 4;
 }
 
-void dprd_apply_config(struct dprd *d)
+static void apply_config(struct dprd *d)
 {
 	const struct policy *policy = policy_find(d->config.policy);
 
@@ -123,7 +123,7 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 	memset(d->tunnel_mtu, 0, sizeof(d->tunnel_mtu)); /* indexed by member: the order may have changed */
 	if (sampler)
 		d->sampler = sampler;
-	dprd_apply_config(d);
+	apply_config(d);
 	d->rules_lost = true; /* set up anew by the next tick */
 	pthread_mutex_unlock(&d->lock);
 	sampler_free(old);
@@ -211,7 +211,7 @@ static int dprd_open_state(struct dprd *d)
 	d->flow_limits = (struct flow_limits) { .max_confirmed = config->max_flows,
 						.max_half_open = config->max_half_open,
 						.hash_key = { d->hash_key[0], d->hash_key[1] } };
-	dprd_apply_config(d);
+	apply_config(d);
 	d->why = calloc(1, sizeof(*d->why));
 	d->sampler = sampler_new(config);
 	d->set = flowset_new();

@@ -112,10 +112,11 @@ static bool rate_limited(struct dprd *d, uint64_t now_ms)
 	return d->new_flows >= d->config.max_new_flows_per_s;
 }
 
-static void env_fill(struct path *p, struct decide_env *env)
+static void env_fill(struct path *p, const struct packet *packet, struct decide_env *env)
 {
 	struct dprd *d = p->d;
 	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
+	struct flow_counts counts = flow_counts(d->flows);
 
 	*env = (struct decide_env) {
 		.flows = d->flows,
@@ -130,6 +131,9 @@ static void env_fill(struct path *p, struct decide_env *env)
 		.unhealthy = self && self->state == NODE_UNHEALTHY,
 		.minority = d->minority,
 		.rate_limited = rate_limited(d, p->now_ms),
+		/* Every half-open flow is promised a place among the confirmed ones. */
+		.table_full = counts.confirmed + counts.half_open >= d->flow_limits.max_confirmed,
+		.from_cluster = packet_is_syn(packet) && is_cluster_address(p, &packet->source),
 		.maybe_stale = p->batch->maybe_stale,
 		.random = next_random(d),
 		.node_alive = node_alive,
@@ -224,7 +228,7 @@ static void decide_one(struct path *p, struct queued *q)
 		view_select_family(d, q->packet.v6);
 		p->family = q->packet.v6;
 	}
-	env_fill(p, &env);
+	env_fill(p, &q->packet, &env);
 	q->verdict = decide(&env, &q->packet);
 	if (q->verdict.kind == VERDICT_FORWARD && !resolve_target(p, q))
 		q->verdict = syn ? (struct verdict) { .kind = VERDICT_SERVE, .reason = REASON_FORWARD_FAILED }
@@ -297,7 +301,7 @@ static void decide_all(struct path *p)
 
 		if (!q->captured)
 			q->verdict = (struct verdict) { .kind = VERDICT_PASS, .reason = REASON_QUEUE_UNPARSED };
-		else if (q->packet.kind == PACKET_TUNNEL)
+		else if (q->packet.protocol == (q->packet.v6 ? PROTO_IPV6 : PROTO_IPIP))
 			decapsulate_one(p, q);
 		else
 			decide_one(p, q);

@@ -14,8 +14,8 @@
 
 /* One node as a policy sees it. */
 struct view_node {
-	uint16_t member; /* index into the configuration */
 	uint32_t node_id; /* member_id() of it */
+	uint16_t member; /* index into the configuration */
 	bool eligible; /* may get a new connection: active, healthy, two-way, rewriter up */
 	uint32_t age_ms; /* of its load; 0 for self */
 	uint32_t sent; /* forwarded there by us since that load was announced */

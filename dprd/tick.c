@@ -78,7 +78,7 @@ void tick_forget_node(struct dprd *d, uint32_t node_id)
 {
 	static struct gone gone; /* the lock is held */
 
-	gone = (struct gone){ .d = d, .counter = &d->counters.flows_dead_peer };
+	gone = (struct gone) { .d = d, .counter = &d->counters.flows_dead_peer };
 	flow_remove_node(d->flows, node_id, gone_add, &gone);
 	gone_flush(&gone);
 }
@@ -176,7 +176,7 @@ static void write_status(struct dprd *d, uint64_t now_ms)
 	pthread_mutex_lock(&d->lock);
 	counts = flow_counts(d->flows);
 	status.draining = d->draining;
-	status.redirected = counts.confirmed;
+	status.redirected = counts.half_open + counts.confirmed - counts.closing;
 	status.arrivals_per_1000_s = d->arrivals_per_1000_s;
 	pthread_mutex_unlock(&d->lock);
 	snprintf(path, sizeof(path), "%s/status", d->config.run_dir);

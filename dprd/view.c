@@ -80,11 +80,12 @@ double view_own_load(struct dprd *d)
 {
 	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
 	struct load_sample sample = self ? self->sample : (struct load_sample) { 0 };
+	struct flow_counts counts = flow_counts(d->flows);
 
 	/* The cheap and decisive one is read now; the others are loadcast's newest. */
 	if (d->config.factors.connections != 0)
 		sampler_open_connections(d->sampler, &sample.open_connections);
-	sample.redirected = flow_counts(d->flows).confirmed;
+	sample.redirected = counts.half_open + counts.confirmed - counts.closing;
 	d->view_nodes[0].load = view_load(&d->config, &sample);
 	return d->view_nodes[0].load;
 }

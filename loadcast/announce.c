@@ -26,10 +26,9 @@ static const uint8_t magic[4] = { 'D', 'P', 'L', 'C' };
 static const struct {
 	const char *text;
 	bool counts;
-} reasons[REJECT_REASONS] = {
-	[REJECT_NONE] = { "taken", false },
+} reasons[REJECT_REASONS] = { [REJECT_NONE] = { "taken", false },
 #define X(name, text, counts) [REJECT_##name] = { text, counts },
-	REJECTS(X)
+			      REJECTS(X)
 #undef X
 };
 

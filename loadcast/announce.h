@@ -22,8 +22,8 @@ enum {
 	ANNOUNCE_MAC_BYTES = 32,
 	ANNOUNCE_BYTES_MAX = 1400, /* fits an Ethernet frame with room for one more tunnel */
 	ANNOUNCE_KEYS_MAX = 2, /* the one in use and, during a change, the next */
-	ANNOUNCE_PERIOD_MIN_MS = 20,
-	ANNOUNCE_PERIOD_MAX_MS = 60000,
+	ANNOUNCE_PERIOD_MIN_MS = 50,
+	ANNOUNCE_PERIOD_MAX_MS = 10000,
 	ANNOUNCE_WEIGHT_MAX = 1000,
 	ANNOUNCE_LOAD_MAX = 1000000000, /* any count above is taken as this */
 };
@@ -32,24 +32,24 @@ enum {
  * Why an announcement was not taken: name, what the log says, and whether it counts as rejected
  * (copies and own messages are a normal part of sending each message on several ways).
  */
-#define REJECTS(X)                                                                                                     \
-	X(SHORT, "too short for header and MAC", true)                                                                 \
-	X(LONG, "longer than an announcement can be", true)                                                            \
-	X(MAGIC, "not an announcement", true)                                                                          \
-	X(VERSION, "of an unknown version", true)                                                                      \
-	X(LENGTH, "length field and datagram disagree", true)                                                          \
-	X(RESERVED, "reserved header bytes are not zero", true)                                                        \
-	X(SOURCE, "source address is not that of the sending member", true)                                            \
-	X(OWN, "our own, come back", false)                                                                            \
-	X(DUPLICATE, "a copy of the newest one", false)                                                                \
-	X(OLD_SEQUENCE, "older than what was heard", true)                                                             \
-	X(RATE, "too many per second", true)                                                                           \
-	X(KEY_ID, "made with a key that is not ours", true)                                                            \
-	X(MAC, "wrong MAC", true)                                                                                      \
-	X(MALFORMED, "payload is not a message", true)                                                                 \
-	X(RANGE, "payload holds a value out of range", true)                                                           \
-	X(NAME, "payload has another node's name", true)                                                               \
-	X(OTHER_EPOCH, "of another run of that node, without proof that it is alive", true)                            \
+#define REJECTS(X)                                                                          \
+	X(SHORT, "too short for header and MAC", true)                                      \
+	X(LONG, "longer than an announcement can be", true)                                 \
+	X(MAGIC, "not an announcement", true)                                               \
+	X(VERSION, "of an unknown version", true)                                           \
+	X(LENGTH, "length field and datagram disagree", true)                               \
+	X(RESERVED, "reserved header bytes are not zero", true)                             \
+	X(SOURCE, "source address is not that of the sending member", true)                 \
+	X(OWN, "our own, come back", false)                                                 \
+	X(DUPLICATE, "a copy of the newest one", false)                                     \
+	X(OLD_SEQUENCE, "older than what was heard", true)                                  \
+	X(RATE, "too many per second", true)                                                \
+	X(KEY_ID, "made with a key that is not ours", true)                                 \
+	X(MAC, "wrong MAC", true)                                                           \
+	X(MALFORMED, "payload is not a message", true)                                      \
+	X(RANGE, "payload holds a value out of range", true)                                \
+	X(NAME, "payload has another node's name", true)                                    \
+	X(OTHER_EPOCH, "of another run of that node, without proof that it is alive", true) \
 	X(CONFLICT, "of a second host with this name", true)
 
 enum reject {
@@ -57,7 +57,7 @@ enum reject {
 #define X(name, text, counts) REJECT_##name,
 	REJECTS(X)
 #undef X
-	REJECT_REASONS,
+		REJECT_REASONS,
 };
 
 /* The reason as text that follows "announcement from 10.0.0.1 not taken: "; static. */

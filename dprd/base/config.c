@@ -96,7 +96,7 @@ static bool begin_member(struct parse *p, const char *label)
 		return false;
 	}
 	p->member[c->member_count].header = p->line;
-	strcpy(c->member[c->member_count].name, label);
+	snprintf(c->member[c->member_count].name, NAME_BYTES, "%s", label);
 	c->member[c->member_count++].id = member_id(label);
 	set_defaults(p, SECTION_MEMBER);
 	return true;
@@ -118,7 +118,7 @@ static bool begin_network(struct parse *p, const char *label)
 		return false;
 	}
 	p->network_line[c->network_count] = p->line;
-	strcpy(c->network[c->network_count++].name, label);
+	snprintf(c->network[c->network_count++].name, NAME_BYTES, "%s", label);
 	set_defaults(p, SECTION_NETWORK);
 	return true;
 }
@@ -290,6 +290,7 @@ static int handle_key(void *user, const char *section, const char *name, const c
 		return 1;
 	key = config_key_find(p->section, name);
 	if (!key) {
+		p->unknown_key[p->section] = true;
 		config_suggest_key(p->section, name, suggestion);
 		if (p->section == SECTION_NONE)
 			config_error(p, p->line, "%.64s: stands before the first section%s", name, suggestion);

@@ -54,7 +54,8 @@ static bool read_address(struct parse *p, const struct config_key *key, const ch
 	}
 	fault = config_address_fault(ret);
 	if (fault)
-		config_key_error(p, key, "%.64s is %s (a node's own, such as 192.0.2.11)", text, fault);
+		config_key_error(p, key, "%.64s is %s (take one that other nodes reach, such as 192.0.2.11)", text,
+				 fault);
 	return !fault;
 }
 

@@ -151,7 +151,7 @@ static void check_members(struct parse *p)
 	if (!c->member_count && !p->bad_header)
 		config_error(p, p->line, "no [Member \"name\"] section (one for each node, this one included)");
 	for (unsigned i = 0; i < c->member_count; i++) {
-		if (!p->member[i].service_tried)
+		if (!p->member[i].service_tried && !p->unknown_key[SECTION_MEMBER])
 			config_error(p, p->member[i].header,
 				     "[Member \"%s\"]: no Service= (the address that clients connect to)",
 				     c->member[i].name);
@@ -208,7 +208,7 @@ void config_check(struct parse *p)
 	choose_factors(p->config);
 	if (!p->errors->count)
 		check_values(p);
-	if (!key_line(p, SECTION_CLUSTER, "Name") && !p->bad_header)
+	if (!key_line(p, SECTION_CLUSTER, "Name") && !p->bad_header && !p->unknown_key[SECTION_CLUSTER])
 		config_error(p, section_line(p, SECTION_CLUSTER),
 			     "[Cluster]: no Name= (such as Name=web, the same on all nodes)");
 	check_networks(p);

@@ -35,9 +35,10 @@ const char *const config_check_names[] = { "none", "tcp", "http", NULL };
 #define MINUTE (60 * SECOND)
 #define HOUR (60 * MINUTE)
 
-#define KEY(section_, name_, type_, field_, ...) \
+#define OF(struct_, section_, name_, type_, field_, ...) \
 	{ .section = SECTION_##section_, .name = name_, .type = &config_type_##type_, \
-	  .offset = offsetof(struct config, field_), __VA_ARGS__ }
+	  .offset = offsetof(struct struct_, field_), __VA_ARGS__ }
+#define KEY(...) OF(config, __VA_ARGS__)
 /* A value of several fields: its type gets the whole struct. */
 #define WHOLE(section_, name_, type_, ...) \
 	{ .section = SECTION_##section_, .name = name_, .type = &config_type_##type_, __VA_ARGS__ }
@@ -60,7 +61,7 @@ const struct config_key config_keys[] = {
 	WHOLE(BALANCE, "MaxLoad", max_load, RANGE(0, 1e9), DEFAULT("auto")),
 	KEY(BALANCE, "MinAdvantage", number, min_advantage, RANGE(0, 1e9), DEFAULT("0")),
 
-	KEY(FLOWS, "MaxFlows", count, max_flows, RANGE(1024, 1048576), DEFAULT("65536")),
+	KEY(FLOWS, "MaxFlows", count, max_flows, RANGE(1024, 1048576), DEFAULT("131072")),
 	KEY(FLOWS, "MaxHalfOpen", count, max_half_open, RANGE(64, 262144), DEFAULT("16384")),
 	KEY(FLOWS, "MaxNewFlowsPerSecond", count, max_new_flows_per_s, RANGE(1, 10000000), DEFAULT("50000")),
 	KEY(FLOWS, "IdleTimeout", time, idle_timeout_ms, RANGE(100 * MS, 168 * HOUR), DEFAULT("8000s")),
@@ -95,13 +96,12 @@ const struct config_key config_keys[] = {
 	KEY(RUN, "Directory", path, run_dir, DEFAULT("/run/dprd")),
 	KEY(RUN, "Table", path, table_file, DEFAULT("/run/loadcast/table")),
 
-	{ SECTION_NETWORK, "Address", &config_type_address, offsetof(struct network, address), .fallback = NULL },
-	{ SECTION_NETWORK, "Port", &config_type_port, offsetof(struct network, port), RANGE(1, 65535) },
+	OF(network, NETWORK, "Address", address, address, .fallback = NULL),
+	OF(network, NETWORK, "Port", port, port, RANGE(1, 65535)),
 
-	{ SECTION_MEMBER, "Service", &config_type_service, 0, REPEATABLE },
-	{ SECTION_MEMBER, "Cluster", &config_type_cluster, 0, REPEATABLE },
-	{ SECTION_MEMBER, "Weight", &config_type_count, offsetof(struct member, weight), RANGE(0, 1000),
-	  DEFAULT("1") },
+	WHOLE(MEMBER, "Service", service, REPEATABLE),
+	WHOLE(MEMBER, "Cluster", cluster, REPEATABLE),
+	OF(member, MEMBER, "Weight", count, weight, RANGE(0, 1000), DEFAULT("1")),
 };
 /* clang-format on */
 

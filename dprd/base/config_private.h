@@ -51,7 +51,9 @@ struct parse {
 
 	enum config_section section;
 	unsigned section_line[SECTIONS]; /* first header of each; 0: none */
-	bool bad_header; /* so that what seems to be missing may stand below it */
+	/* After these, what seems to be missing may only be misspelt. */
+	bool bad_header;
+	bool unknown_key[SECTIONS];
 	unsigned seen[CONFIG_KEYS_MAX]; /* line of the first use of config_keys[i]; 0: none */
 	unsigned group_line[2], range_line[2]; /* by family; 0: the default stands */
 	struct member_lines member[MEMBERS_MAX];
@@ -73,13 +75,13 @@ struct config_type {
 
 struct config_key {
 	enum config_section section;
+	bool repeatable;
 	const char *name;
 	const struct config_type *type;
 	size_t offset; /* in struct config, struct network or struct member, by section */
 	double low, high; /* range of a number; times in ms */
 	const char *fallback; /* the default; NULL: none */
 	const char *const *choices; /* of an enumeration, NULL at the end */
-	bool repeatable;
 };
 
 /* config_keys.c */

@@ -109,7 +109,7 @@ static bool is_whole(double value)
 static void set_name(struct parse *p, const struct config_key *key, void *field, const char *text)
 {
 	if (config_is_name(text))
-		strcpy(field, text);
+		snprintf(field, NAME_BYTES, "%s", text);
 	else
 		config_key_error(p, key,
 				 "\"%.64s\" is not a name (letters, digits, \"_\", \".\" and \"-\", at most %d)", text,
@@ -132,7 +132,7 @@ static void set_path(struct parse *p, const struct config_key *key, void *field,
 	else if (length >= PATH_BYTES)
 		config_key_error(p, key, "a path of %zu bytes is too long (at most %d)", length, PATH_BYTES - 1);
 	else
-		strcpy(field, text);
+		snprintf(field, PATH_BYTES, "%s", text);
 }
 
 const struct config_type config_type_path = { set_path, print_text };
@@ -161,7 +161,7 @@ static void set_url_path(struct parse *p, const struct config_key *key, void *fi
 	else if (strlen(text) >= PATH_BYTES)
 		config_key_error(p, key, "a path of %zu bytes is too long (at most %d)", strlen(text), PATH_BYTES - 1);
 	else
-		strcpy(field, text);
+		snprintf(field, PATH_BYTES, "%s", text);
 }
 
 const struct config_type config_type_url_path = { set_url_path, print_text };
@@ -169,9 +169,9 @@ const struct config_type config_type_url_path = { set_url_path, print_text };
 static void set_interface(struct parse *p, const struct config_key *key, void *field, const char *text)
 {
 	if (strlen(text) >= IF_NAMESIZE || strpbrk(text, "/: \t"))
-		config_key_error(p, key, "\"%.64s\" is not an interface (such as eth0)", text);
+		config_key_error(p, key, "\"%.64s\" is not an interface (such as eth0, at most 15 letters)", text);
 	else
-		strcpy(field, text);
+		snprintf(field, NAME_BYTES, "%s", text);
 }
 
 const struct config_type config_type_interface = { set_interface, print_text };

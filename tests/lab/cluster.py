@@ -14,6 +14,7 @@ On every node: nginx on port 80 (files, /whoami, PUT /upload/NAME), the echo ser
 the sum server on port 8081 (echoserver.c), all on wildcard addresses of both families.
 """
 import atexit
+import hashlib
 import itertools
 import os
 import shutil
@@ -196,8 +197,10 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
     def _link(self, host, interface, port, bridge, network, addresses):
         """One cable: an interface of a host to a port of a bridge."""
         mtu = self.mtu[network]
-        self.site.ip(host, [f"link add {interface} mtu {mtu} type veth peer name {port} mtu {mtu} "
-                            f"netns {self.site.name('sw')}"])
+        # The same hardware address again when a host reboots: neighbours remember it.
+        hardware = ":".join(f"{byte:02x}" for byte in b"\x02" + hashlib.sha256(port.encode()).digest()[:5])
+        self.site.ip(host, [f"link add {interface} address {hardware} mtu {mtu} type veth "
+                            f"peer name {port} mtu {mtu} netns {self.site.name('sw')}"])
         self.site.ip("sw", [f"link set {port} master {bridge}", f"link set {port} up"])
         lines = ["link set lo up", f"link set {interface} up"]
         lines += [f"addr add {address} dev {interface}" + (" nodad" if ":" in address else "")

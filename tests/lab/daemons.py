@@ -204,3 +204,28 @@ class Daemons:
             if time.monotonic() > deadline:
                 raise LabError(f"not within {timeout_s} s: {what}")
             time.sleep(0.05)
+
+    def sees(self, which, expected):
+        """Whether a node's dprd would forward to exactly these other nodes."""
+        status = self.status(which)
+        if not status:
+            return False
+        able = {member["name"] for member in status["members"] if member["eligible"] and not member["self"]}
+        return able == set(expected) - {self.node(which).name}
+
+    def wait_ready(self, expected=None, timeout_s=10):
+        """Until the dprd of each of these nodes (all that live) may forward to all the others."""
+        names = [self.node(node).name for node in expected or self.nodes if self.node(node).alive]
+        for name in names:
+            try:
+                self.wait_until(lambda name=name: self.sees(name, names) or self._early_end(name),
+                                f"{name} sees {', '.join(names)}", timeout_s)
+            except LabError as error:
+                raise LabError(f"{error}\ndprctl peers on {name}: "
+                               f"{self.dprctl(name, 'peers', check=False)}") from None
+
+    def _early_end(self, name):
+        for daemon in PROGRAMS:
+            if (name, daemon) in self.daemons and not self.daemon_alive(name, daemon):
+                raise LabError(f"{name}: {daemon} ended: {self.log_text(name, daemon)[-800:]}")
+        return False

@@ -4,10 +4,13 @@
 Everything a laboratory makes is in one registry file (REGISTRY/PREFIX.json), written ahead of each
 step, so that it can be removed exactly: by its owner, or by anybody later when the owner was killed.
 """
+import contextlib
+import ctypes
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -91,6 +94,24 @@ class Site:
         """Sets kernel variables of a namespace; one that this kernel does not have is left out."""
         self.execute(short, ["sysctl", "-qe"] + [f"{key}={value}" for key, value in values.items()])
 
+    @contextlib.contextmanager
+    def inside(self, short):
+        """The calling thread is in a namespace; sockets made there stay there."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open("/proc/thread-self/ns/net", "rb") as own, open(f"/run/netns/{self.name(short)}", "rb") as other:
+            if libc.setns(other.fileno(), 0):
+                raise LabError(f"setns {short}: {os.strerror(ctypes.get_errno())}")
+            try:
+                yield
+            finally:
+                if libc.setns(own.fileno(), 0):
+                    raise LabError(f"setns back: {os.strerror(ctypes.get_errno())}")
+
+    def connect(self, short, address, port, timeout_s=10):
+        """A TCP connection from a namespace."""
+        with self.inside(short):
+            return socket.create_connection((address, port), timeout_s)
+
     def etc_file(self, short, name, text):
         """A file that processes in this namespace see as /etc/NAME."""
         directory = os.path.join("/etc/netns", self.name(short))
@@ -161,20 +182,13 @@ def remove_record(record, children=None):
         run(["ip", "-batch", "-"], "".join(f"netns delete {name}\n" for name in reversed(namespaces)))
     for name in record["namespaces"]:
         shutil.rmtree(os.path.join("/etc/netns", name), ignore_errors=True)
-    for directory in ("/etc/netns",):
-        try:
-            os.rmdir(directory)  # only when it is empty
-        except OSError:
-            pass
     if record["directory"]:
         shutil.rmtree(record["directory"], ignore_errors=True)
-    for path in (registry_path(record["prefix"]),):
-        if os.path.exists(path):
-            os.unlink(path)
-    try:
-        os.rmdir(REGISTRY)
-    except OSError:
-        pass
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(registry_path(record["prefix"]))
+    for shared in ("/etc/netns", REGISTRY):
+        with contextlib.suppress(OSError):
+            os.rmdir(shared)  # only when it is empty
     if left:
         raise LabError(f"processes {left} of {record['prefix']} would not end")
 

@@ -265,11 +265,15 @@ static void test_guards(void **context)
 	assert_reason(&syn, REASON_MINORITY);
 	nodes[1].eligible = true;
 	assert_reason(&syn, REASON_MINORITY);
+	env.table_full = true;
+	assert_reason(&syn, REASON_TABLE_FULL);
 	env.rate_limited = true;
 	assert_reason(&syn, REASON_RATE_GUARD);
+	env.from_cluster = true;
+	assert_reason(&syn, REASON_CLUSTER_CLIENT);
 	env.maybe_stale = true;
 	assert_reason(&syn, REASON_STALE_SYN);
-	env.maybe_stale = env.rate_limited = env.minority = false;
+	env.maybe_stale = env.rate_limited = env.minority = env.from_cluster = env.table_full = false;
 	assert_forward(&syn, REASON_DRAINING, 101);
 	view.count = 1;
 	assert_reason(&syn, REASON_NO_PEER);

@@ -180,7 +180,7 @@ static void ecn_follows_rfc_6040(void **state)
 
 static struct addr random_address(bool v6)
 {
-	struct addr a = v6 ? (struct addr) { 0 } : addr_from_v4(0);
+	struct addr a = addr_from_v4(0);
 	unsigned skip = v6 ? 0 : 12, i;
 
 	fill_random(a.bytes + skip, 16 - skip);

@@ -178,6 +178,14 @@ static void test_random_is_sticky(void **context)
 		assert_int_not_equal(after, 5);
 		assert_true(after == before || before == 5);
 		moved += after != before;
+		/* Nor does its place in the view matter. */
+		if (before != 2 && before != 6) {
+			struct view_node swap = nodes[2];
+
+			nodes[2] = nodes[6];
+			nodes[6] = swap;
+			assert_int_equal(policy_random.choose(&input), before);
+		}
 	}
 	/* Node 5 has 3 of 15 parts: 2,000 flows, standard deviation 40. */
 	assert_in_range(moved, 1800, 2200);
@@ -213,6 +221,13 @@ static void test_wrr(void **context)
 	add(0, 1);
 	for (unsigned i = 0; i < 70; i++)
 		assert_int_equal(choose_once(&policy_wrr), expected[i % 7]);
+	/* Out of turn, with a debt: none is left. */
+	assert_int_equal(choose_once(&policy_wrr), 0);
+	assert_true(state.current_weight[0] < 0);
+	nodes[0].eligible = false;
+	choose_once(&policy_wrr);
+	assert_true(state.current_weight[0] == 0);
+	nodes[0].eligible = true;
 	/* 1,000 turns away do not become a burst. */
 	nodes[1].eligible = false;
 	for (unsigned i = 0; i < 1000; i++)

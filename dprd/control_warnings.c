@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* control_warnings.c - from facts to what an operator should do about them. */
+#include "dprd/control.h"
+
+#include <stdarg.h>
+
+enum { FULL_PERCENT = 90 };
+
+struct warnings {
+	const struct dprd *d;
+	const struct config *config;
+	const struct control_snapshot *s;
+	json_t *list;
+	char text[CONFIG_ERROR_BYTES];
+};
+
+/* What is wrong; advise() then says what to do, and both become one warning. */
+static void say(struct warnings *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void advise(struct warnings *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct warnings *w, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(w->text, sizeof(w->text), format, arguments);
+	va_end(arguments);
+}
+
+static void advise(struct warnings *w, const char *format, ...)
+{
+	char advice[CONFIG_ERROR_BYTES];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(advice, sizeof(advice), format, arguments);
+	va_end(arguments);
+	json_array_append_new(w->list,
+			      json_pack("{s:o, s:o}", "text", control_text(w->text), "advice", control_text(advice)));
+}
+
+static void warn_table(struct warnings *w)
+{
+	const struct control_snapshot *s = w->s;
+
+	if (!s->table_valid) {
+		say(w, "there is no load table %s; forwarding is off", w->config->table_file);
+		advise(w, "systemctl status loadcast");
+	} else if (!control_table_fresh(w->config, s)) {
+		say(w, "loadcast has not written %s for %.1f s; forwarding is off", w->config->table_file,
+		    (double)(s->now_ms - s->table.published_ms) / 1000);
+		advise(w, "systemctl status loadcast");
+	} else if (s->minority) {
+		say(w, "fewer than half of the members are heard; this node serves on its own");
+		advise(w, "check the network of the cluster addresses, and UDP port %u", w->config->announce_port);
+	}
+}
+
+static void warn_self(struct warnings *w)
+{
+	const struct config *c = w->config;
+	const char *state = control_own_state(c, w->s);
+
+	if (w->s->draining) {
+		say(w, "this node drains: new connections go to its peers");
+		advise(w, "to end that: dprctl undrain");
+	} else if (strcmp(state, "unhealthy") == 0) {
+		say(w, "the web server of this node fails its health check; new connections go to its peers");
+		if (c->health == HEALTH_HTTP)
+			advise(w, "check it: curl -i http://127.0.0.1:%u%s",
+			       c->health_port ? c->health_port : c->port[0], c->health_path);
+		else
+			advise(w, "check that it listens on port %u", c->health_port ? c->health_port : c->port[0]);
+	}
+}
+
+static bool is_heard(const struct warnings *w, const struct node_load *load)
+{
+	return load && load->age_ms != LOAD_AGE_NEVER_MS && (load->flags & NODE_HEARD) &&
+	       load_age_ms(&w->s->table, load, w->s->now_ms) <= w->config->dead_periods * w->config->period_ms;
+}
+
+/* A way is missing for a family that both nodes have. */
+static void warn_path(struct warnings *w, unsigned index)
+{
+	const struct member *m = &w->config->member[index], *self = &w->config->member[w->config->self];
+	unsigned v6;
+
+	for (v6 = 0; v6 < 2; v6++) {
+		const struct addr *to = v6 ? &m->cluster_v6 : &m->cluster_v4;
+		const struct addr *from = v6 ? &self->cluster_v6 : &self->cluster_v4;
+		char text[ADDR_TEXT_BYTES];
+
+		if (addr_is_zero(to) || addr_is_zero(from) || w->s->tunnel_mtu[index][v6])
+			continue;
+		say(w, "no route to the cluster address of %s; no IPv%c connection is forwarded to it", m->name,
+		    v6 ? '6' : '4');
+		advise(w, "ip route get %s", addr_format(to, text));
+	}
+}
+
+static void warn_unheard(struct warnings *w, const struct member *m, const struct node_load *load)
+{
+	if (!load || load->age_ms == LOAD_AGE_NEVER_MS) {
+		say(w, "%s has never been heard", m->name);
+		advise(w, "on %s: systemctl status loadcast; let UDP port %u from there through the firewall", m->name,
+		       w->config->announce_port);
+		return;
+	}
+	say(w, "%s has not announced for %.1f s; it gets no connections", m->name,
+	    load_age_ms(&w->s->table, load, w->s->now_ms) / 1000.0);
+	advise(w, "on %s: systemctl status loadcast", m->name);
+}
+
+static void warn_heard(struct warnings *w, const struct member *m, const struct node_load *load)
+{
+	if (load->flags & NODE_CONFLICT) {
+		say(w, "two hosts announce themselves as %s; it gets no connections", m->name);
+		advise(w, "give each host its own [Node] Name=");
+	}
+	if (!(load->flags & NODE_ECHOES)) {
+		say(w, "%s is heard, but does not hear this node; it gets no connections", m->name);
+		advise(w, "let UDP port %u from this node through its firewall", w->config->announce_port);
+	}
+	if (!(load->flags & NODE_REWRITER)) {
+		say(w, "dprd does not run on %s; it gets no connections", m->name);
+		advise(w, "on %s: systemctl status dprd", m->name);
+	}
+	if (load->flags & NODE_CONFIG_DIFFERS) {
+		say(w, "%s has other members, addresses or ports in its configuration", m->name);
+		advise(w, "make dprd.conf the same on both; then dprctl reload");
+	}
+	if (load->state == NODE_UNHEALTHY) {
+		say(w, "the web server of %s fails its health check; it gets no connections", m->name);
+		advise(w, "on %s: dprctl status", m->name);
+	}
+}
+
+static void warn_member(struct warnings *w, unsigned index)
+{
+	const struct member *m = &w->config->member[index];
+	const struct node_load *load = control_node_load(w->s, m->id);
+
+	/* When the table is old, it is not the peers' silence that counts. */
+	if (index == w->config->self || !control_table_fresh(w->config, w->s))
+		return;
+	if (is_heard(w, load))
+		warn_heard(w, m, load);
+	else
+		warn_unheard(w, m, load);
+	warn_path(w, index);
+}
+
+/* This node's own flags: another host may use its name. */
+static void warn_own_name(struct warnings *w)
+{
+	const struct member *self = &w->config->member[w->config->self];
+	const struct node_load *load = control_node_load(w->s, self->id);
+
+	if (load && (load->flags & NODE_CONFLICT)) {
+		say(w, "another host announces itself as %s, too", self->name);
+		advise(w, "give each host its own [Node] Name=");
+	}
+}
+
+static void warn_counters(struct warnings *w, const struct control_recent *recent)
+{
+	const struct flow_counts *flows = &w->s->flows;
+	unsigned max = w->d->flow_limits.max_confirmed;
+
+	if (recent->overruns) {
+		say(w, "the kernel's queue overran %llu times in the last %d s", (unsigned long long)recent->overruns,
+		    CONTROL_RECENT_S);
+		advise(w, "raise [Queue] Length= (now %u) or Workers=, and restart dprd", w->config->queue_length);
+	}
+	if (max && (uint64_t)flows->confirmed * 100 > (uint64_t)max * FULL_PERCENT) {
+		say(w, "%u of %u forwarded flows are in use; beyond that connections are served here", flows->confirmed,
+		    max);
+		advise(w, "raise [Flows] MaxFlows= and restart dprd");
+	}
+	if (recent->strangers_recent > 0) {
+		say(w, "%lld tunnel packets of hosts that are no members were dropped lately",
+		    (long long)recent->strangers_recent);
+		advise(w, "find the sender: tcpdump -ni any 'ip proto 4 or ip6 proto 41'");
+	}
+	if (!control_sum(&w->s->counters).law_holds) {
+		say(w, "the counters do not add up: packets seen are not those decided about");
+		advise(w, "this is a bug of dprd; please report it with: dprctl status --json");
+	}
+}
+
+json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s, const struct control_recent *recent)
+{
+	struct warnings w = { .d = d, .config = &d->config, .s = s, .list = json_array() };
+	unsigned i;
+
+	warn_table(&w);
+	warn_self(&w);
+	warn_own_name(&w);
+	for (i = 0; i < d->config.member_count; i++)
+		warn_member(&w, i);
+	warn_counters(&w, recent);
+	return w.list;
+}

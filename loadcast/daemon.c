@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The daemon: waits, takes announcements in, samples and announces, publishes the table.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+#include "dprd/status.h"
+#include "loadcast/health.h"
+#include "loadcast/loadcast.h"
+#include "loadcast/mcast.h"
+#include "loadcast/sample.h"
+#include "loadcast/table.h"
+
+enum {
+	PUBLISH_SOON_MS = 20, /* announcements that come close together make one publication */
+	FAREWELLS = 3, /* copies of the last announcement: nobody answers it */
+	LOG_INTERVAL_MS = 10000,
+	MEMBER_LOG_INTERVAL_MS = 1000,
+	STATUS_INTERVAL_MS = 5000,
+	STATUS_PATH_BYTES = PATH_BYTES + 16,
+};
+
+/* What is made of a configuration; replaced as a whole by a reload. */
+struct parts {
+	struct setup *setup;
+	struct mcast *mcast;
+	struct sampler *sampler;
+	struct health *health;
+};
+
+struct daemon {
+	const struct options *options;
+	struct parts parts;
+	struct table table;
+	struct load_table published;
+	int signals;
+	unsigned watchdog_ms;
+	bool stopping, was_healthy, was_silent;
+	uint64_t next_announce_ms, next_publish_ms, next_rejoin_ms, next_watchdog_ms, next_status_ms, next_health_ms;
+	int publish_error;
+	uint32_t logged_flags[MEMBERS_MAX];
+	struct log_limit reject_log[REJECT_REASONS], member_log[MEMBERS_MAX], send_log, sample_log;
+	uint64_t send_errors;
+};
+
+static void parts_free(struct parts *p)
+{
+	health_free(p->health);
+	sampler_free(p->sampler);
+	mcast_close(p->mcast);
+	if (p->setup)
+		sodium_memzero(&p->setup->keys, sizeof(p->setup->keys));
+	free(p->setup);
+	*p = (struct parts) { 0 };
+}
+
+/* All or nothing; what is wrong is logged. */
+static int parts_make(const struct options *options, bool healthy, struct parts *ret)
+{
+	char message[CONFIG_ERROR_BYTES];
+	struct parts p = { .setup = setup_read(options, false) };
+
+	if (!p.setup)
+		return -EINVAL;
+	p.mcast = mcast_open(&p.setup->config, MCAST_MEMBER, message);
+	if (!p.mcast) {
+		log_err("%s", message);
+		goto fail;
+	}
+	p.sampler = sampler_new(&p.setup->config);
+	if (!p.sampler) {
+		log_err("cannot read the load of this host (/proc/net/sockstat, /proc/stat, sock_diag): %s",
+			strerror(errno));
+		goto fail;
+	}
+	p.health = health_new(&p.setup->config, healthy);
+	if (!p.health) {
+		log_err("out of memory");
+		goto fail;
+	}
+	*ret = p;
+	return 0;
+fail:
+	parts_free(&p);
+	return -EINVAL;
+}
+
+static const struct config *config_of(const struct daemon *d)
+{
+	return &d->parts.setup->config;
+}
+
+/* One period, 0.5 to 1.5 times as long, so that nodes do not fall into step. */
+static uint64_t jittered_ms(const struct daemon *d)
+{
+	unsigned period_ms = config_of(d)->period_ms;
+
+	return period_ms / 2 + randombytes_uniform(period_ms + 1);
+}
+
+static void refresh_own(struct daemon *d, uint64_t now_ms)
+{
+	struct table_own own = d->table.own;
+	struct rewriter_status status;
+	char path[STATUS_PATH_BYTES];
+	uint64_t held_back;
+	bool healthy = health_is_good(d->parts.health);
+	int error = sampler_read(d->parts.sampler, now_ms, &own.sample);
+
+	if (!error)
+		own.sampled_ms = now_ms;
+	else if (log_allowed(&d->sample_log, now_ms, LOG_INTERVAL_MS, &held_back))
+		log_warning("cannot read the load of this host: %s", strerror(-error));
+	snprintf(path, sizeof(path), "%s/status", config_of(d)->run_dir);
+	own.rewriter = status_read(path, &status) == 0 && status_is_fresh(&status, now_ms);
+	own.state = healthy ? NODE_ACTIVE : NODE_UNHEALTHY;
+	own.sample.redirected = own.rewriter ? status.redirected : 0;
+	own.sample.arrivals_per_1000_s = own.rewriter ? status.arrivals_per_1000_s : 0;
+	if (d->stopping || (own.rewriter && status.draining))
+		own.state = NODE_DRAINING;
+	if (own.sample.redirected > ANNOUNCE_LOAD_MAX)
+		own.sample.redirected = ANNOUNCE_LOAD_MAX;
+	if (own.sample.arrivals_per_1000_s > ANNOUNCE_LOAD_MAX)
+		own.sample.arrivals_per_1000_s = ANNOUNCE_LOAD_MAX;
+	d->table.own = own;
+	if (healthy != d->was_healthy) {
+		if (healthy)
+			log_info("the web server answers again");
+		else
+			log_warning("the web server fails its health check: %s", health_reason(d->parts.health));
+	}
+	d->was_healthy = healthy;
+}
+
+static void announce(struct daemon *d, uint64_t now_ms)
+{
+	uint8_t datagram[ANNOUNCE_BYTES_MAX];
+	bool silent = table_own_conflict(&d->table, now_ms);
+	const struct mcast_counters *count = mcast_count(d->parts.mcast);
+	uint64_t held_back;
+	size_t size;
+
+	if (silent != d->was_silent && silent)
+		log_err("another host announces itself as \"%s\": this one is silent until the other is gone "
+			"(see [Node] Name= on both)",
+			config_of(d)->node_name);
+	else if (silent != d->was_silent)
+		log_info("no other host is heard as \"%s\" any more: announcing again", config_of(d)->node_name);
+	d->was_silent = silent;
+	if (silent)
+		return;
+	size = table_announce(&d->table, &d->parts.setup->keys, now_ms, datagram);
+	if (size)
+		mcast_send(d->parts.mcast, datagram, size);
+	if (count->send_errors != d->send_errors && log_allowed(&d->send_log, now_ms, LOG_INTERVAL_MS, &held_back)) {
+		log_warning("sending announcements: %s (%llu of %llu failed)", strerror(count->last_error),
+			    (unsigned long long)count->send_errors,
+			    (unsigned long long)(count->sent + count->send_errors));
+		d->send_errors = count->send_errors;
+	}
+}
+
+static void log_member(struct daemon *d, const struct node_load *node, uint64_t now_ms)
+{
+	int member = config_member_by_id(config_of(d), node->id);
+	uint32_t flags = node->flags & ~(uint32_t)NODE_REWRITER;
+	uint64_t held_back;
+
+	if (member < 0 || flags == d->logged_flags[member] ||
+	    !log_allowed(&d->member_log[member], now_ms, MEMBER_LOG_INTERVAL_MS, &held_back))
+		return;
+	d->logged_flags[member] = flags;
+	log_info("%s: %s%s%s", config_of(d)->member[member].name,
+		 !(flags & NODE_HEARD) ? "not heard"
+		 : flags & NODE_ECHOES ? "heard, hears us"
+				       : "heard, but does not hear us",
+		 flags & NODE_CONFIG_DIFFERS ? ", has another service configuration" : "",
+		 flags & NODE_CONFLICT ? ", two hosts use its name" : "");
+}
+
+static void publish(struct daemon *d, uint64_t now_ms)
+{
+	const char *path = config_of(d)->table_file;
+	unsigned i;
+	int error;
+
+	table_fill(&d->table, now_ms, &d->published);
+	for (i = 1; i < d->published.count; i++)
+		log_member(d, &d->published.nodes[i], now_ms);
+	error = load_table_publish(path, &d->published);
+	/* Said when it changes: the next success or another error ends it. */
+	if (error != d->publish_error && error)
+		log_err("cannot write the load table %s: %s (its directory must exist and belong to this user)", path,
+			strerror(-error));
+	else if (error != d->publish_error)
+		log_info("the load table %s is written again", path);
+	d->publish_error = error;
+	d->next_publish_ms = now_ms + config_of(d)->period_ms / 2;
+}
+
+static void log_reject(struct daemon *d, const struct addr *source, enum reject reason, uint64_t now_ms)
+{
+	char text[ADDR_TEXT_BYTES];
+	uint64_t held_back;
+
+	if (!reject_counts(reason) || !log_allowed(&d->reject_log[reason], now_ms, LOG_INTERVAL_MS, &held_back)) {
+		log_debug("announcement from %s not taken: %s", addr_format(source, text), reject_text(reason));
+		return;
+	}
+	log_warning("announcement from %s not taken: %s (%llu such in all)", addr_format(source, text),
+		    reject_text(reason), (unsigned long long)d->table.rejected[reason]);
+}
+
+static void receive(struct daemon *d, int socket)
+{
+	const struct datagram *batch;
+	unsigned i, count = mcast_receive(d->parts.mcast, socket, &batch);
+	uint64_t now_ms = clock_now_ms();
+
+	for (i = 0; i < count; i++) {
+		enum reject reason = table_receive(&d->table, &d->parts.setup->keys, &batch[i].source, batch[i].bytes,
+						   batch[i].size, now_ms);
+
+		if (reason)
+			log_reject(d, &batch[i].source, reason, now_ms);
+		else if (d->next_publish_ms > now_ms + PUBLISH_SOON_MS)
+			d->next_publish_ms = now_ms + PUBLISH_SOON_MS;
+	}
+}
+
+static void reload(struct daemon *d)
+{
+	struct parts old = d->parts, fresh;
+
+	notify_manager("RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)clock_now_us());
+	if (parts_make(d->options, health_is_good(old.health), &fresh) < 0) {
+		log_err("nothing was changed: the former configuration stays");
+		notify_manager("READY=1");
+		return;
+	}
+	d->parts = fresh;
+	if (old.setup->config.member[old.setup->config.self].id == config_of(d)->member[config_of(d)->self].id)
+		table_reconfigure(&d->table, config_of(d));
+	else
+		table_init(&d->table, config_of(d), false, epoch_new());
+	memset(d->logged_flags, 0, sizeof(d->logged_flags));
+	parts_free(&old);
+	d->next_announce_ms = d->next_health_ms = d->next_publish_ms = 0;
+	log_info("configuration read again: %u members", config_of(d)->member_count);
+	notify_manager("READY=1");
+}
+
+static void take_signal(struct daemon *d)
+{
+	struct signalfd_siginfo info;
+
+	if (read(d->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	if (info.ssi_signo == SIGHUP)
+		reload(d);
+	else
+		d->stopping = true;
+}
+
+static void report_status(struct daemon *d, uint64_t now_ms)
+{
+	unsigned i, heard = 0, two_way = 0;
+
+	for (i = 1; i < d->published.count; i++) {
+		heard += (d->published.nodes[i].flags & NODE_HEARD) != 0;
+		two_way += (d->published.nodes[i].flags & NODE_ECHOES) != 0;
+	}
+	notify_manager("STATUS=hears %u of %u peers, %u of them hear this node; %u announcements rejected%s", heard,
+		       d->published.count ? d->published.count - 1 : 0, two_way, d->published.rejected,
+		       d->was_silent ? "; silent: name conflict" : "");
+	d->next_status_ms = now_ms + STATUS_INTERVAL_MS;
+}
+
+/* Does what is due. */
+static void run_timers(struct daemon *d, uint64_t now_ms)
+{
+	if (now_ms >= d->next_health_ms)
+		d->next_health_ms = health_tick(d->parts.health, now_ms);
+	if (now_ms >= d->next_announce_ms) {
+		refresh_own(d, now_ms);
+		announce(d, now_ms);
+		d->next_announce_ms = now_ms + jittered_ms(d);
+	}
+	if (now_ms >= d->next_publish_ms)
+		publish(d, now_ms);
+	if (now_ms >= d->next_rejoin_ms) {
+		mcast_rejoin(d->parts.mcast);
+		d->next_rejoin_ms = now_ms + MCAST_REJOIN_MS;
+	}
+	if (now_ms >= d->next_status_ms)
+		report_status(d, now_ms);
+	if (d->watchdog_ms && now_ms >= d->next_watchdog_ms) {
+		notify_manager("WATCHDOG=1");
+		d->next_watchdog_ms = now_ms + d->watchdog_ms;
+	}
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int wait_ms(const struct daemon *d, uint64_t now_ms)
+{
+	uint64_t next = earlier(d->next_announce_ms, d->next_publish_ms);
+
+	next = earlier(next, earlier(d->next_health_ms, d->next_rejoin_ms));
+	if (d->watchdog_ms)
+		next = earlier(next, d->next_watchdog_ms);
+	return next > now_ms ? (int)(next - now_ms) : 0;
+}
+
+static void wait_once(struct daemon *d)
+{
+	enum { SIGNALS, HEALTH, FIRST_SOCKET, FDS = FIRST_SOCKET + MCAST_FAMILIES };
+	struct pollfd fds[FDS] = { { .fd = d->signals, .events = POLLIN } };
+	int sockets[MCAST_FAMILIES];
+	unsigned i;
+
+	fds[HEALTH].fd = health_socket(d->parts.health, &fds[HEALTH].events);
+	mcast_sockets(d->parts.mcast, sockets);
+	for (i = 0; i < MCAST_FAMILIES; i++)
+		fds[FIRST_SOCKET + i] = (struct pollfd) { .fd = sockets[i], .events = POLLIN };
+	if (poll(fds, FDS, wait_ms(d, clock_now_ms())) < 0)
+		return;
+	if (fds[HEALTH].revents) {
+		uint64_t now_ms = clock_now_ms();
+
+		health_ready(d->parts.health, now_ms);
+		d->next_health_ms = health_tick(d->parts.health, now_ms);
+	}
+	for (i = 0; i < MCAST_FAMILIES; i++) {
+		if (fds[FIRST_SOCKET + i].revents)
+			receive(d, sockets[i]);
+	}
+	/* Last, because a reload replaces all of the above. */
+	if (fds[SIGNALS].revents)
+		take_signal(d);
+}
+
+static int block_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -1;
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Peers stop sending new connections at once, instead of after dead_periods. */
+static void say_farewell(struct daemon *d)
+{
+	unsigned i;
+
+	notify_manager("STOPPING=1");
+	for (i = 0; i < FAREWELLS; i++) {
+		uint64_t now_ms = clock_now_ms();
+
+		refresh_own(d, now_ms);
+		announce(d, now_ms);
+	}
+	publish(d, clock_now_ms());
+}
+
+int daemon_run(const struct options *options)
+{
+	static struct daemon d; /* once; too large for a stack */
+
+	d.options = options;
+	d.watchdog_ms = notify_watchdog_ms();
+	d.signals = block_signals();
+	if (d.signals < 0) {
+		log_err("signalfd: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	if (parts_make(options, true, &d.parts) < 0)
+		return EXIT_FAILURE;
+	d.was_healthy = true;
+	table_init(&d.table, config_of(&d), false, epoch_new());
+	refresh_own(&d, clock_now_ms());
+	publish(&d, clock_now_ms());
+	if (d.publish_error) {
+		parts_free(&d.parts);
+		return EXIT_FAILURE;
+	}
+	/* The first announcement waits for the first result of the health check, if that is quick. */
+	d.next_announce_ms = clock_now_ms() + jittered_ms(&d);
+	log_info("announcing \"%s\" of cluster \"%s\" to %u other members", config_of(&d)->node_name,
+		 config_of(&d)->cluster_name, config_of(&d)->member_count - 1);
+	notify_manager("READY=1");
+	while (!d.stopping) {
+		run_timers(&d, clock_now_ms());
+		wait_once(&d);
+	}
+	say_farewell(&d);
+	parts_free(&d.parts);
+	close(d.signals);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "loadcast/sample.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libmnl/libmnl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+#include "loadcast/announce.h"
+
+enum {
+	PROC_BYTES = 2048, /* of each file; all that is wanted stands at the top */
+	DIAG_BYTES = 16384,
+	LISTENERS_FRESH_MS = 1000,
+};
+
+struct sampler {
+	int sockstat, sockstat6, stat; /* sockstat6: -1 where IPv6 is off */
+	struct mnl_socket *diag;
+	unsigned sequence;
+	unsigned port_count;
+	uint16_t port[PORTS_MAX];
+	uint64_t listeners_ms; /* when they were counted; 0: never */
+	uint32_t listeners, accept_queue;
+	uint64_t busy, total; /* of the processors, at the last sampler_read() */
+};
+
+static int read_proc(int fd, char text[PROC_BYTES])
+{
+	ssize_t size = pread(fd, text, PROC_BYTES - 1, 0);
+
+	if (size < 0)
+		return -errno;
+	text[size] = '\0';
+	return 0;
+}
+
+struct diag_sum {
+	const struct sampler *sampler;
+	uint32_t listeners, accept_queue;
+};
+
+static int add_listener(const struct nlmsghdr *message, void *data)
+{
+	const struct inet_diag_msg *socket = mnl_nlmsg_get_payload(message);
+	struct diag_sum *sum = data;
+	unsigned i;
+
+	if (mnl_nlmsg_get_payload_len(message) < sizeof(*socket))
+		return MNL_CB_OK;
+	sum->listeners++;
+	for (i = 0; i < sum->sampler->port_count; i++) {
+		if (ntohs(socket->id.idiag_sport) == sum->sampler->port[i])
+			sum->accept_queue += socket->idiag_rqueue;
+	}
+	return MNL_CB_OK;
+}
+
+static int dump_listeners(struct sampler *s, uint8_t family, struct diag_sum *sum)
+{
+	_Alignas(struct nlmsghdr) char buffer[DIAG_BYTES];
+	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+	struct inet_diag_req_v2 *request;
+	unsigned portid = mnl_socket_get_portid(s->diag);
+	ssize_t size;
+	int more;
+
+	message->nlmsg_type = SOCK_DIAG_BY_FAMILY;
+	message->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	message->nlmsg_seq = ++s->sequence;
+	request = mnl_nlmsg_put_extra_header(message, sizeof(*request));
+	request->sdiag_family = family;
+	request->sdiag_protocol = IPPROTO_TCP;
+	request->idiag_states = 1u << TCP_LISTEN;
+	if (mnl_socket_sendto(s->diag, message, message->nlmsg_len) < 0)
+		return -errno;
+	do {
+		size = mnl_socket_recvfrom(s->diag, buffer, sizeof(buffer));
+		if (size < 0)
+			return -errno;
+		more = mnl_cb_run(buffer, (size_t)size, s->sequence, portid, add_listener, sum);
+		if (more < 0)
+			return -errno;
+	} while (more > MNL_CB_STOP);
+	return 0;
+}
+
+/* A dump of listeners alone: some tens of sockets, whatever the number of connections. */
+static int count_listeners(struct sampler *s, uint64_t now_ms)
+{
+	struct diag_sum sum = { .sampler = s };
+	int error = dump_listeners(s, AF_INET, &sum);
+
+	if (!error)
+		error = dump_listeners(s, AF_INET6, &sum);
+	/* Where the kernel has no diag for a family, there are none of it to count. */
+	if (error && error != -ENOENT)
+		return error;
+	s->listeners = sum.listeners;
+	s->accept_queue = sum.accept_queue;
+	s->listeners_ms = now_ms;
+	return 0;
+}
+
+struct sampler *sampler_new(const struct config *config)
+{
+	struct sampler *s = calloc(1, sizeof(*s));
+	struct timeval patience = { .tv_sec = 1 };
+	int error;
+
+	if (!s)
+		return NULL;
+	s->port_count = config->port_count;
+	memcpy(s->port, config->port, sizeof(s->port));
+	s->sockstat = open("/proc/net/sockstat", O_RDONLY | O_CLOEXEC);
+	s->sockstat6 = open("/proc/net/sockstat6", O_RDONLY | O_CLOEXEC);
+	s->stat = open("/proc/stat", O_RDONLY | O_CLOEXEC);
+	s->diag = mnl_socket_open2(NETLINK_SOCK_DIAG, SOCK_CLOEXEC);
+	if (s->sockstat < 0 || s->stat < 0 || !s->diag || mnl_socket_bind(s->diag, 0, MNL_SOCKET_AUTOPID) < 0 ||
+	    setsockopt(mnl_socket_get_fd(s->diag), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0) {
+		error = errno;
+		sampler_free(s);
+		errno = error;
+		return NULL;
+	}
+	return s;
+}
+
+void sampler_free(struct sampler *sampler)
+{
+	if (!sampler)
+		return;
+	if (sampler->diag)
+		mnl_socket_close(sampler->diag);
+	if (sampler->stat >= 0)
+		close(sampler->stat);
+	if (sampler->sockstat6 >= 0)
+		close(sampler->sockstat6);
+	if (sampler->sockstat >= 0)
+		close(sampler->sockstat);
+	free(sampler);
+}
+
+static uint32_t clamp(uint64_t value)
+{
+	return value < ANNOUNCE_LOAD_MAX ? (uint32_t)value : ANNOUNCE_LOAD_MAX;
+}
+
+/* Sockets of both families less the listeners, which were counted at another moment. */
+static int read_connections(struct sampler *s, uint32_t *ret_open, uint32_t *ret_sockets)
+{
+	char text[PROC_BYTES];
+	uint32_t v4, v6 = 0;
+	int error = read_proc(s->sockstat, text);
+
+	if (error)
+		return error;
+	if (!sample_parse_sockstat(text, "TCP", &v4) || !sample_parse_sockets_used(text, ret_sockets))
+		return -EINVAL;
+	if (s->sockstat6 >= 0) {
+		error = read_proc(s->sockstat6, text);
+		if (error)
+			return error;
+		if (!sample_parse_sockstat(text, "TCP6", &v6))
+			return -EINVAL;
+	}
+	*ret_open = (uint64_t)v4 + v6 > s->listeners ? clamp((uint64_t)v4 + v6 - s->listeners) : 0;
+	*ret_sockets = clamp(*ret_sockets);
+	return 0;
+}
+
+int sampler_open_connections(struct sampler *sampler, uint32_t *ret)
+{
+	uint64_t now_ms = clock_now_ms();
+	uint32_t sockets;
+	int error = 0;
+
+	if (!sampler->listeners_ms || now_ms - sampler->listeners_ms >= LISTENERS_FRESH_MS)
+		error = count_listeners(sampler, now_ms);
+	return error ? error : read_connections(sampler, ret, &sockets);
+}
+
+/* Utilisation since the last call; since boot at the first one. */
+static int read_cpu(struct sampler *s, uint32_t *ret_permille)
+{
+	char text[PROC_BYTES];
+	uint64_t busy, total;
+	int error = read_proc(s->stat, text);
+
+	if (error)
+		return error;
+	if (!sample_parse_cpu(text, &busy, &total))
+		return -EINVAL;
+	*ret_permille = 0;
+	/* The kernel's idle and iowait may step back a little. */
+	if (total > s->total && busy > s->busy)
+		*ret_permille = (uint32_t)((double)(busy - s->busy) / (double)(total - s->total) * 1000.0);
+	if (*ret_permille > 1000)
+		*ret_permille = 1000;
+	s->busy = busy;
+	s->total = total;
+	return 0;
+}
+
+int sampler_read(struct sampler *sampler, uint64_t now_ms, struct load_sample *ret)
+{
+	struct load_sample sample = { 0 };
+	int error = count_listeners(sampler, now_ms);
+
+	if (!error)
+		error = read_connections(sampler, &sample.open_connections, &sample.active_sockets);
+	if (!error)
+		error = read_cpu(sampler, &sample.cpu_permille);
+	if (error)
+		return error;
+	sample.accept_queue = clamp(sampler->accept_queue);
+	*ret = sample;
+	return 0;
+}

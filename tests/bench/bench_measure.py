@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What all parts of the benchmark share: the host's state, processor time, results."""
+import json
+import os
+import statistics
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PAUSE_S = 0.12
+
+
+def build_directory():
+    return os.path.abspath(os.environ.get("DPRD_BUILD") or os.path.join(TOP, "build"))
+
+
+def raise_priority():
+    """Puts this session before the others of the host. Where the scheduler groups sessions
+    (autogroup), the niceness of a process only counts within its own session. Says what worked."""
+    try:
+        with open("/proc/self/autogroup", "w", encoding="ascii") as file:
+            file.write("-20")
+        return "autogroup -20"
+    except OSError:
+        pass
+    try:
+        os.nice(-20)
+        return "nice -20"
+    except OSError:
+        return "normal"
+
+
+def describe_host(priority):
+    model = "processor"
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    return f"host: {os.cpu_count()} x {model}, Linux {os.uname().release}, priority {priority}"
+
+
+def _cpu_ticks():
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)
+
+
+def idle_percent(pause_s=PAUSE_S):
+    """How much of the host is idle while the benchmark does nothing: what the neighbours leave."""
+    idle_before, all_before = _cpu_ticks()
+    time.sleep(pause_s)
+    idle_after, all_after = _cpu_ticks()
+    return 100.0 * (idle_after - idle_before) / max(1, all_after - all_before)
+
+
+def task_seconds(pids):
+    """Processor time of these processes so far, all their threads, exact to the last time each slept."""
+    total_ns = 0
+    for pid in pids:
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as file:
+                    total_ns += int(file.read().split()[0])
+        except OSError:
+            continue
+    return total_ns / 1e9
+
+
+class Results:
+    """Named series, one value per round."""
+
+    def __init__(self, quick):
+        self.quick = quick
+        self.results = []
+
+    def add(self, name, unit, values):
+        self.results.append({"name": name, "unit": unit, "median": _short(statistics.median(values)),
+                             "min": _short(min(values)), "max": _short(max(values)), "rounds": len(values)})
+
+    def add_ratio(self, name, values, base):
+        """Round by round, so that what slowed the host down in a round slowed both sides."""
+        self.add(name, "ratio", [value / other for value, other in zip(values, base)])
+
+    def print_table(self):
+        if not self.results:
+            return
+        print(f"\n{'result':44} {'median':>12} {'min':>12} {'max':>12}  {'unit':7} rounds")
+        for result in self.results:
+            print(f"{result['name']:44} {result['median']:12,.6g} {result['min']:12,.6g} {result['max']:12,.6g}  "
+                  f"{result['unit']:7} {result['rounds']}")
+
+    def write(self, path):
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        with open(path + ".new", "w", encoding="ascii") as file:
+            json.dump({"schema": "bench/1", "quick": self.quick, "results": self.results}, file, indent=1)
+            file.write("\n")
+        os.rename(path + ".new", path)
+
+
+def _short(value):
+    """Five digits are more than any of these measurements can tell."""
+    return float(f"{value:.5g}")
+
+
+class Rounds:
+    """Runs all arms once per round, in an order that turns from round to round, and prints each round."""
+
+    def __init__(self, title, arms, count):
+        self.title, self.arms, self.count = title, arms, count
+
+    def run(self, measure, show):
+        """measure(arm) gives one value per arm and round; show(value) is its text.
+        Returns {arm name: [value per round]}."""
+        values = {arm.name: [] for arm in self.arms}
+        print(f"\n{self.title}")
+        print("round idle%  " + "  ".join(f"{arm.name:>22}" for arm in self.arms))
+        for number in range(self.count):
+            idle = idle_percent()
+            turn = number % len(self.arms)
+            for arm in self.arms[turn:] + self.arms[:turn]:
+                values[arm.name].append(measure(arm))
+            shown = "  ".join(f"{show(values[arm.name][-1]):>22}" for arm in self.arms)
+            print(f"{number + 1:5} {idle:5.0f}  {shown}", flush=True)
+        return values

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Clusters for the scenario tests, and what holds after every test.
+
+A test takes one of these fixtures; topology and words are in tests/lab/cluster.py:
+
+    own3      three nodes with cluster addresses of their own (10.80.0.11 .. 13 on eth1)
+    one3      three nodes with one address each
+    cluster3  the test runs twice: with own3 and with one3
+    clusters  clusters.get(name, nodes=4, ...): others, by name; clusters.fresh(...): for one test only
+
+Each is raised at its first use and kept for the tests behind it. Before every test it is as at the
+start: all hosts, daemons and servers run, no fault, no drain, Policy=local, all nodes see all. A test
+that failed leaves no cluster behind: the next one gets another. After every test the law of the
+counters is checked on all living nodes: seen = served + forwarded + passed + dropped + decapsulated.
+
+A test that runs longer than 60 s fails (@pytest.mark.seconds(n) says otherwise).
+"""
+import os
+import signal
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lab"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from cluster import Cluster
+from netns import LabError
+
+TEST_SECONDS = 60
+FIXTURE_SECONDS = 60
+LOG_BYTES = 4000
+KINDS = ("served", "forwarded", "passed", "dropped", "decapsulated")
+FORMS = {"own3": {"layout": "own"}, "one3": {"layout": "one"}}
+
+
+class Clusters:
+    """The clusters that are up, by name."""
+
+    def __init__(self):
+        self.up = {}
+        self.used = []  # by the test that runs
+        self.made_for_one = []
+
+    def get(self, name, **options):
+        """The cluster of this name, as at its start. Raised with options (of class Cluster) if need be."""
+        found = self.up.get(name)
+        if found is not None:
+            try:
+                reset(found)
+            except LabError:
+                self.discard(found)
+                found = None
+        if found is None:
+            found = self.up[name] = make(**{**FORMS.get(name, {}), **options})
+        self.used.append(found)
+        return found
+
+    def fresh(self, daemons=True, **options):
+        """A cluster for this test only."""
+        found = make(daemons, **options)
+        self.made_for_one.append(found)
+        self.used.append(found)
+        return found
+
+    def discard(self, cluster):
+        self.up = {name: other for name, other in self.up.items() if other is not cluster}
+        if cluster in self.made_for_one:
+            self.made_for_one.remove(cluster)
+        cluster.down()
+
+    def remove_all(self):
+        for cluster in list(self.up.values()) + list(self.made_for_one):
+            self.discard(cluster)
+
+
+def base_config(cluster):
+    cluster.overrides = {}
+    cluster.set_config("Balance", "Policy", "local")
+
+
+def make(daemons=True, **options):
+    cluster = Cluster(**{"nodes": 3, "stranger": True, "keepalive": True, "file_count": 20,
+                         "file_cap_bytes": 100_000, **options})
+    cluster.up()
+    try:
+        base_config(cluster)
+        if daemons:
+            cluster.start_daemons()
+    except BaseException:
+        print(cluster_logs(cluster))
+        cluster.down()
+        raise
+    return cluster
+
+
+def reset(cluster):
+    """Everything as at the start, whatever a test did to the cluster."""
+    base_config(cluster)
+    cluster.heal()
+    for node in cluster.nodes:
+        if not node.alive:
+            cluster.restart_host(node, with_daemons=False)
+        if any(child.poll() is not None for child in cluster.webs.get(node.name, [])):
+            cluster.stop_web(node)
+        if node.name not in cluster.webs:
+            cluster.start_web(node)
+        cluster.write_config(node)
+        for daemon in ("loadcast", "dprd"):
+            if cluster.daemon_alive(node, daemon):
+                cluster.resume(node, daemon)
+            else:
+                cluster.daemons.pop((node.name, daemon), None)
+                cluster.start(node, daemon)
+    for node in cluster.nodes:
+        cluster.wait_until(lambda node=node: cluster.status(node), f"dprd of {node.name} answers")
+        cluster.dprctl(node, "reload")
+        cluster.dprctl(node, "undrain")
+    cluster.wait_ready()
+
+
+def law_problem(counters):
+    """Says how the counters break their law; None when they keep it."""
+    kinds = {kind: counters[kind] for kind in KINDS}
+    if counters["seen"] == sum(kinds.values()):
+        return None
+    return f"seen {counters['seen']} is not the sum of {kinds}"
+
+
+def check_law(cluster):
+    problems = []
+    for node in cluster.nodes:
+        if node.alive and cluster.daemon_alive(node, "dprd"):
+            status = cluster.status(node)  # a frozen dprd has no answer
+            problem = law_problem(status["counters"]) if status else None
+            if problem:
+                problems.append(f"{node.name}: {problem}")
+    assert not problems, "; ".join(problems)
+
+
+def cluster_logs(cluster):
+    parts = []
+    for node in cluster.nodes:
+        for daemon in ("dprd", "loadcast"):
+            text = cluster.log_text(node, daemon)
+            parts.append(f"-- {node.name} {daemon}.log{' (end)' if len(text) > LOG_BYTES else ''}\n{text[-LOG_BYTES:]}")
+        if node.alive and cluster.daemon_alive(node, "dprd"):
+            parts.append(f"-- {node.name} dprctl status\n{cluster.dprctl(node, 'status', check=False)}")
+    return "\n".join(parts)
+
+
+# ---- fixtures ----
+
+@pytest.fixture(scope="session")
+def session_clusters():
+    held = Clusters()
+    yield held
+    held.remove_all()
+
+
+@pytest.fixture
+def clusters(session_clusters):
+    return session_clusters
+
+
+@pytest.fixture(autouse=True)
+def law(request, session_clusters):
+    """The law of the counters after each test, and no broken cluster for the next."""
+    session_clusters.used = []
+    yield
+    reports = getattr(request.node, "reports", {})
+    failed = any(report.failed for report in reports.values())
+    try:
+        if not failed:
+            for cluster in session_clusters.used:
+                check_law(cluster)
+    except BaseException:
+        failed = True
+        raise
+    finally:
+        for cluster in list(session_clusters.used):
+            if failed or cluster in session_clusters.made_for_one:
+                session_clusters.discard(cluster)
+
+
+@pytest.fixture
+def own3(session_clusters, law):
+    return session_clusters.get("own3")
+
+
+@pytest.fixture
+def one3(session_clusters, law):
+    return session_clusters.get("one3")
+
+
+@pytest.fixture(params=["own3", "one3"], ids=["own", "one"])
+def cluster3(request, session_clusters, law):
+    return session_clusters.get(request.param)
+
+
+# ---- time limits, logs of failures ----
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", f"seconds(n): the test may take so long ({TEST_SECONDS} otherwise)")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: pytest.exit(f"signal {number}", 128 + number))
+    if os.geteuid() != 0:
+        pytest.exit("the cluster tests make network namespaces: they need root", 1)
+
+
+def limited(seconds, what):
+    """A generator around one phase of a test: an alarm ends it."""
+    def late(_number, _frame):
+        raise TimeoutError(f"{what} took longer than {seconds} s")
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_setup(item):
+    yield from limited(FIXTURE_SECONDS, "the set-up")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    mark = item.get_closest_marker("seconds")
+    yield from limited(mark.args[0] if mark else TEST_SECONDS, "the test")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item):
+    yield from limited(FIXTURE_SECONDS, "the clean-up")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    item.reports = getattr(item, "reports", {})
+    item.reports[report.when] = report
+    held = item.funcargs.get("session_clusters") if hasattr(item, "funcargs") else None
+    if report.failed and held is not None:
+        for cluster in held.used:
+            try:
+                report.sections.append((f"cluster {cluster.site.prefix}", cluster_logs(cluster)))
+            except (LabError, OSError) as error:
+                report.sections.append((f"cluster {cluster.site.prefix}", f"no logs: {error}"))
