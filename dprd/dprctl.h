@@ -107,4 +107,33 @@ int drain_and_wait(const struct dprctl *c);
 /* Connections of the service ports in a text like /proc/net/tcp: listeners and closed ones not counted. */
 unsigned count_served(FILE *tcp, const uint16_t *ports, unsigned port_count);
 
+/* dprctl_command.c */
+enum dprctl_allow {
+	ALLOW_JSON = 1 << 0,
+	ALLOW_HEADING = 1 << 1,
+	ALLOW_WATCH = 1 << 2,
+	ALLOW_DUMP = 1 << 3,
+	ALLOW_FILTER = 1 << 4, /* --to, --client, --state, --limit */
+	ALLOW_ALL = 1 << 5,
+	ALLOW_WAIT = 1 << 6, /* --wait, --timeout */
+	NEEDS_NOTHING = 1 << 7, /* neither configuration nor dprd */
+};
+
+struct dprctl_command {
+	const char *name;
+	int (*run)(struct dprctl *c, char **arguments); /* the exit status */
+	int arguments; /* exactly so many */
+	unsigned allows; /* enum dprctl_allow */
+};
+
+extern const struct dprctl_command dprctl_commands[]; /* without name at the end */
+const struct dprctl_command *dprctl_find(const char *name); /* NULL: there is none */
+
+/*
+ * dprctl_config.c: the configuration, and where dprd's files are. A file that is wrong, as just before
+ * a reload, must not keep the operator from dprd: then c->config is NULL, a line says so, and only the
+ * two places are taken from it. False after a line: there is no file.
+ */
+bool dprctl_read_config(struct dprctl *c);
+
 #endif

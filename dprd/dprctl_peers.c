@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum column_kind { COLUMN_NUMBER, COLUMN_AGE, COLUMN_PERCENT, COLUMN_TEXT };
+enum column_kind { COLUMN_NUMBER, COLUMN_AGE, COLUMN_PERCENT };
 
 struct column {
 	const char *heading, *key;
@@ -47,6 +47,11 @@ const char *member_state_word(const json_t *member)
 {
 	const char *why_not = text_of(member, "why_not"), *state = text_of(member, "state");
 
+	/* From the files alone: see dprctl_files.c. */
+	if (strcmp(why_not, "dprd does not answer") == 0)
+		return "?";
+	if (strcmp(why_not, "heard") == 0)
+		return strcmp(state, "active") == 0 ? "heard" : state;
 	if (flag_of(member, "self"))
 		return strcmp(state, "active") == 0 ? "up" : state;
 	if (flag_of(member, "eligible"))
@@ -62,7 +67,7 @@ void render_state(FILE *out, const json_t *member, int width, const struct style
 {
 	const char *word = member_state_word(member), *colour = "31";
 
-	if (strcmp(word, "up") == 0)
+	if (strcmp(word, "up") == 0 || strcmp(word, "heard") == 0)
 		colour = "32";
 	else if (strcmp(word, "draining") == 0 || strcmp(word, "?") == 0)
 		colour = "33";
@@ -77,7 +82,7 @@ static bool is_silent(const json_t *member)
 {
 	const char *word = member_state_word(member);
 
-	return strcmp(word, "LATE") == 0 || strcmp(word, "?") == 0;
+	return !flag_of(member, "self") && (strcmp(word, "LATE") == 0 || strcmp(word, "?") == 0);
 }
 
 static const char *column_cell(char cell[CELL_BYTES], const json_t *member, const struct column *column)
@@ -92,11 +97,9 @@ static const char *column_cell(char cell[CELL_BYTES], const json_t *member, cons
 	case COLUMN_PERCENT:
 		return cell_percent(cell, member, column->key);
 	case COLUMN_NUMBER:
-		return cell_number(cell, member, column->key, 1);
-	case COLUMN_TEXT:
 		break;
 	}
-	return text_of(member, column->key);
+	return cell_number(cell, member, column->key, 1);
 }
 
 static int width_of(const json_t *members, const char *key, int least)
@@ -131,7 +134,8 @@ static void render_table(FILE *out, const json_t *members, const char *address, 
 	}
 	json_array_foreach(members, i, member)
 	{
-		bool note = !flag_of(member, "eligible") && strcmp(member_state_word(member), "draining") != 0;
+		bool note = !flag_of(member, "eligible") &&
+			    strcmp(member_state_word(member), text_of(member, "why_not")) != 0;
 
 		fprintf(out, "%c %-*s %-*s ", flag_of(member, "self") ? '>' : ' ', names, text_of(member, "name"),
 			addresses, text_of(member, address));
@@ -196,9 +200,15 @@ void render_peers_dump(FILE *out, const json_t *members)
 	json_array_foreach(members, i, member)
 	{
 		for (k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
+			const json_t *value = json_object_get(member, keys[k]);
+
 			if (k)
 				fputc('\t', out);
-			dump_value(out, json_object_get(member, keys[k]));
+			/* Nothing against a member is not the same as not known. */
+			if (json_is_null(value) && strcmp(keys[k], "why_not") == 0)
+				fputc('-', out);
+			else
+				dump_value(out, value);
 		}
 		fputc('\n', out);
 	}

@@ -33,7 +33,7 @@ enum {
 	WORKERS_MAX = 16,
 	QUEUE_BATCH_MAX = 64, /* packets per recvmmsg(2) */
 	COPY_BYTES = 9728, /* copy range: a whole jumbo frame */
-	FLOW_EXPIRE_STEPS = 4096, /* entries looked at per tick */
+	FLOW_EXPIRE_STEPS = 16384, /* entries looked at per tick */
 	HEARTBEAT_LATE_MS = 1000, /* a worker silent for longer stops the watchdog's pings */
 	TOO_BIG_PER_S = 100, /* ICMP messages to clients */
 	DECAPSULATE_GRACE_MS = 600000, /* a peer's established flows outlive its announcements */

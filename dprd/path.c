@@ -112,13 +112,13 @@ static bool rate_limited(struct dprd *d, uint64_t now_ms)
 	return d->new_flows >= d->config.max_new_flows_per_s;
 }
 
-static void env_fill(struct path *p, const struct packet *packet, struct decide_env *env)
+/* What is the same for all packets of a batch. */
+static void env_fill(struct path *p)
 {
 	struct dprd *d = p->d;
 	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
-	struct flow_counts counts = flow_counts(d->flows);
 
-	*env = (struct decide_env) {
+	p->env = (struct decide_env) {
 		.flows = d->flows,
 		.view = &d->view,
 		.policy = d->policy,
@@ -130,16 +130,32 @@ static void env_fill(struct path *p, const struct packet *packet, struct decide_
 		.draining = d->draining,
 		.unhealthy = self && self->state == NODE_UNHEALTHY,
 		.minority = d->minority,
-		.rate_limited = rate_limited(d, p->now_ms),
-		/* Every half-open flow is promised a place among the confirmed ones. */
-		.table_full = counts.confirmed + counts.half_open >= d->flow_limits.max_confirmed,
-		.from_cluster = packet_is_syn(packet) && is_cluster_address(p, &packet->source),
 		.maybe_stale = p->batch->maybe_stale,
-		.random = next_random(d),
 		.node_alive = node_alive,
 		.node_eligible = node_takes_copies,
 		.context = p,
 	};
+}
+
+/* What only a SYN's decision needs, and what changes from one to the next. */
+static void env_fill_syn(struct path *p, const struct packet *packet)
+{
+	struct dprd *d = p->d;
+	struct flow_counts counts = flow_counts(d->flows);
+
+	if (!p->own_load_read) {
+		view_own_load(d);
+		p->own_load_read = true;
+	}
+	if (p->family != packet->v6) {
+		view_select_family(d, packet->v6);
+		p->family = packet->v6;
+	}
+	p->env.rate_limited = rate_limited(d, p->now_ms);
+	/* Every half-open flow is promised a place among the confirmed ones. */
+	p->env.table_full = counts.confirmed + counts.half_open >= d->flow_limits.max_confirmed;
+	p->env.from_cluster = is_cluster_address(p, &packet->source);
+	p->env.random = next_random(d);
 }
 
 static bool too_big_allowed(struct dprd *d, uint64_t now_ms)
@@ -205,35 +221,27 @@ void path_serve_instead(struct path *p, struct queued *q, enum reason reason)
 	forget_flow(p, q);
 }
 
-static void remember_why(struct path *p, const struct queued *q, const struct decide_env *env)
+static void remember_why(struct path *p, const struct queued *q)
 {
-	double max_load = env->max_load_auto ? policy_max_load_auto(env->view) : env->max_load;
+	double max_load = p->env.max_load_auto ? policy_max_load_auto(p->env.view) : p->env.max_load;
 
-	if (packet_is_syn(&q->packet))
-		why_remember(p->d->why, p->now_ms, &q->packet, &q->verdict, env, max_load);
+	why_remember(p->d->why, p->now_ms, &q->packet, &q->verdict, &p->env, max_load);
 }
 
 static void decide_one(struct path *p, struct queued *q)
 {
 	struct dprd *d = p->d;
 	bool syn = packet_is_syn(&q->packet);
-	struct decide_env env;
 	struct flow *flow;
 
-	if (syn && !p->own_load_read) {
-		view_own_load(d);
-		p->own_load_read = true;
-	}
-	if (syn && p->family != q->packet.v6) {
-		view_select_family(d, q->packet.v6);
-		p->family = q->packet.v6;
-	}
-	env_fill(p, &q->packet, &env);
-	q->verdict = decide(&env, &q->packet);
+	if (syn)
+		env_fill_syn(p, &q->packet);
+	q->verdict = decide(&p->env, &q->packet);
 	if (q->verdict.kind == VERDICT_FORWARD && !resolve_target(p, q))
 		q->verdict = syn ? (struct verdict) { .kind = VERDICT_SERVE, .reason = REASON_FORWARD_FAILED }
 				 : (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_TUNNEL };
-	remember_why(p, q, &env);
+	if (syn)
+		remember_why(p, q);
 	d->counters.syns += syn;
 	if (syn && q->verdict.kind == VERDICT_SERVE) {
 		forget_flow(p, q);
@@ -296,6 +304,7 @@ static void decide_all(struct path *p)
 {
 	unsigned i;
 
+	env_fill(p);
 	for (i = 0; i < p->batch->count; i++) {
 		struct queued *q = &p->batch->packets[i];
 

@@ -17,6 +17,7 @@ struct path {
 	uint64_t now_ms;
 	bool own_load_read;
 	int family; /* the view's, -1: none selected yet */
+	struct decide_env env;
 	/* Added to the counters at the end. */
 	uint64_t forward_bytes, segmented, too_big_sent, tunnel_errors;
 };

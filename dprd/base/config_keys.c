@@ -61,7 +61,7 @@ const struct config_key config_keys[] = {
 	WHOLE(BALANCE, "MaxLoad", max_load, RANGE(0, 1e9), DEFAULT("auto")),
 	KEY(BALANCE, "MinAdvantage", number, min_advantage, RANGE(0, 1e9), DEFAULT("0")),
 
-	KEY(FLOWS, "MaxFlows", count, max_flows, RANGE(1024, 1048576), DEFAULT("131072")),
+	KEY(FLOWS, "MaxFlows", count, max_flows, RANGE(1024, 1048576), DEFAULT("262144")),
 	KEY(FLOWS, "MaxHalfOpen", count, max_half_open, RANGE(64, 262144), DEFAULT("16384")),
 	KEY(FLOWS, "MaxNewFlowsPerSecond", count, max_new_flows_per_s, RANGE(1, 10000000), DEFAULT("50000")),
 	KEY(FLOWS, "IdleTimeout", time, idle_timeout_ms, RANGE(100 * MS, 168 * HOUR), DEFAULT("8000s")),

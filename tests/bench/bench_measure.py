@@ -13,17 +13,17 @@ def build_directory():
     return os.path.abspath(os.environ.get("DPRD_BUILD") or os.path.join(TOP, "build"))
 
 
-def raise_priority():
-    """Puts this session before the others of the host. Where the scheduler groups sessions
+def raise_priority(pid="self"):
+    """Puts the session of a process before the others of the host. Where the scheduler groups sessions
     (autogroup), the niceness of a process only counts within its own session. Says what worked."""
     try:
-        with open("/proc/self/autogroup", "w", encoding="ascii") as file:
+        with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as file:
             file.write("-20")
         return "autogroup -20"
     except OSError:
         pass
     try:
-        os.nice(-20)
+        os.setpriority(os.PRIO_PROCESS, 0 if pid == "self" else pid, -20)
         return "nice -20"
     except OSError:
         return "normal"

@@ -24,12 +24,19 @@ sys.path.insert(0, os.path.join(TOP, "tests", "lab"))
 # pylint: disable=wrong-import-position,unused-import
 from cluster import Cluster, exit_on_signals
 from netns import LabError, run
+from bench_measure import raise_priority
 
 LOCAL, HALF, SERVING, FORWARDS, PLAIN = "n1", "n2", "n3", "n4", "n5"
 QUEUE = 8000
 QUEUE_LENGTH = 1024
 
 # Mangle priority, -150: behind raw (-300), where the queues are, and in front of the routing.
+SINK_RULES = """\
+add table netdev sink
+add chain netdev sink tunnels {{ type filter hook ingress devices = {{ {ports} }} priority 0 ; }}
+add rule netdev sink tunnels ip protocol 4 drop
+"""
+
 DROP_RULES = """\
 add table inet bench
 add chain inet bench behind { type filter hook prerouting priority -150 ; }
@@ -57,9 +64,13 @@ class BenchSite:
     def __enter__(self):
         self.cluster.up()
         try:
+            # A switch has no packet filter; where the host's bridges have one, it would be measured, too.
+            self.site.sysctl("sw", {f"net.bridge.bridge-nf-call-{tables}": 0
+                                    for tables in ("iptables", "ip6tables", "arptables")})
             self._configure()
             self._start_daemons()
             self._make_generator()
+            self._raise_priorities()
         except BaseException:
             self.cluster.down()
             raise
@@ -79,7 +90,8 @@ class BenchSite:
         for node in (LOCAL, SERVING, FORWARDS):
             cluster.set_config("Balance", "Policy", "local", node)
         cluster.set_config("Balance", "Policy", "random", HALF)
-        cluster.set_weight(LOCAL, 0)  # never a target, so that one half of n2's stays and one goes to n3
+        for node in (LOCAL, HALF, FORWARDS):
+            cluster.set_weight(node, 0)  # never a target: what leaves n2 and n4 goes to n3
         cluster.set_config("Queue", "First", QUEUE)
         cluster.set_config("Queue", "Length", QUEUE_LENGTH)
         # The guard against floods would turn the half that is to be forwarded into local service.
@@ -100,6 +112,20 @@ class BenchSite:
         cluster.wait_until(lambda: self._asked(HALF, 24) == {HALF, SERVING}, "n2 forwards some connections", 15)
         if self._asked(LOCAL, 6) != {LOCAL}:
             raise LabError("n1 does not serve all its connections itself")
+
+    def sink_tunnels(self, wanted):
+        """Tunnel packets are lost at the switch, or arrive again."""
+        ports = ", ".join(self.cluster.node(node).name + "c" for node in (HALF, FORWARDS))
+        rules = SINK_RULES.format(ports=ports) if wanted else "delete table netdev sink\n"
+        self.site.execute("sw", ["nft", "-f", "-"], text_in=rules)
+
+    def _raise_priorities(self):
+        """Every server and daemon has a session of its own; all get what the generators have."""
+        for node in self.cluster.nodes:
+            for pid in self.site.pids(node.name):
+                raise_priority(pid)
+        for arm in self.arms:
+            raise_priority(arm.pid)
 
     def _dprd_answers(self, node):
         if not self.cluster.daemon_alive(node, "dprd"):

@@ -5,7 +5,7 @@ import statistics
 import time
 
 from bench_measure import Rounds, task_seconds
-from bench_site import SERVING, LabError, queue_state
+from bench_site import QUEUE, LabError, queue_state
 
 CHUNK = 1000  # SYNs that wait while the program is stopped: just below the queue's length
 
@@ -46,7 +46,7 @@ def flood(site, arm, seconds):
 def drain(site, arm, chunks):
     """ns of the program's processor time per SYN of a waiting backlog."""
     output = site.site.execute("g", [site.program("synflood"), arm.link, arm.mac, arm.address, "drain", str(arm.pid),
-                                     "8000", str(CHUNK), str(chunks)])
+                                     str(QUEUE), str(CHUNK), str(chunks)])
     return statistics.median(json.loads(output)["ns_per_syn"])
 
 
@@ -73,7 +73,7 @@ def add_drain(results, ns):
 
 def run(site, results, arguments):
     # On a real cluster the peer spends its own processors on what it gets; here it would take ours.
-    site.cluster.lose(SERVING, "ip protocol 4")
+    site.sink_tunnels(True)
     rounds = arguments.rounds or (5 if arguments.quick else 15)
     seconds = 0.5 if arguments.quick else 1.0
     found = Rounds(f"SYN flood, {seconds} s each: decided SYNs/s, the program's CPU per SYN, share that passed by "
@@ -83,4 +83,4 @@ def run(site, results, arguments):
     found = Rounds(f"waiting backlog of {CHUNK} SYNs, median of {chunks}: the program's CPU per SYN", site.arms,
                    rounds).run(lambda arm: drain(site, arm, chunks), lambda ns: f"{ns:.0f} ns")
     add_drain(results, found)
-    site.cluster.heal(SERVING)
+    site.sink_tunnels(False)

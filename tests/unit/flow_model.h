@@ -99,7 +99,7 @@ static bool model_visit(void *context, const struct flow *flow)
 static void model_compare(struct model *m)
 {
 	struct flow_counts counts = flow_counts(m->table);
-	unsigned i;
+	unsigned i, closing = 0;
 
 	MODEL_CHECK(counts.half_open == model_count(m, true));
 	MODEL_CHECK(counts.confirmed == model_count(m, false));
@@ -111,9 +111,11 @@ static void model_compare(struct model *m)
 
 		MODEL_CHECK(m->gone[i] == (m->flows[i].state != FLOW_FREE));
 		MODEL_CHECK(!flow == (m->flows[i].state == FLOW_FREE));
+		closing += m->flows[i].state == FLOW_CLOSING || m->flows[i].state == FLOW_RESET;
 		if (flow)
 			model_same(&m->flows[i], flow);
 	}
+	MODEL_CHECK(counts.closing == closing);
 }
 
 static void model_add(struct model *m, unsigned i, uint8_t detail)

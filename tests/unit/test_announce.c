@@ -26,7 +26,7 @@ static struct announce_keys make_keys(const char *cluster, const uint8_t *first,
 
 static struct addr address(const char *text)
 {
-	struct addr a;
+	struct addr a = { 0 };
 
 	assert_true(addr_parse(text, &a));
 	return a;
@@ -327,8 +327,10 @@ static void hostile_payloads(void **state)
 		{ { 0x5d, 1, 0, 0, 0, 0x65, 1, 0, 0, 0 }, 10, 1, REJECT_RANGE },
 		{ { 0x5d, 1, 0, 0, 0, 0x65, 1, 0, 0, 0, 0x68, 1 }, 12, MEMBERS_MAX, REJECT_NONE },
 		{ { 0x5d, 1, 0, 0, 0, 0x65, 1, 0, 0, 0, 0x68, 1 }, 12, MEMBERS_MAX + 1, REJECT_RANGE },
-		{ { 0x42, 0 }, 2, 600, REJECT_NONE }, /* an empty load, merged again and again */
-		{ { 0x22, 0 }, 2, 600, REJECT_RANGE },
+		{ { 0x42, 0 }, 2, 100, REJECT_NONE }, /* an empty load, merged again and again */
+		{ { 0x42, 0 }, 2, 600, REJECT_MALFORMED }, /* the memory for decoding is used up */
+		{ { 0x22, 0 }, 2, 60, REJECT_RANGE },
+		{ { 0x22, 0 }, 2, 600, REJECT_MALFORMED },
 		{ { 0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f }, 6, 1, REJECT_MALFORMED }, /* a length beyond the end */
 		{ { 0x0b }, 1, 1, REJECT_MALFORMED }, /* a group */
 		{ { 0x80 }, 1, 100, REJECT_MALFORMED }, /* a number without an end */

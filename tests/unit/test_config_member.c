@@ -147,6 +147,9 @@ static void test_service_hash(void **state)
 
 	(void)state;
 	assert_int_equal(hash, hash_of(HEAD N2 N1));
+	/* Neither the first service address nor the last. */
+	assert_int_not_equal(hash_of(HEAD N1 N2 "Service=192.0.2.32\nService=192.0.2.42\n"),
+			     hash_of(HEAD N1 N2 "Service=192.0.2.33\nService=192.0.2.42\n"));
 	assert_int_equal(hash, hash_of(HEAD "[Balance]\nPolicy=rr\n" N1 N2 "Weight=7\n"));
 	assert_int_equal(hash_of(HEAD "[Service]\nPort=80 81\n" N1), hash_of(HEAD "[Service]\nPort=81 80\n" N1));
 	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)

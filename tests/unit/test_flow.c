@@ -132,6 +132,24 @@ static void states_live_as_long_as_they_may(void **state)
 	test_free(table);
 }
 
+/* Above half of the pool a FIN or RST is believed sooner, and nobody else suffers. */
+static void closing_flows_make_room_under_pressure(void **state)
+{
+	static const unsigned used[] = { 0, 49, 50, 74, 75, 100 };
+	static const unsigned share[] = { 1, 1, 8, 8, 64, 64 };
+	struct flow_limits limits = model_limits;
+	unsigned i;
+
+	(void)state;
+	limits.max_confirmed = 100;
+	for (i = 0; i < 6; i++) {
+		assert_int_equal(flow_lifetime_ms(&limits, FLOW_CLOSING, used[i]), 10000 / share[i]);
+		assert_int_equal(flow_lifetime_ms(&limits, FLOW_RESET, used[i]), 1000 / share[i]);
+		assert_int_equal(flow_lifetime_ms(&limits, FLOW_CONFIRMED, used[i]), 20000);
+		assert_int_equal(flow_lifetime_ms(&limits, FLOW_HALF_OPEN, used[i]), 3000);
+	}
+}
+
 static struct flow_key numbered_key(uint32_t i)
 {
 	struct flow_key key = model_key(i % 4);
@@ -442,6 +460,7 @@ int main(void)
 		cmocka_unit_test(random_scripts_agree_with_the_model),
 		cmocka_unit_test(a_flood_leaves_confirmed_flows_alone),
 		cmocka_unit_test(states_live_as_long_as_they_may),
+		cmocka_unit_test(closing_flows_make_room_under_pressure),
 		cmocka_unit_test(it_holds_65536_flows),
 		cmocka_unit_test(adopted_flows_are_the_same),
 		cmocka_unit_test(smaller_tables_adopt_what_fits),

@@ -1,0 +1,421 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the traffic tests share: connections of real kernels, and packets made and seen one by one."""
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import select
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+from scapy.all import Ether, IP, IPv6, Raw, TCP, conf
+
+conf.verb = 0
+
+FAMILIES = ("v4", "v6")
+CLIENT = {"v4": "203.0.113.10", "v6": "2001:db8:c::10"}
+OVERHEAD = {"v4": 20, "v6": 40}
+HEADERS = {"v4": 40, "v6": 60}
+SYNS = "(tcp[13] & 2 != 0) or (ip6[6] == 6 and ip6[53] & 2 != 0)"
+
+
+def service(node, family):
+    return node.service_v4 if family == "v4" else node.service_v6
+
+
+def tunnel_address(node, family):
+    return node.cluster_v4 if family == "v4" else node.cluster_v6
+
+
+def url(address, path):
+    return f"http://[{address}]{path}" if ":" in address else f"http://{address}{path}"
+
+
+def run_in(cluster, host, command, timeout_s=40):
+    """A program in a host's namespace; (exit status, both outputs)."""
+    done = subprocess.run(["ip", "netns", "exec", cluster.site.name(host)] + command, text=True, timeout=timeout_s,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return done.returncode, done.stdout
+
+
+def curl(cluster, host, *words):
+    status, said = run_in(cluster, host, ["curl", "-sS", "--max-time", "20", *words])
+    assert status == 0, f"curl {' '.join(words)}: {said}"
+    return said
+
+
+def whoami(cluster, address, host="c1"):
+    """The name of the node that serves one new connection."""
+    return curl(cluster, host, "--noproxy", "*", url(address, "/whoami")).strip()
+
+
+# ---- who serves ----
+
+def forward_all(cluster, entry="n1"):
+    """The entry node forwards every new connection: it drains."""
+    cluster.dprctl(entry, "drain")
+    return cluster.node(entry)
+
+
+def forward_to(cluster, target, entry="n1"):
+    """Every new connection to the entry node goes to one node: the others have no weight."""
+    for node in cluster.nodes:
+        cluster.set_weight(node, 1 if node.name in (target, entry) else 0)
+    cluster.write_config(entry)
+    cluster.dprctl(entry, "reload")
+    cluster.dprctl(entry, "drain")
+    cluster.wait_until(lambda: cluster.sees(entry, [target]), f"{entry} forwards to {target} only")
+    return cluster.node(entry), cluster.node(target)
+
+
+@contextlib.contextmanager
+def counting(cluster):
+    """Counters of all living nodes that move within the block: moved[node name][counter]."""
+    before = {node.name: cluster.counters(node) for node in cluster.nodes if node.alive}
+    moved = {}
+    yield moved
+    for name, was in before.items():
+        now = cluster.counters(name)
+        moved[name] = {key: now[key] - was[key] for key in now if now[key] != was[key]}
+
+
+def flows(cluster, node):
+    """The flow table of a node: its lines without the last one."""
+    lines = [json.loads(line) for line in cluster.dprctl(node, "flows", "--json", check=False).splitlines()]
+    return [line for line in lines if "client" in line]
+
+
+def flow_of(cluster, node, port):
+    """The flow of a client port, or None."""
+    return next((flow for flow in flows(cluster, node) if flow["client_port"] == port), None)
+
+
+def kernel_knows(cluster, node, family, port):
+    """Whether the kernel's set of forwarded flows has this client port."""
+    listing = json.loads(cluster.site.execute(node.name, ["nft", "-j", "list", "set", "inet", "dprd",
+                                                          f"flows{family[1]}"]))
+    held = next(item["set"] for item in listing["nftables"] if "set" in item)
+    tuples = [element["concat"] for element in held.get("elem", [])]
+    return any(client_port == port for _, client_port, _, _ in tuples)
+
+
+# ---- connections ----
+
+def connect(cluster, address, port, host="c1", local_port=None, timeout_s=10):
+    with cluster.site.inside(host):
+        made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    made.settimeout(timeout_s)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        if local_port:
+            made.bind(("", local_port))
+        made.connect((address, port))
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def read_line(connection):
+    line = b""
+    while not line.endswith(b"\n"):
+        part = connection.recv(1)
+        if not part:
+            break
+        line += part
+    return line.decode().strip()
+
+
+class Progress:
+    """The longest time without progress of a transfer."""
+
+    def __init__(self):
+        self.last = time.monotonic()
+        self.worst_s = 0.0
+
+    def step(self):
+        now = time.monotonic()
+        self.worst_s = max(self.worst_s, now - self.last)
+        self.last = now
+
+
+def upload(cluster, address, data, host="c1"):
+    """To the sum server: (node, count, sha256, longest stall in seconds)."""
+    with connect(cluster, address, 8081, host, timeout_s=20) as made:
+        progress = Progress()
+        view = memoryview(data)
+        while view:
+            view = view[made.send(view[:65536]):]
+            progress.step()
+        made.shutdown(socket.SHUT_WR)
+        name, count, digest = read_line(made).split()
+        progress.step()
+    return name, int(count), digest, progress.worst_s
+
+
+def download(cluster, address, path, host="c1", half_close=False):
+    """By HTTP/1.0: (node, sha256, bytes, longest stall in seconds)."""
+    digest = hashlib.sha256()
+    with connect(cluster, address, 80, host, timeout_s=20) as made:
+        progress = Progress()
+        made.sendall(f"GET {path} HTTP/1.0\r\nHost: lab\r\n\r\n".encode())
+        if half_close:
+            made.shutdown(socket.SHUT_WR)
+        head = b""
+        while b"\r\n\r\n" not in head:
+            part = made.recv(65536)
+            assert part, f"the connection ended within the head: {head!r}"
+            head += part
+            progress.step()
+        head, _, body = head.partition(b"\r\n\r\n")
+        digest.update(body)
+        total = len(body)
+        while part := made.recv(65536):
+            digest.update(part)
+            total += len(part)
+            progress.step()
+    assert b" 200 " in head.split(b"\r\n")[0], head
+    node = next(line[8:].decode() for line in head.split(b"\r\n") if line.startswith(b"X-Node: "))
+    return node, digest.hexdigest(), total, progress.worst_s
+
+
+def file_sha256(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# ---- links ----
+
+def set_mtu(cluster, network, mtu):
+    """The MTU of a whole network: all interfaces on it, and the switch's ports."""
+    ends = {"client": [("r", "eth1", "rc")] + [(client, "eth0", client) for client in cluster.clients],
+            "service": [("r", "eth0", "r"), ("x", "eth0", "x")] + [(n.name, "eth0", n.name) for n in cluster.nodes],
+            "cluster": [("x", "eth1", "xc")] + [(n.name, "eth1", n.name + "c") for n in cluster.nodes]}
+    bridge = {"client": "clients"}.get(network, network)
+    for host, interface, _ in ends[network]:
+        cluster.site.ip(host, [f"link set {interface} mtu {mtu}"])
+    cluster.site.ip("sw", [f"link set {port} mtu {mtu}" for _, _, port in ends[network]] +
+                    [f"link set {bridge} mtu {mtu}"])
+
+
+def nft(cluster, host, script):
+    cluster.site.execute(host, ["nft", "-f", "-"], text_in=script)
+
+
+@contextlib.contextmanager
+def rules(cluster, host, lines, hook="output", name="lab_test"):
+    """Rules of nftables in a host, for as long as the block runs."""
+    nft(cluster, host, f"add table inet {name}\n"
+        f"add chain inet {name} all {{ type filter hook {hook} priority -400; }}\n" +
+        "".join(f"add rule inet {name} all {line}\n" for line in lines))
+    try:
+        yield
+    finally:
+        nft(cluster, host, f"delete table inet {name}\n")
+
+
+# ---- packets ----
+
+class SockFprog(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+
+def compile_filter(text):
+    """A filter in tcpdump's language as the kernel takes it."""
+    lines = subprocess.run(["tcpdump", "-ddd", "-y", "EN10MB", text], capture_output=True, text=True,
+                           check=True).stdout.split("\n")
+    return b"".join(struct.pack("HBBI", *map(int, line.split())) for line in lines[1:] if line)
+
+
+class Capture:
+    """Everything that an interface sees and a filter takes, from the with to its end (or stop())."""
+
+    def __init__(self, cluster, host, interface="eth0", only=""):
+        with cluster.site.inside(host):
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        if only:
+            code = compile_filter(only)
+            held = ctypes.create_string_buffer(code, len(code))
+            program = SockFprog(len(code) // 8, ctypes.addressof(held))
+            self.socket.setsockopt(socket.SOL_SOCKET, 26, bytes(program))
+        self.socket.setsockopt(socket.SOL_SOCKET, 33, 32 << 20)  # SO_RCVBUFFORCE
+        self.socket.bind((interface, 3))  # ETH_P_ALL
+        self.frames = []
+        self.wake, self.stop_end = socket.socketpair()
+        self.thread = threading.Thread(target=self._read, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def _read(self):
+        while True:
+            ready = select.select([self.socket, self.wake], [], [])[0]
+            if self.socket in ready:
+                frame, about = self.socket.recvfrom(65600)
+                self.frames.append((frame, about[2]))
+            elif self.wake in ready:
+                return
+
+    def stop(self):
+        if self.thread.is_alive():
+            time.sleep(0.05)
+            self.stop_end.send(b"x")
+            self.thread.join(5)
+            lost = struct.unpack("II", self.socket.getsockopt(263, 6, 8))[1]  # PACKET_STATISTICS
+            for end in (self.socket, self.wake, self.stop_end):
+                end.close()
+            assert lost == 0, f"the capture lost {lost} packets"
+        return self
+
+    def packets(self, outgoing=None):
+        """As scapy sees them; outgoing: only those that the host sent (True) or got (False)."""
+        return [Ether(frame) for frame, kind in list(self.frames)
+                if outgoing is None or (kind == 4) == outgoing]  # PACKET_OUTGOING
+
+    def wait(self, wanted, timeout_s=3):
+        """The first packet for which wanted(packet) holds; None when none comes."""
+        deadline, seen = time.monotonic() + timeout_s, 0
+        while True:
+            while seen < len(self.frames):
+                packet = Ether(self.frames[seen][0])
+                seen += 1
+                if wanted(packet):
+                    return packet
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.002)
+
+
+_hardware = {}
+
+
+def hardware(cluster, host, interface):
+    """The hardware address of an interface."""
+    key = (cluster.site.prefix, host, interface)
+    if key not in _hardware:
+        said = json.loads(cluster.site.execute(host, ["ip", "-j", "link", "show", interface]))
+        _hardware[key] = said[0]["address"]
+    return _hardware[key]
+
+
+def send(cluster, packets, host="c1", interface="eth0", to=("r", "eth1")):
+    """Puts packets on a link as they are, addressed to the hardware of another host."""
+    head = Ether(dst=hardware(cluster, *to), src=hardware(cluster, host, interface))
+    with cluster.site.inside(host):
+        out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    with out:
+        out.bind((interface, 0))
+        for packet in packets:
+            out.send(bytes(head / packet))
+
+
+def ip_layer(source, destination, **fields):
+    return IPv6(src=source, dst=destination, **fields) if ":" in destination else \
+        IP(src=source, dst=destination, **fields)
+
+
+class RawClient:
+    """A TCP client made of single packets; the kernel's resets for its port are dropped."""
+
+    def __init__(self, cluster, address, port, local_port, host="c1", mss=1460, **ip_fields):
+        self.cluster, self.host, self.port, self.local_port = cluster, host, port, local_port
+        self.address, self.mss, self.ip_fields = address, mss, ip_fields
+        self.source = CLIENT["v6" if ":" in address else "v4"]
+        self.sequence = self.isn = 1_000_000 + 7919 * (local_port % 1000)
+        self.acknowledged = 0
+        self.capture = Capture(cluster, host, only=f"tcp port {local_port} or icmp or icmp6")
+
+    def __enter__(self):
+        nft(self.cluster, self.host, "add table inet lab_raw\n"
+            "add chain inet lab_raw out { type filter hook output priority -400; }\n"
+            f"add rule inet lab_raw out tcp sport {self.local_port} tcp flags & rst != 0 drop\n")
+        self.capture.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        self.capture.stop()
+        nft(self.cluster, self.host, "delete table inet lab_raw\n")
+
+    def packet(self, flags, payload=b"", sequence=None, options=()):
+        tcp = TCP(sport=self.local_port, dport=self.port, flags=flags, options=list(options), window=65535,
+                  seq=self.sequence if sequence is None else sequence, ack=self.acknowledged if "A" in flags else 0)
+        made = ip_layer(self.source, self.address, **self.ip_fields) / tcp
+        return made / Raw(payload) if payload else made
+
+    def send(self, *packets):
+        send(self.cluster, packets, self.host)
+
+    def syn(self):
+        return self.packet("S", options=[("MSS", self.mss)], sequence=self.isn)
+
+    def is_answer(self, packet):
+        return TCP in packet and packet[TCP].dport == self.local_port and packet[TCP].sport == self.port
+
+    def answers(self):
+        """All SYN-ACKs so far."""
+        return [packet for packet in self.capture.packets(outgoing=False)
+                if self.is_answer(packet) and packet[TCP].flags & 0x12 == 0x12]
+
+    def open(self):
+        """The whole handshake; the SYN-ACK."""
+        self.send(self.syn())
+        answer = self.capture.wait(lambda packet: self.is_answer(packet) and packet[TCP].flags == "SA")
+        assert answer is not None, "no SYN-ACK"
+        self.sequence = self.isn + 1
+        self.acknowledged = answer[TCP].seq + 1
+        self.send(self.packet("A"))
+        return answer
+
+    def say(self, payload, flags="PA"):
+        self.send(self.packet(flags, payload))
+        self.sequence += len(payload)
+
+    def heard(self):
+        """The bytes that the server sent so far, in order, without gaps; acknowledges nothing."""
+        pieces = {}
+        for packet in self.capture.packets(outgoing=False):
+            if self.is_answer(packet) and not packet[TCP].flags & 0x02:
+                body = ip_payload(packet)
+                if body:
+                    pieces[(packet[TCP].seq - self.acknowledged) & 0xFFFFFFFF] = body
+        stream = b""
+        for offset in sorted(pieces):
+            if offset <= len(stream):
+                stream = stream[:offset] + pieces[offset]
+        return stream
+
+    def wait_heard(self, condition, timeout_s=3):
+        deadline = time.monotonic() + timeout_s
+        while not condition(self.heard()):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def reset(self):
+        self.send(self.packet("R"))
+
+
+def ip_payload(packet):
+    """TCP payload by the lengths in the headers: without the padding of short frames."""
+    if IP in packet:
+        length = packet[IP].len - 4 * packet[IP].ihl - 4 * packet[TCP].dataofs
+    else:
+        length = packet[IPv6].plen - 4 * packet[TCP].dataofs
+    return bytes(packet[TCP].payload)[:length]
+
+
+def tcp_option(packet, name):
+    return dict((key, value) for key, value in packet[TCP].options if isinstance(key, str)).get(name)
+
+
+def random_bytes(count):
+    return os.urandom(count)

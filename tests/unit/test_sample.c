@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What /proc says, parsed; and the load of this very host while the test makes some. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+#include "loadcast/health.h"
+#include "loadcast/sample.h"
+
+static void sockstat(void **state)
+{
+	static const char text[] = "sockets: used 298\n"
+				   "TCP: inuse 17 orphan 1 tw 12 alloc 20 mem 3\n"
+				   "UDP: inuse 4 mem 2\n"
+				   "UDPLITE: inuse 0\n"
+				   "RAW: inuse 9\n";
+	uint32_t value = 1;
+
+	(void)state;
+	assert_true(sample_parse_sockstat(text, "TCP", &value));
+	assert_int_equal(value, 17);
+	assert_true(sample_parse_sockstat(text, "UDP", &value));
+	assert_int_equal(value, 4);
+	assert_true(sample_parse_sockstat(text, "RAW", &value));
+	assert_int_equal(value, 9);
+	assert_true(sample_parse_sockets_used(text, &value));
+	assert_int_equal(value, 298);
+	assert_false(sample_parse_sockstat(text, "TCP6", &value));
+	assert_false(sample_parse_sockstat(text, "TC", &value));
+	assert_true(sample_parse_sockstat("TCP6: inuse 5\n", "TCP6", &value));
+	assert_int_equal(value, 5);
+	assert_false(sample_parse_sockstat("TCP6: inuse 5\n", "TCP", &value));
+}
+
+static void sockstat_refused(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"\n",
+		"TCP",
+		"TCP:",
+		"TCP: inuse ",
+		"TCP: inuse x\n",
+		"TCP: inuse -1\n",
+		"TCP: inuse 4294967296\n",
+		"TCP: inuse 99999999999999999999999\n",
+		"TCP: alloc 5\n",
+		" TCP: inuse 5\n",
+	};
+	uint32_t value = 1;
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_false(sample_parse_sockstat(bad[i], "TCP", &value));
+	assert_false(sample_parse_sockets_used("TCP: inuse 5\n", &value));
+	assert_false(sample_parse_sockets_used("sockets: used \n", &value));
+	assert_int_equal(value, 1);
+	assert_true(sample_parse_sockstat("TCP: inuse 4294967295", "TCP", &value));
+	assert_int_equal(value, UINT32_MAX);
+}
+
+static void cpu(void **state)
+{
+	uint64_t busy = 0, total = 0;
+
+	(void)state;
+	/* Guests (the last two) are in user and nice already; idle and iowait are not busy. */
+	assert_true(sample_parse_cpu("cpu  10 20 30 400 50 6 7 8 9 1\ncpu0 1 1 1 1 1 1 1 1 1 1\n", &busy, &total));
+	assert_true(busy == 10 + 20 + 30 + 6 + 7 + 8);
+	assert_true(total == busy + 450);
+	assert_false(sample_parse_cpu("cpu  10 20 30 400 50 6 7\nintr 5\n", &busy, &total));
+	assert_false(sample_parse_cpu("cpu0 1 2 3 4 5 6 7 8\n", &busy, &total));
+	assert_false(sample_parse_cpu("", &busy, &total));
+	assert_false(sample_parse_cpu("cpu  1 2 3 4 5 6 7 x\n", &busy, &total));
+	assert_false(sample_parse_cpu("cpu  99999999999999999999 2 3 4 5 6 7 8\n", &busy, &total));
+}
+
+static int listen_loopback(int family, uint16_t *ret_port)
+{
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	struct sockaddr *any = family == AF_INET ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
+	socklen_t size = family == AF_INET ? sizeof(v4) : sizeof(v6);
+	int s = socket(family, SOCK_STREAM, 0);
+
+	if (s < 0 || bind(s, any, size) < 0 || listen(s, 16) < 0 || getsockname(s, any, &size) < 0) {
+		if (s >= 0)
+			close(s);
+		return -1;
+	}
+	*ret_port = ntohs(family == AF_INET ? v4.sin_port : v6.sin6_port);
+	return s;
+}
+
+static int connect_loopback(int family, uint16_t port)
+{
+	struct sockaddr_in v4 = { .sin_family = AF_INET,
+				  .sin_port = htons(port),
+				  .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	int s = socket(family, SOCK_STREAM, 0);
+
+	v6.sin6_addr = in6addr_loopback;
+	assert_true(s >= 0);
+	if (family == AF_INET)
+		assert_int_equal(connect(s, (struct sockaddr *)&v4, sizeof(v4)), 0);
+	else
+		assert_int_equal(connect(s, (struct sockaddr *)&v6, sizeof(v6)), 0);
+	return s;
+}
+
+/* Other programs of this host open and close connections too: exact only for the accept queue. */
+static void check_family(int family)
+{
+	enum { CLIENTS = 5 };
+	struct config config = { .port_count = 1 };
+	struct load_sample sample;
+	struct sampler *sampler;
+	int listener = listen_loopback(family, &config.port[0]), client[CLIENTS], i;
+	uint32_t open;
+
+	if (listener < 0)
+		return;
+	sampler = sampler_new(&config);
+	assert_non_null(sampler);
+	for (i = 0; i < CLIENTS; i++)
+		client[i] = connect_loopback(family, config.port[0]);
+	assert_int_equal(sampler_read(sampler, clock_now_ms(), &sample), 0);
+	assert_int_equal(sample.accept_queue, CLIENTS);
+	/* Both ends of each are open here. */
+	assert_true(sample.open_connections >= 2 * CLIENTS);
+	assert_true(sample.active_sockets > sample.open_connections);
+	assert_true(sample.cpu_permille <= 1000);
+	assert_int_equal(sampler_open_connections(sampler, &open), 0);
+	assert_true(open >= 2 * CLIENTS);
+	for (i = 0; i < CLIENTS; i++)
+		close(client[i]);
+	close(listener);
+	assert_int_equal(sampler_read(sampler, clock_now_ms(), &sample), 0);
+	assert_int_equal(sample.accept_queue, 0);
+	sampler_free(sampler);
+}
+
+static void own_host(void **state)
+{
+	(void)state;
+	check_family(AF_INET);
+	check_family(AF_INET6);
+	sampler_free(NULL);
+}
+
+static void status_line(void **state)
+{
+	static const struct {
+		const char *answer;
+		bool good;
+		unsigned status;
+	} cases[] = {
+		{ "HTTP/1.1 200 OK\r\n", true, 200 }, { "HTTP/1.0 503 ", true, 503 },
+		{ "HTTP/1.1 404", true, 404 },        { "HTTP/1.1 40", false, 0 },
+		{ "HTTP/1.1 4x4 ", false, 0 },        { "HTTP/2 200 OK", false, 0 },
+		{ "SSH-2.0-OpenSSH", false, 0 },      { "", false, 0 },
+	};
+	unsigned i, status;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		status = 0;
+		assert_int_equal(health_parse_status(cases[i].answer, strlen(cases[i].answer), &status), cases[i].good);
+		assert_int_equal(status, cases[i].status);
+	}
+}
+
+/* One probe from start to result against a server that sends answer and closes. */
+static void probe(struct health *health, int listener, const char *answer, uint64_t now_ms)
+{
+	struct pollfd fd = { .fd = -1 };
+	unsigned i;
+	int peer = -1;
+	char request[512];
+
+	health_tick(health, now_ms);
+	for (i = 0; i < 20; i++) {
+		fd.fd = health_socket(health, &fd.events);
+		if (fd.fd < 0)
+			break;
+		assert_int_equal(poll(&fd, 1, 2000), 1);
+		health_ready(health, now_ms);
+		if (peer < 0 && listener >= 0 && answer && health_socket(health, &fd.events) >= 0) {
+			peer = accept(listener, NULL, NULL);
+			assert_true(peer >= 0);
+			assert_true(read(peer, request, sizeof(request)) > 0);
+			assert_memory_equal(request, "GET /alive HTTP/1.1\r\nHost: 127.0.0.1\r\n", 38);
+			assert_true(write(peer, answer, strlen(answer)) >= 0);
+			close(peer);
+		}
+	}
+	assert_int_equal(health_socket(health, &fd.events), -1);
+}
+
+static struct config health_config(enum health_check check, uint16_t port)
+{
+	struct config c = {
+		.health = check,
+		.health_path = "/alive",
+		.health_port = port,
+		.health_status_low = 200,
+		.health_status_high = 299,
+		.health_interval_ms = 1000,
+		.health_timeout_ms = 500,
+		.health_fall = 3,
+		.health_rise = 2,
+		.member_count = 1,
+	};
+
+	c.member[0].service_count = 1;
+	c.member[0].service[0] = addr_from_v4(htonl(INADDR_LOOPBACK));
+	return c;
+}
+
+static void http_check(void **state)
+{
+	static const char good[] = "HTTP/1.1 204 No Content\r\n\r\n", bad[] = "HTTP/1.1 500 Oh\r\n\r\n";
+	struct config config;
+	struct health *health;
+	uint16_t port;
+	int listener = listen_loopback(AF_INET, &port);
+	unsigned i;
+
+	(void)state;
+	assert_true(listener >= 0);
+	config = health_config(HEALTH_HTTP, port);
+	health = health_new(&config, true);
+	assert_non_null(health);
+	probe(health, listener, good, 1000);
+	assert_true(health_is_good(health));
+	/* Not yet due. */
+	assert_true(health_tick(health, 1500) == 2000);
+	assert_int_equal(health_socket(health, &(short) { 0 }), -1);
+	for (i = 0; i < 2; i++)
+		probe(health, listener, i ? bad : "nonsense", 2000 + 1000 * i);
+	assert_true(health_is_good(health));
+	probe(health, listener, good, 4000);
+	for (i = 0; i < 3; i++) {
+		assert_true(health_is_good(health));
+		probe(health, listener, i < 2 ? bad : "", 5000 + 1000 * i);
+	}
+	assert_false(health_is_good(health));
+	assert_string_equal(health_reason(health), "the server closed without an answer");
+	probe(health, listener, good, 9000);
+	assert_false(health_is_good(health));
+	probe(health, listener, good, 10000);
+	assert_true(health_is_good(health));
+	/* Connected, but it never answers: the timer ends it. */
+	health_tick(health, 20000);
+	assert_true(health_socket(health, &(short) { 0 }) >= 0);
+	health_tick(health, 20499);
+	assert_true(health_socket(health, &(short) { 0 }) >= 0);
+	health_tick(health, 20500);
+	assert_int_equal(health_socket(health, &(short) { 0 }), -1);
+	health_free(health);
+	close(listener);
+}
+
+static void tcp_check(void **state)
+{
+	struct config config;
+	struct health *health;
+	uint16_t port;
+	int listener = listen_loopback(AF_INET, &port);
+
+	(void)state;
+	assert_true(listener >= 0);
+	config = health_config(HEALTH_TCP, port);
+	health = health_new(&config, true);
+	assert_non_null(health);
+	probe(health, listener, NULL, 1000);
+	assert_true(health_is_good(health));
+	health_free(health);
+	/* The first result counts at once. */
+	close(listener);
+	health = health_new(&config, true);
+	assert_non_null(health);
+	probe(health, -1, NULL, 1000);
+	assert_false(health_is_good(health));
+	assert_string_equal(health_reason(health), "connect: Connection refused");
+	health_free(health);
+	health_free(NULL);
+}
+
+static void no_check(void **state)
+{
+	struct config config = health_config(HEALTH_NONE, 0);
+	struct health *health = health_new(&config, false);
+
+	(void)state;
+	assert_non_null(health);
+	assert_true(health_tick(health, 1) == UINT64_MAX);
+	assert_true(health_is_good(health));
+	health_free(health);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sockstat),  cmocka_unit_test(sockstat_refused), cmocka_unit_test(cpu),
+		cmocka_unit_test(own_host),  cmocka_unit_test(status_line),      cmocka_unit_test(http_check),
+		cmocka_unit_test(tcp_check), cmocka_unit_test(no_check),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

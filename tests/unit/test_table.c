@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a node knows of the others, and what it says of itself. */
+#include "tests/unit/nodes.h"
+
+static void two_way(void **state)
+{
+	struct load_sample sample;
+
+	(void)state;
+	assert_int_equal(row(N1, N2).age_ms, LOAD_AGE_NEVER_MS);
+	assert_int_equal(row(N1, N2).flags, 0);
+	nodes[N2].table.own.sample = (struct load_sample) { 1, 2, 3, 4, 5, 6 };
+	nodes[N2].table.own.state = NODE_UNHEALTHY;
+	now_ms += PERIOD_MS;
+	say(N2);
+	assert_int_equal(hear(N1, N2), REJECT_NONE);
+	assert_int_equal(row(N1, N2).flags, NODE_HEARD | NODE_REWRITER);
+	assert_int_equal(row(N1, N2).echo_age_ms, LOAD_AGE_NEVER_MS);
+	period(ALL_LINKS);
+	period(ALL_LINKS);
+	now_ms += 30;
+	assert_int_equal(row(N1, N2).flags, NODE_HEARD | NODE_ECHOES | NODE_REWRITER);
+	assert_int_equal(row(N1, N2).state, NODE_UNHEALTHY);
+	assert_int_equal(row(N1, N2).weight, 2);
+	assert_int_equal(row(N1, N2).age_ms, 30);
+	assert_in_range(row(N1, N2).echo_age_ms, 30, 30 + PERIOD_MS);
+	sample = row(N1, N2).sample;
+	assert_memory_equal(&sample, &nodes[N2].table.own.sample, sizeof(sample));
+	assert_int_equal(table_rejected(&nodes[N1].table), 0);
+}
+
+static void self_is_first(void **state)
+{
+	struct load_table t;
+
+	(void)state;
+	nodes[N3].table.own = (struct table_own) { NODE_DRAINING, true, { .open_connections = 9 }, now_ms - 7 };
+	table_fill(&nodes[N3].table, now_ms, &t);
+	assert_int_equal(t.count, NODES);
+	assert_int_equal(t.nodes[0].id, member_id("n3"));
+	assert_int_equal(t.nodes[0].state, NODE_DRAINING);
+	assert_int_equal(t.nodes[0].age_ms, 7);
+	assert_int_equal(t.nodes[0].sample.open_connections, 9);
+	assert_int_equal(t.period_ms, PERIOD_MS);
+	assert_true(t.published_ms == now_ms);
+}
+
+/* n2 hears n1, but not the other way round: neither trusts the other; n3 sees both. */
+static void one_way(void **state)
+{
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < 3; i++)
+		period(ALL_LINKS);
+	for (i = 0; i < 6; i++)
+		period(ALL_LINKS & ~link_of(N2, N1));
+	assert_false(has(N1, N2, NODE_HEARD));
+	assert_false(has(N1, N2, NODE_ECHOES));
+	assert_true(has(N2, N1, NODE_HEARD));
+	assert_false(has(N2, N1, NODE_ECHOES));
+	assert_true(has(N3, N1, NODE_ECHOES));
+	assert_true(has(N3, N2, NODE_ECHOES));
+	period(ALL_LINKS);
+	period(ALL_LINKS);
+	assert_true(has(N1, N2, NODE_ECHOES));
+	assert_true(has(N2, N1, NODE_ECHOES));
+}
+
+static void ageing(void **state)
+{
+	(void)state;
+	period(ALL_LINKS);
+	period(ALL_LINKS);
+	now_ms += DEAD_MS;
+	assert_true(has(N1, N3, NODE_HEARD));
+	now_ms += 1;
+	assert_false(has(N1, N3, NODE_HEARD));
+	assert_false(has(N1, N3, NODE_ECHOES));
+	assert_int_equal(row(N1, N3).age_ms, DEAD_MS + 1);
+	now_ms += 100000000000;
+	assert_int_equal(row(N1, N3).age_ms, LOAD_AGE_NEVER_MS - 1);
+}
+
+static void rate(void **state)
+{
+	unsigned i, taken = 0;
+
+	(void)state;
+	period(ALL_LINKS);
+	for (i = 0; i < 100; i++) {
+		say(N2);
+		taken += hear(N1, N2) == REJECT_NONE;
+	}
+	assert_in_range(taken, TABLE_RATE_BURST - 1, TABLE_RATE_BURST + 1);
+	/* In ten seconds 200 are taken, however many come. */
+	for (taken = 0, i = 0; i < 10000; i++) {
+		now_ms++;
+		say(N2);
+		taken += hear(N1, N2) == REJECT_NONE;
+	}
+	assert_in_range(taken, 198, 202);
+}
+
+static void sources(void **state)
+{
+	struct addr stranger = addr_from_v4(htonl(0x0a000009)), service = nodes[N1].config.member[N2].service[0];
+	struct addr zero = { 0 };
+	struct node *n1 = &nodes[N1];
+
+	(void)state;
+	period(0);
+	assert_int_equal(hear_bytes(N1, N3, nodes[N2].datagram, nodes[N2].size), REJECT_SOURCE);
+	assert_int_equal(table_receive(&n1->table, &n1->keys, &stranger, nodes[N2].datagram, nodes[N2].size, now_ms),
+			 REJECT_SOURCE);
+	assert_int_equal(table_receive(&n1->table, &n1->keys, &service, nodes[N2].datagram, nodes[N2].size, now_ms),
+			 REJECT_SOURCE);
+	assert_int_equal(table_receive(&n1->table, &n1->keys, &zero, nodes[N2].datagram, nodes[N2].size, now_ms),
+			 REJECT_SOURCE);
+	/* The other family's address of the same member is as good. */
+	assert_int_equal(table_receive(&n1->table, &n1->keys, &n1->config.member[N3].cluster_v6, nodes[N3].datagram,
+				       nodes[N3].size, now_ms),
+			 REJECT_NONE);
+	nodes[N2].table.self_id ^= 1;
+	say(N2);
+	assert_int_equal(hear(N1, N2), REJECT_SOURCE);
+	assert_int_equal(table_rejected(&n1->table), 5);
+}
+
+static void wrong_name(void **state)
+{
+	(void)state;
+	strcpy(nodes[N2].config.member[N2].name, "nx");
+	say(N2);
+	assert_int_equal(hear(N1, N2), REJECT_NAME);
+	assert_false(has(N1, N2, NODE_HEARD));
+}
+
+static void other_configuration(void **state)
+{
+	(void)state;
+	nodes[N2].table.service_hash ^= 1;
+	period(ALL_LINKS);
+	assert_true(has(N1, N2, NODE_CONFIG_DIFFERS));
+	assert_false(has(N1, N3, NODE_CONFIG_DIFFERS));
+}
+
+/* A member cannot claim more than it was given. */
+static void weight_is_bounded(void **state)
+{
+	(void)state;
+	nodes[N2].config.member[N2].weight = 900;
+	period(ALL_LINKS);
+	assert_int_equal(row(N1, N2).weight, 2);
+	nodes[N2].config.member[N2].weight = 0;
+	period(ALL_LINKS);
+	assert_int_equal(row(N1, N2).weight, 0);
+}
+
+static void reconfigure(void **state)
+{
+	static const char two_members[] =
+		"[Cluster]\nName=lab\nKeyFile=/k\n[Service]\nPort=80\n[Announce]\nPeriod=200ms\n"
+		"[Member \"n3\"]\nService=192.0.2.3\nCluster=10.0.0.3\n"
+		"[Member \"n1\"]\nService=192.0.2.1\nCluster=10.0.0.1\n";
+	static struct config fewer;
+	struct load_table t;
+
+	(void)state;
+	make_config(two_members, "n1", &fewer);
+	period(ALL_LINKS);
+	period(ALL_LINKS);
+	table_reconfigure(&nodes[N1].table, &fewer);
+	table_fill(&nodes[N1].table, now_ms, &t);
+	assert_int_equal(t.count, 2);
+	assert_int_equal(t.nodes[1].id, member_id("n3"));
+	assert_true(t.nodes[1].sequence == 2);
+	assert_true(t.nodes[1].flags & NODE_ECHOES);
+	assert_true(t.nodes[1].flags & NODE_CONFIG_DIFFERS);
+	say(N2);
+	assert_int_equal(table_receive(&nodes[N1].table, &nodes[N1].keys, &nodes[N2].config.member[N2].cluster_v4,
+				       nodes[N2].datagram, nodes[N2].size, now_ms),
+			 REJECT_SOURCE);
+}
+
+/* An observer hears everybody, also a restarted node, and the host's own member. */
+static void observer(void **state)
+{
+	static struct table watch;
+	struct load_table t;
+	unsigned i;
+
+	(void)state;
+	table_init(&watch, &nodes[N1].config, true, 0);
+	period(ALL_LINKS);
+	for (i = 0; i < NODES; i++)
+		assert_int_equal(table_receive(&watch, &nodes[i].keys, &nodes[i].config.member[i].cluster_v4,
+					       nodes[i].datagram, nodes[i].size, now_ms),
+				 REJECT_NONE);
+	table_fill(&watch, now_ms, &t);
+	assert_int_equal(t.count, NODES);
+	for (i = 0; i < NODES; i++)
+		assert_int_equal(t.nodes[i].flags, NODE_HEARD | NODE_REWRITER);
+	start(N2, 5);
+	now_ms += DEAD_MS + PERIOD_MS;
+	say(N2);
+	assert_int_equal(table_receive(&watch, &nodes[N2].keys, &nodes[N2].config.member[N2].cluster_v4,
+				       nodes[N2].datagram, nodes[N2].size, now_ms),
+			 REJECT_NONE);
+}
+
+/* The largest cluster, everybody heard, still fits and echoes everybody. */
+static void largest_cluster(void **state)
+{
+	static char text[MEMBERS_MAX * 128];
+	static struct config config;
+	static struct table table;
+	struct announce_header header;
+	struct announcement a;
+	uint8_t datagram[ANNOUNCE_BYTES_MAX];
+	unsigned i;
+	size_t size,
+		used = (size_t)snprintf(text, sizeof(text), "[Cluster]\nName=lab\nKeyFile=/k\n[Service]\nPort=80\n");
+
+	(void)state;
+	for (i = 0; i < MEMBERS_MAX; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+					 "[Member \"m%u\"]\nService=192.0.2.%u\nCluster=10.0.0.%u\n", i, i + 1, i + 1);
+	make_config(text, "m0", &config);
+	table_init(&table, &config, false, EPOCH);
+	for (i = 1; i < MEMBERS_MAX; i++) {
+		table.member[i].heard = true;
+		table.member[i].heard_ms = now_ms;
+		table.member[i].epoch = UINT64_MAX - i;
+		table.member[i].sequence = 0x3ffffffff;
+	}
+	size = table_announce(&table, &nodes[N1].keys, now_ms, datagram);
+	assert_int_equal(announce_read_header(datagram, size, &header), REJECT_NONE);
+	assert_int_equal(announce_decode(datagram, &header, &a), REJECT_NONE);
+	assert_int_equal(a.echo_count, MEMBERS_MAX - 1);
+	/* Faulty members can make their numbers long: fewer echoes, but still an announcement. */
+	for (i = 1; i < MEMBERS_MAX; i++)
+		table.member[i].sequence = UINT64_MAX;
+	size = table_announce(&table, &nodes[N1].keys, now_ms, datagram);
+	assert_int_equal(announce_read_header(datagram, size, &header), REJECT_NONE);
+	assert_int_equal(announce_decode(datagram, &header, &a), REJECT_NONE);
+	assert_in_range(a.echo_count, MEMBERS_MAX / 2, MEMBERS_MAX - 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(two_way, setup),
+		cmocka_unit_test_setup(self_is_first, setup),
+		cmocka_unit_test_setup(one_way, setup),
+		cmocka_unit_test_setup(ageing, setup),
+		cmocka_unit_test_setup(rate, setup),
+		cmocka_unit_test_setup(sources, setup),
+		cmocka_unit_test_setup(wrong_name, setup),
+		cmocka_unit_test_setup(other_configuration, setup),
+		cmocka_unit_test_setup(weight_is_bounded, setup),
+		cmocka_unit_test_setup(reconfigure, setup),
+		cmocka_unit_test_setup(observer, setup),
+		cmocka_unit_test_setup(largest_cluster, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

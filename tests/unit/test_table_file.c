@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The two files on tmpfs, the load table and dprd's status: written, read, and written by an enemy. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dprd/status.h"
+#include "loadcast/announce.h"
+#include "loadcast/load.h"
+
+enum { PATH_ROOM = 128 };
+
+static char directory[PATH_ROOM - 32], path[PATH_ROOM];
+
+static int setup(void **state)
+{
+	(void)state;
+	snprintf(directory, sizeof(directory), "%.60s/dprd-test-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	if (!mkdtemp(directory))
+		return -1;
+	snprintf(path, sizeof(path), "%s/file", directory);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	char next[PATH_ROOM + 8];
+
+	(void)state;
+	snprintf(next, sizeof(next), "%s.new", path);
+	unlink(next);
+	unlink(path);
+	return rmdir(directory);
+}
+
+static struct load_table sample_table(unsigned count)
+{
+	struct load_table t = { .count = count, .published_ms = 5000, .period_ms = 200 };
+	unsigned i;
+
+	for (i = 0; i < count; i++)
+		t.nodes[i] = (struct node_load) { .id = i + 1, .flags = NODE_HEARD, .weight = 1, .age_ms = 10 * i };
+	return t;
+}
+
+static void put(const void *data, size_t size)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_int_equal(fwrite(data, 1, size, file), size);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void round_trip(void **state)
+{
+	struct load_table t = sample_table(MEMBERS_MAX), got;
+	char next[PATH_ROOM + 8];
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(load_table_snapshot(path, &got), -ENOENT);
+	umask(077);
+	assert_int_equal(load_table_publish(path, &t), 0);
+	assert_int_equal(load_table_snapshot(path, &got), 0);
+	assert_memory_equal(&got, &t, sizeof(t));
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0644);
+	t = sample_table(1);
+	assert_int_equal(load_table_publish(path, &t), 0);
+	assert_int_equal(load_table_snapshot(path, &got), 0);
+	assert_memory_equal(&got, &t, load_table_bytes(1));
+	snprintf(next, sizeof(next), "%s.new", path);
+	assert_int_equal(access(next, F_OK), -1);
+}
+
+/* docs/loadtable.md gives these numbers. */
+static void layout(void **state)
+{
+	static const char text[] = "LDBT";
+	struct load_table t = sample_table(2);
+
+	(void)state;
+	assert_int_equal(load_table_bytes(0), 32);
+	assert_int_equal(load_table_bytes(2), 32 + 2 * 64);
+	assert_int_equal(offsetof(struct load_table, published_ms), 16);
+	assert_int_equal(offsetof(struct node_load, epoch), 24);
+	assert_int_equal(offsetof(struct node_load, sample), 40);
+	assert_int_equal(load_table_publish(path, &t), 0);
+	assert_memory_equal(&t, text, 4);
+	/* FNV-1a of 32 zero bytes, by an independent computation. */
+	t = (struct load_table) { 0 };
+	assert_int_equal(load_table_checksum(&t), 0x0b2ae445);
+}
+
+static void every_bit_matters(void **state)
+{
+	struct load_table t = sample_table(3);
+	unsigned size = load_table_bytes(3), bit;
+
+	(void)state;
+	assert_int_equal(load_table_publish(path, &t), 0);
+	for (bit = 0; bit < size * 8; bit++) {
+		((uint8_t *)&t)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_int_equal(load_table_check(&t, size), -EINVAL);
+		((uint8_t *)&t)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	assert_int_equal(load_table_check(&t, size), 0);
+}
+
+static void sizes(void **state)
+{
+	struct load_table t = sample_table(2), got;
+	uint8_t longer[sizeof(t) + 1] = { 0 };
+	unsigned size;
+
+	(void)state;
+	assert_int_equal(load_table_publish(path, &t), 0);
+	for (size = 0; size <= load_table_bytes(3); size++) {
+		put(&t, size);
+		assert_int_equal(load_table_snapshot(path, &got), size == load_table_bytes(2) ? 0 : -EINVAL);
+	}
+	memcpy(longer, &t, sizeof(t));
+	put(longer, sizeof(longer));
+	assert_int_equal(load_table_snapshot(path, &got), -EINVAL);
+}
+
+/* A right checksum does not make a value right. */
+static void check_refused(struct load_table *t)
+{
+	t->checksum = load_table_checksum(t);
+	assert_int_equal(load_table_check(t, load_table_bytes(t->count)), -EINVAL);
+}
+
+static void values(void **state)
+{
+	struct load_table good = sample_table(2), t;
+
+	(void)state;
+	assert_int_equal(load_table_publish(path, &good), 0);
+	assert_int_equal(load_table_check(&good, load_table_bytes(2)), 0);
+	t = good, t.count = 0, check_refused(&t);
+	t = good, t.version++, check_refused(&t);
+	t = good, t.magic++, check_refused(&t);
+	t = good, t.period_ms = 0, check_refused(&t);
+	t = good, t.period_ms = ANNOUNCE_PERIOD_MAX_MS + 1, check_refused(&t);
+	t = good, t.nodes[1].id = 0, check_refused(&t);
+	t = good, t.nodes[1].id = t.nodes[0].id, check_refused(&t);
+	t = good, t.nodes[1].state = NODE_STATES, check_refused(&t);
+	t = good, t.nodes[1].flags = 1 << 5, check_refused(&t);
+	t = good, t.nodes[1].weight = ANNOUNCE_WEIGHT_MAX + 1, check_refused(&t);
+	t = good, t.nodes[1].sample.cpu_permille = 1001, check_refused(&t);
+	t = good, t.nodes[1].sample.open_connections = ANNOUNCE_LOAD_MAX + 1, check_refused(&t);
+	t = good, t.nodes[1].sample.arrivals_per_1000_s = UINT32_MAX, check_refused(&t);
+	/* A count beyond the array must be refused before anything is summed over it. */
+	t = good, t.count = MEMBERS_MAX + 1;
+	assert_int_equal(load_table_check(&t, sizeof(t)), -EINVAL);
+	t.count = UINT32_MAX;
+	assert_int_equal(load_table_check(&t, load_table_bytes(2)), -EINVAL);
+}
+
+static void not_regular(void **state)
+{
+	struct load_table t = sample_table(1), got;
+	struct rewriter_status status;
+	char target[PATH_ROOM + 8];
+
+	(void)state;
+	snprintf(target, sizeof(target), "%s.old", path);
+	assert_int_equal(load_table_publish(target, &t), 0);
+	assert_int_equal(symlink(target, path), 0);
+	assert_int_equal(load_table_snapshot(path, &got), -ELOOP);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(unlink(target), 0);
+	/* Would hang if it blocked. */
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(load_table_snapshot(path, &got), -EINVAL);
+	assert_int_equal(status_read(path, &status), -EINVAL);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(load_table_snapshot(directory, &got), -EINVAL);
+	assert_int_equal(load_table_snapshot("/dev/zero", &got), -EINVAL);
+}
+
+static void publish_errors(void **state)
+{
+	struct load_table t = sample_table(1), got;
+	char next[PATH_ROOM + 8], longest[5000];
+
+	(void)state;
+	assert_int_equal(load_table_publish("/nonexistent/table", &t), -ENOENT);
+	memset(longest, 'x', sizeof(longest));
+	longest[sizeof(longest) - 1] = '\0';
+	assert_int_equal(load_table_publish(longest, &t), -ENAMETOOLONG);
+	/* A link planted where the next file is written must not lead elsewhere. */
+	snprintf(next, sizeof(next), "%s.new", path);
+	assert_int_equal(symlink("/dev/null", next), 0);
+	assert_int_equal(load_table_publish(path, &t), -ELOOP);
+	assert_int_equal(unlink(next), 0);
+	assert_int_equal(load_table_publish(path, &t), 0);
+	assert_int_equal(load_table_snapshot(path, &got), 0);
+}
+
+static void ages(void **state)
+{
+	struct load_table t = sample_table(2);
+
+	(void)state;
+	assert_int_equal(load_age_ms(&t, &t.nodes[1], 5000), 10);
+	assert_int_equal(load_age_ms(&t, &t.nodes[1], 5090), 100);
+	assert_int_equal(load_age_ms(&t, &t.nodes[1], 4000), 10); /* a file of the future is not younger */
+	assert_int_equal(load_age_ms(&t, &t.nodes[1], UINT64_MAX), LOAD_AGE_NEVER_MS);
+	t.nodes[1].age_ms = LOAD_AGE_NEVER_MS;
+	assert_int_equal(load_age_ms(&t, &t.nodes[1], 5001), LOAD_AGE_NEVER_MS);
+	t.nodes[1].age_ms = LOAD_AGE_NEVER_MS - 1;
+	assert_int_equal(load_age_ms(&t, &t.nodes[1], 5000), LOAD_AGE_NEVER_MS - 1);
+	assert_int_equal(load_age_ms(&t, &t.nodes[1], 5001), LOAD_AGE_NEVER_MS);
+}
+
+static void status(void **state)
+{
+	struct rewriter_status s = { .written_ms = 1000, .pid = 7, .redirected = 3 }, got;
+
+	(void)state;
+	assert_int_equal(status_read(path, &got), -ENOENT);
+	assert_int_equal(status_publish(path, &s), 0);
+	assert_int_equal(status_read(path, &got), 0);
+	assert_memory_equal(&got, &s, sizeof(s));
+	assert_true(status_is_fresh(&got, 1000));
+	assert_true(status_is_fresh(&got, 999 + STATUS_FRESH_MS));
+	assert_false(status_is_fresh(&got, 1000 + STATUS_FRESH_MS));
+	assert_false(status_is_fresh(&got, 999));
+	put(&s, sizeof(s) - 1);
+	assert_int_equal(status_read(path, &got), -EINVAL);
+	s.draining = 2;
+	put(&s, sizeof(s));
+	assert_int_equal(status_read(path, &got), -EINVAL);
+	s.draining = 1;
+	s.magic++;
+	put(&s, sizeof(s));
+	assert_int_equal(status_read(path, &got), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(round_trip, setup, teardown),
+		cmocka_unit_test_setup_teardown(layout, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_bit_matters, setup, teardown),
+		cmocka_unit_test_setup_teardown(sizes, setup, teardown),
+		cmocka_unit_test_setup_teardown(values, setup, teardown),
+		cmocka_unit_test_setup_teardown(not_regular, setup, teardown),
+		cmocka_unit_test_setup_teardown(publish_errors, setup, teardown),
+		cmocka_unit_test_setup_teardown(ages, setup, teardown),
+		cmocka_unit_test_setup_teardown(status, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
