@@ -62,7 +62,7 @@ static bool client_put(struct client *c, const json_t *line)
 
 	more = text && c->out_bytes + bytes < CONTROL_ANSWER_BYTES ? realloc(c->out, c->out_bytes + bytes + 1) : NULL;
 	if (more) {
-		memcpy(more + c->out_bytes, text, bytes);
+		memcpy(more + c->out_bytes, text, bytes + 1);
 		more[c->out_bytes + bytes] = '\n';
 		c->out = more;
 		c->out_bytes += bytes + 1;

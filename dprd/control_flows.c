@@ -49,11 +49,11 @@ static bool prefix_matches(const struct addr *a, const struct addr *b, unsigned 
 
 static bool parse_state(const char *text, uint8_t *ret)
 {
-	uint8_t state;
+	unsigned state;
 
 	for (state = FLOW_HALF_OPEN; state <= FLOW_RESET; state++) {
 		if (strcmp(text, state_names[state]) == 0) {
-			*ret = state;
+			*ret = (uint8_t)state;
 			return true;
 		}
 	}

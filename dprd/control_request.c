@@ -18,7 +18,7 @@ json_t *control_text(const char *text)
 	if (made)
 		return made;
 	/* Not UTF-8: what a file or a path held is shown as far as it is plain. */
-	for (i = 0; text[i] && i < sizeof(copy) - 1; i++)
+	for (i = 0; i < sizeof(copy) - 1 && text[i]; i++)
 		copy[i] = (signed char)text[i] >= ' ' ? text[i] : '?';
 	copy[i] = '\0';
 	return json_string(copy);

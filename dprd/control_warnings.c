@@ -52,7 +52,7 @@ static void warn_table(struct warnings *w)
 		advise(w, "systemctl status loadcast");
 	} else if (s->minority) {
 		say(w, "fewer than half of the members are heard; this node serves on its own");
-		advise(w, "check the network of the cluster addresses, and UDP port %u", w->config->announce_port);
+		advise(w, "Check the network of the cluster addresses, and UDP port %u", w->config->announce_port);
 	}
 }
 
@@ -63,14 +63,14 @@ static void warn_self(struct warnings *w)
 
 	if (w->s->draining) {
 		say(w, "this node drains: new connections go to its peers");
-		advise(w, "to end that: dprctl undrain");
+		advise(w, "To end that: dprctl undrain");
 	} else if (strcmp(state, "unhealthy") == 0) {
 		say(w, "the web server of this node fails its health check; new connections go to its peers");
 		if (c->health == HEALTH_HTTP)
-			advise(w, "check it: curl -i http://127.0.0.1:%u%s",
+			advise(w, "Check it: curl -i http://127.0.0.1:%u%s",
 			       c->health_port ? c->health_port : c->port[0], c->health_path);
 		else
-			advise(w, "check that it listens on port %u", c->health_port ? c->health_port : c->port[0]);
+			advise(w, "Check that it listens on port %u", c->health_port ? c->health_port : c->port[0]);
 	}
 }
 
@@ -103,36 +103,36 @@ static void warn_unheard(struct warnings *w, const struct member *m, const struc
 {
 	if (!load || load->age_ms == LOAD_AGE_NEVER_MS) {
 		say(w, "%s has never been heard", m->name);
-		advise(w, "on %s: systemctl status loadcast; let UDP port %u from there through the firewall", m->name,
+		advise(w, "On %s: systemctl status loadcast; let UDP port %u from there through the firewall", m->name,
 		       w->config->announce_port);
 		return;
 	}
 	say(w, "%s has not announced for %.1f s; it gets no connections", m->name,
 	    load_age_ms(&w->s->table, load, w->s->now_ms) / 1000.0);
-	advise(w, "on %s: systemctl status loadcast", m->name);
+	advise(w, "On %s: systemctl status loadcast", m->name);
 }
 
 static void warn_heard(struct warnings *w, const struct member *m, const struct node_load *load)
 {
 	if (load->flags & NODE_CONFLICT) {
 		say(w, "two hosts announce themselves as %s; it gets no connections", m->name);
-		advise(w, "give each host its own [Node] Name=");
+		advise(w, "Give each host its own [Node] Name=");
 	}
 	if (!(load->flags & NODE_ECHOES)) {
 		say(w, "%s is heard, but does not hear this node; it gets no connections", m->name);
-		advise(w, "let UDP port %u from this node through its firewall", w->config->announce_port);
+		advise(w, "Let UDP port %u from this node through its firewall", w->config->announce_port);
 	}
 	if (!(load->flags & NODE_REWRITER)) {
 		say(w, "dprd does not run on %s; it gets no connections", m->name);
-		advise(w, "on %s: systemctl status dprd", m->name);
+		advise(w, "On %s: systemctl status dprd", m->name);
 	}
 	if (load->flags & NODE_CONFIG_DIFFERS) {
 		say(w, "%s has other members, addresses or ports in its configuration", m->name);
-		advise(w, "make dprd.conf the same on both; then dprctl reload");
+		advise(w, "Make dprd.conf the same on both; then dprctl reload");
 	}
 	if (load->state == NODE_UNHEALTHY) {
 		say(w, "the web server of %s fails its health check; it gets no connections", m->name);
-		advise(w, "on %s: dprctl status", m->name);
+		advise(w, "On %s: dprctl status", m->name);
 	}
 }
 
@@ -159,7 +159,7 @@ static void warn_own_name(struct warnings *w)
 
 	if (load && (load->flags & NODE_CONFLICT)) {
 		say(w, "another host announces itself as %s, too", self->name);
-		advise(w, "give each host its own [Node] Name=");
+		advise(w, "Give each host its own [Node] Name=");
 	}
 }
 
@@ -171,21 +171,21 @@ static void warn_counters(struct warnings *w, const struct control_recent *recen
 	if (recent->overruns) {
 		say(w, "the kernel's queue overran %llu times in the last %d s", (unsigned long long)recent->overruns,
 		    CONTROL_RECENT_S);
-		advise(w, "raise [Queue] Length= (now %u) or Workers=, and restart dprd", w->config->queue_length);
+		advise(w, "Raise [Queue] Length= (now %u) or Workers=, and restart dprd", w->config->queue_length);
 	}
 	if (max && (uint64_t)flows->confirmed * 100 > (uint64_t)max * FULL_PERCENT) {
 		say(w, "%u of %u forwarded flows are in use; beyond that connections are served here", flows->confirmed,
 		    max);
-		advise(w, "raise [Flows] MaxFlows= and restart dprd");
+		advise(w, "Raise [Flows] MaxFlows= and restart dprd");
 	}
 	if (recent->strangers_recent > 0) {
 		say(w, "%lld tunnel packets of hosts that are no members were dropped lately",
 		    (long long)recent->strangers_recent);
-		advise(w, "find the sender: tcpdump -ni any 'ip proto 4 or ip6 proto 41'");
+		advise(w, "Find the sender: tcpdump -ni any 'ip proto 4 or ip6 proto 41'");
 	}
 	if (!control_sum(&w->s->counters).law_holds) {
 		say(w, "the counters do not add up: packets seen are not those decided about");
-		advise(w, "this is a bug of dprd; please report it with: dprctl status --json");
+		advise(w, "This is a bug of dprd; please report it with: dprctl status --json");
 	}
 }
 

@@ -40,7 +40,7 @@ static void explain(json_t *status, const struct dprctl *c, int error)
 		break;
 	case -EACCES:
 		snprintf(text, sizeof(text), "you may not use %s/control", c->run_dir);
-		warn(status, text, "run dprctl as root, or as a member of the group dprd");
+		warn(status, text, "Run dprctl as root, or as a member of the group dprd");
 		break;
 	default:
 		snprintf(text, sizeof(text), "%s/control: %s", c->run_dir,

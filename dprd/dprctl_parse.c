@@ -10,11 +10,13 @@ bool parse_count(const char *text, unsigned long max, unsigned long *ret)
 	const char *at;
 
 	for (at = text; *at; at++) {
-		if (*at < '0' || *at > '9' || value > max / 10)
+		unsigned long digit = (unsigned long)(*at - '0');
+
+		if (*at < '0' || *at > '9' || digit > max || value > (max - digit) / 10)
 			return false;
-		value = value * 10 + (unsigned long)(*at - '0');
+		value = value * 10 + digit;
 	}
-	if (at == text || value > max)
+	if (at == text)
 		return false;
 	*ret = value;
 	return true;

@@ -336,7 +336,7 @@ static int routes_install(const struct config *config, bool v6)
 
 			if (addr_is_v4(local) == v6)
 				continue;
-			fprintf(out, "route replace local %s dev lo proto %u\n", addr_format(local, text),
+			fprintf(out, "route replace local %s dev lo proto %d\n", addr_format(local, text),
 				ROUTE_PROTOCOL);
 			count++;
 		}

@@ -100,10 +100,11 @@ bool tunnel_add(struct tunnel *t, const struct addr *destination, const void *he
 		const void *body, unsigned body_bytes, unsigned tag)
 {
 	unsigned i = t->count;
-	struct msghdr *message = &t->messages[i].msg_hdr;
+	struct msghdr *message;
 
 	if (i == TUNNEL_PACKETS_MAX)
 		return false;
+	message = &t->messages[i].msg_hdr;
 	t->pieces[i][0] = (struct iovec) { .iov_base = (void *)(uintptr_t)head, .iov_len = head_bytes };
 	t->pieces[i][1] = (struct iovec) { .iov_base = (void *)(uintptr_t)body, .iov_len = body_bytes };
 	t->is_v6[i] = !addr_is_v4(destination);

@@ -113,23 +113,34 @@ static enum reject check_cheap(struct table *table, struct table_member *m, cons
 	return REJECT_NONE;
 }
 
-/* The newest own announcement that this one echoes. */
-static bool find_echo(const struct table *table, const struct announcement *a, uint64_t *ret_sent_ms)
+/* What a message says about its own freshness, by its echo of us. */
+struct proof {
+	bool echoed; /* a sequence that we did send, at sent_ms */
+	bool recent; /* and not long ago */
+	uint64_t sequence, sent_ms;
+};
+
+static struct proof find_proof(const struct table *table, const struct announcement *a, uint64_t now_ms)
 {
+	struct proof proof = { 0 };
 	unsigned i;
 
 	for (i = 0; !table->observer && i < a->echo_count; i++) {
-		if (a->echo[i].node == table->self_id && a->echo[i].epoch_low == announce_epoch_low(table->epoch))
-			return sent_at(table, a->echo[i].sequence, ret_sent_ms);
+		if (a->echo[i].node != table->self_id || a->echo[i].epoch_low != announce_epoch_low(table->epoch))
+			continue;
+		proof.sequence = a->echo[i].sequence;
+		proof.echoed = sent_at(table, proof.sequence, &proof.sent_ms);
+		proof.recent = proof.echoed && now_ms - proof.sent_ms <= dead_ms(table);
+		break;
 	}
-	return false;
+	return proof;
 }
 
-static void start_epoch(struct table_member *m, uint64_t epoch, bool proven, uint64_t now_ms)
+static void start_epoch(const struct table *table, struct table_member *m, uint64_t epoch, bool proven)
 {
 	m->retired = proven && m->heard;
 	m->retired_epoch = m->epoch;
-	m->switched_ms = now_ms;
+	m->switched_sequence = table->sequence;
 	m->heard = true;
 	m->epoch = epoch;
 	m->sequence = 0;
@@ -137,30 +148,28 @@ static void start_epoch(struct table_member *m, uint64_t epoch, bool proven, uin
 }
 
 /*
- * May a message of an epoch other than the known one be taken? proven: it echoes something that we
- * sent not long ago, at sent_ms.
+ * May a message of an epoch other than the known one be taken?
+ *
+ * A former run of the sender died before we took anything of the present run, so that all it can
+ * echo was sent before that: an echo of something later comes from a run that is alive now.
  */
-static enum reject judge_epoch(const struct table *table, struct table_member *m, uint64_t epoch, bool proven,
-			       uint64_t sent_ms, uint64_t now_ms)
+static enum reject judge_epoch(const struct table *table, struct table_member *m, uint64_t epoch,
+			       const struct proof *proof, uint64_t now_ms)
 {
+	bool proven = proof->recent && proof->sequence > m->switched_sequence;
 	bool silent = now_ms - m->heard_ms > dead_ms(table);
 
-	if (m->heard && m->retired && epoch == m->retired_epoch) {
-		/* It heard us after its successor had proven itself: two hosts are alive under one name. */
-		if (proven && sent_ms > m->switched_ms) {
-			m->conflict = true;
-			m->conflict_ms = now_ms;
-			if (!silent)
-				return REJECT_CONFLICT;
-		} else {
-			return REJECT_OTHER_EPOCH;
-		}
+	if (m->heard && proven && m->retired && epoch == m->retired_epoch) {
+		/* It outlived its successor's first words: two hosts are alive under one name. */
+		m->conflict = true;
+		m->conflict_ms = now_ms;
+		if (!silent)
+			return REJECT_CONFLICT;
 	}
-	if (!m->heard || proven || (silent && (epoch > m->epoch || table->observer))) {
-		start_epoch(m, epoch, proven, now_ms);
-		return REJECT_NONE;
-	}
-	return REJECT_OTHER_EPOCH;
+	if (m->heard && !proven && !(silent && (epoch > m->epoch || table->observer)))
+		return REJECT_OTHER_EPOCH;
+	start_epoch(table, m, epoch, proven);
+	return REJECT_NONE;
 }
 
 static void take(struct table_member *m, const struct member *configured, const struct announcement *a, uint64_t now_ms)
@@ -179,8 +188,7 @@ static enum reject take_authentic(struct table *table, unsigned member, const st
 {
 	struct table_member *m = &table->member[member];
 	struct announcement a;
-	uint64_t sent_ms = 0;
-	bool echoed, proven;
+	struct proof proof;
 	enum reject reason;
 
 	if (m->heard && header->epoch == m->epoch)
@@ -190,22 +198,21 @@ static enum reject take_authentic(struct table *table, unsigned member, const st
 		return reason;
 	if (strcmp(a.name, table->config->member[member].name) != 0)
 		return REJECT_NAME;
-	echoed = find_echo(table, &a, &sent_ms);
-	proven = echoed && now_ms - sent_ms <= dead_ms(table);
+	proof = find_proof(table, &a, now_ms);
 	if (!m->heard || header->epoch != m->epoch) {
-		reason = judge_epoch(table, m, header->epoch, proven, sent_ms, now_ms);
+		reason = judge_epoch(table, m, header->epoch, &proof, now_ms);
 		if (reason)
 			return reason;
 		m->sequence = header->sequence;
 	}
-	if (echoed) {
+	if (proof.echoed) {
 		m->echoed = true;
-		m->echo_sent_ms = sent_ms;
+		m->echo_sent_ms = proof.sent_ms;
 	}
 	take(m, &table->config->member[member], &a, now_ms);
 	if (!is_self(table, member))
 		return REJECT_NONE;
-	if (proven) {
+	if (proof.recent) {
 		m->conflict = true;
 		m->conflict_ms = now_ms;
 	}

@@ -28,19 +28,20 @@ struct token_bucket {
 };
 
 struct table_member {
-	uint32_t id;
-	bool heard; /* the next line holds something */
 	uint64_t epoch, sequence, heard_ms;
-	bool echoed; /* by that epoch */
+	uint64_t switched_sequence; /* our newest sequence when that epoch was first taken */
+	uint64_t retired_epoch;
 	uint64_t echo_sent_ms; /* when we sent the newest of ours that it echoed */
-	bool retired; /* an epoch was replaced on proof, at switched_ms */
-	uint64_t retired_epoch, switched_ms;
-	bool conflict;
-	uint64_t conflict_ms; /* when it was last proven */
+	uint64_t conflict_ms;
 	struct token_bucket current, other; /* for the epoch heard, for all other epochs */
+	uint32_t id;
 	uint32_t state, weight, service_hash;
-	bool rewriter;
 	struct load_sample sample;
+	bool heard; /* something: the epoch is known */
+	bool echoed; /* that epoch has echoed something of ours */
+	bool retired; /* that epoch replaced retired_epoch on proof */
+	bool conflict; /* proven at conflict_ms */
+	bool rewriter;
 };
 
 /* What this node says of itself. */

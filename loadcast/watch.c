@@ -176,10 +176,12 @@ static void print_json(const struct watch *w, const struct load_table *view)
 	fflush(stdout);
 }
 
-static void refresh(const struct watch *w)
+/* Prints the table; how many nodes are heard. */
+static unsigned refresh(const struct watch *w)
 {
 	static struct load_table view;
 	uint64_t now_ms = clock_now_ms();
+	unsigned i, heard = 0;
 
 	table_fill(&w->table, now_ms, &view);
 	if (mcast_is_partial(w->mcast))
@@ -188,6 +190,9 @@ static void refresh(const struct watch *w)
 		print_json(w, &view);
 	else
 		print_text(w, &view);
+	for (i = 0; i < view.count; i++)
+		heard += (view.nodes[i].flags & NODE_HEARD) != 0;
+	return heard;
 }
 
 static void receive(struct watch *w, int socket)
@@ -236,15 +241,24 @@ static int catch_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void loop(struct watch *w)
+/* One look: whether any node was heard. */
+static int look_once(struct watch *w)
+{
+	uint64_t until_ms = clock_now_ms() + (uint64_t)ONCE_PERIODS * w->setup->config.period_ms;
+
+	if (!listen_until(w, until_ms))
+		return EXIT_FAILURE;
+	if (refresh(w))
+		return EXIT_SUCCESS;
+	log_err("no node was heard: is this host reached by the announcements (multicast, or a [Network] line "
+		"with its address on the nodes), and is the key the nodes' one?");
+	return EXIT_FAILURE;
+}
+
+static int look_always(struct watch *w)
 {
 	uint64_t next_ms = clock_now_ms(), rejoin_ms = next_ms + MCAST_REJOIN_MS;
 
-	if (w->options->once) {
-		if (listen_until(w, next_ms + (uint64_t)ONCE_PERIODS * w->setup->config.period_ms))
-			refresh(w);
-		return;
-	}
 	do {
 		next_ms += REFRESH_MS;
 		if (clock_now_ms() >= rejoin_ms) {
@@ -252,15 +266,17 @@ static void loop(struct watch *w)
 			rejoin_ms += MCAST_REJOIN_MS;
 		}
 		if (!listen_until(w, next_ms))
-			return;
+			return EXIT_SUCCESS;
 		refresh(w);
 	} while (!ferror(stdout));
+	return EXIT_FAILURE;
 }
 
 int watch_run(const struct options *options)
 {
 	static struct watch w; /* once; too large for a stack */
 	char message[CONFIG_ERROR_BYTES];
+	int status;
 
 	w.options = options;
 	w.tty = isatty(STDOUT_FILENO) && !options->once;
@@ -276,10 +292,10 @@ int watch_run(const struct options *options)
 		return EXIT_FAILURE;
 	}
 	table_init(&w.table, &w.setup->config, true, 0);
-	loop(&w);
+	status = options->once ? look_once(&w) : look_always(&w);
 	mcast_close(w.mcast);
 	close(w.signals);
 	sodium_memzero(&w.setup->keys, sizeof(w.setup->keys));
 	free(w.setup);
-	return EXIT_SUCCESS;
+	return status;
 }

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
 # Installs the Debian packages that building, testing and demonstrating need. Does nothing when all
 # are there. Needs root only when something is missing.
 set -eu

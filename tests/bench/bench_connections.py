@@ -74,7 +74,7 @@ def add_rates(results, values):
 
 
 def run(bench, results, arguments):
-    rounds = arguments.rounds or (5 if arguments.quick else 15)
+    rounds = arguments.rounds or (7 if arguments.quick else 15)
     seconds = 0.5 if arguments.quick else 1.0
     for in_flight, suffix in ((1, ""), (64, "_at_64")):
         found = Rounds(f"connecting, {in_flight} at a time, {seconds} s each: p50 / p99", TARGETS, rounds).run(

@@ -66,6 +66,12 @@ def task_seconds(pids):
     return total_ns / 1e9
 
 
+def pin(pid, processors):
+    """All threads of a process onto these processors; ones that it starts later follow."""
+    for task in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setaffinity(int(task), processors)
+
+
 class Results:
     """Named series, one value per round."""
 
@@ -88,6 +94,13 @@ class Results:
         for result in self.results:
             print(f"{result['name']:44} {result['median']:12,.6g} {result['min']:12,.6g} {result['max']:12,.6g}  "
                   f"{result['unit']:7} {result['rounds']}")
+
+    def print_markdown(self):
+        """The same for a document."""
+        print("\n| result | median | min | max | unit | rounds |\n|---|---:|---:|---:|---|---:|")
+        for result in self.results:
+            print(f"| `{result['name']}` | {result['median']:,.6g} | {result['min']:,.6g} | {result['max']:,.6g} | "
+                  f"{result['unit']} | {result['rounds']} |")
 
     def write(self, path):
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """SYNs through dprd and through the accept-all program: the rate of a flood, and the processor time."""
 import json
+import os
 import statistics
 import time
 
-from bench_measure import Rounds, task_seconds
+from bench_measure import Rounds, pin, task_seconds
 from bench_site import QUEUE, LabError, queue_state
 
 CHUNK = 1000  # SYNs that wait while the program is stopped: just below the queue's length
+ALL = os.sched_getaffinity(0)
+# The first processor makes SYNs, the last one runs the program; the same one when there is only one.
+GENERATOR, PROGRAM = min(ALL), max(ALL)
 
 
 class Flooded:
@@ -22,13 +26,19 @@ class Flooded:
         return f"{self.rate / 1e3:.0f} k/s {self.cpu_ns:.0f} ns {self.missed * 100:.1f}%"
 
 
+def generate(site, arm, processor, words):
+    """Runs the SYN generator towards one arm; what it printed."""
+    return json.loads(site.site.execute("g", ["taskset", "-c", str(processor), site.program("synflood"), arm.link,
+                                              arm.mac, arm.address] + [str(word) for word in words]))
+
+
 def flood(site, arm, seconds):
     """SYNs as fast as the generator can for a while. Counted is what the queue took and the program
     answered; with a full queue the rest passes by it (fail-open) and does not count."""
+    pin(arm.pid, {PROGRAM})
     _, before = queue_state(arm.pid)
     cpu_before = task_seconds([arm.pid])
-    output = json.loads(site.site.execute("g", [site.program("synflood"), arm.link, arm.mac, arm.address, "flood",
-                                                str(seconds)]))
+    output = generate(site, arm, GENERATOR, ["flood", seconds])
     deadline = time.monotonic() + 5
     while True:
         waiting, after = queue_state(arm.pid)
@@ -44,10 +54,11 @@ def flood(site, arm, seconds):
 
 
 def drain(site, arm, chunks):
-    """ns of the program's processor time per SYN of a waiting backlog."""
-    output = site.site.execute("g", [site.program("synflood"), arm.link, arm.mac, arm.address, "drain", str(arm.pid),
-                                     str(QUEUE), str(CHUNK), str(chunks)])
-    return statistics.median(json.loads(output)["ns_per_syn"])
+    """ns of the program's processor time per SYN of a waiting backlog. On one processor, since from
+    another's cache every packet costs half as much again, and the scheduler would pick at random."""
+    pin(arm.pid, {PROGRAM})
+    output = generate(site, arm, PROGRAM, ["drain", arm.pid, QUEUE, CHUNK, chunks])
+    return statistics.median(output["ns_per_syn"])
 
 
 def add_flood(results, values):
@@ -74,7 +85,7 @@ def add_drain(results, ns):
 def run(site, results, arguments):
     # On a real cluster the peer spends its own processors on what it gets; here it would take ours.
     site.sink_tunnels(True)
-    rounds = arguments.rounds or (5 if arguments.quick else 15)
+    rounds = arguments.rounds or (7 if arguments.quick else 15)
     seconds = 0.5 if arguments.quick else 1.0
     found = Rounds(f"SYN flood, {seconds} s each: decided SYNs/s, the program's CPU per SYN, share that passed by "
                    "a full queue", site.arms, rounds).run(lambda arm: flood(site, arm, seconds), str)
@@ -84,3 +95,5 @@ def run(site, results, arguments):
                    rounds).run(lambda arm: drain(site, arm, chunks), lambda ns: f"{ns:.0f} ns")
     add_drain(results, found)
     site.sink_tunnels(False)
+    for arm in site.arms:
+        pin(arm.pid, ALL)

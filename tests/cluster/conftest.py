@@ -98,6 +98,9 @@ def reset(cluster):
     base_config(cluster)
     cluster.heal()
     for node in cluster.nodes:
+        for daemon in ("loadcast", "dprd"):
+            if os.path.exists(cluster.log_path(node, daemon)):
+                os.truncate(cluster.log_path(node, daemon), 0)
         if not node.alive:
             cluster.restart_host(node, with_daemons=False)
         if any(child.poll() is not None for child in cluster.webs.get(node.name, [])):

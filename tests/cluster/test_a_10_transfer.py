@@ -75,27 +75,26 @@ def test_a13_every_node_serves(cluster3, family):
     assert {name: served.count(name) for name in set(served)} == {"n1": 10, "n2": 10, "n3": 10}
 
 
-@both
-def test_a14_httperf_without_errors(cluster3, family):
-    """Random placement, httperf: 1,500 connections to n1's address, not one error, and all three nodes had some."""
+def test_a14_httperf_without_errors(cluster3):
+    """Random placement, httperf (it knows IPv4 only): 1,000 connections to n1's address, not one error."""
     cluster3.set_policy("random")
     with counting(cluster3) as moved:
-        status, said = run_in(cluster3, "c1", ["httperf", "--server", service(cluster3.nodes[0], family), "--uri",
-                                               "/whoami", "--num-conns", "1500", "--rate", "400", "--timeout", "5",
+        status, said = run_in(cluster3, "c1", ["httperf", "--server", cluster3.nodes[0].service_v4, "--uri",
+                                               "/whoami", "--num-conns", "1000", "--rate", "400", "--timeout", "5",
                                                "--hog"])
     assert status == 0, said
     assert re.search(r"Errors: total 0 ", said), said
-    assert re.search(r"Reply status: 1xx=0 2xx=1500 ", said), said
-    assert moved["n1"]["syns"] >= 1500
-    assert moved["n1"]["chosen"] > 800 and moved["n1"]["local_policy"] > 300
-    assert moved["n2"]["from_peer"] > 1000 and moved["n3"]["from_peer"] > 1000
+    assert re.search(r"Reply status: 1xx=0 2xx=1000 ", said), said
+    assert moved["n1"]["syns"] >= 1000
+    assert moved["n1"]["chosen"] > 500 and moved["n1"]["local_policy"] > 200
+    assert moved["n2"]["from_peer"] > 700 and moved["n3"]["from_peer"] > 700
 
 
 @both
 def test_a15_wrk_without_errors(cluster3, family):
-    """n1 drains, wrk: 20 keep-alive connections for 3 s, not one socket error or wrong status."""
+    """n1 drains, wrk: 20 keep-alive connections for 2 s, not one socket error or wrong status."""
     forward_all(cluster3)
-    status, said = run_in(cluster3, "c1", ["wrk", "-t1", "-c20", "-d3s", url(service(cluster3.nodes[0], family),
+    status, said = run_in(cluster3, "c1", ["wrk", "-t1", "-c20", "-d2s", url(service(cluster3.nodes[0], family),
                                                                              "/whoami")])
     assert status == 0, said
     assert "Socket errors" not in said and "Non-2xx" not in said, said

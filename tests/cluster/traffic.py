@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 
-from scapy.all import Ether, IP, IPv6, Raw, TCP, conf
+from scapy.all import ICMP, ICMPv6PacketTooBig, IP, TCP, Ether, IPv6, Raw, conf
 
 conf.verb = 0
 
@@ -210,8 +210,8 @@ def nft(cluster, host, script):
 def rules(cluster, host, lines, hook="output", name="lab_test"):
     """Rules of nftables in a host, for as long as the block runs."""
     nft(cluster, host, f"add table inet {name}\n"
-        f"add chain inet {name} all {{ type filter hook {hook} priority -400; }}\n" +
-        "".join(f"add rule inet {name} all {line}\n" for line in lines))
+        f"add chain inet {name} chosen {{ type filter hook {hook} priority -400; }}\n" +
+        "".join(f"add rule inet {name} chosen {line}\n" for line in lines))
     try:
         yield
     finally:
@@ -322,6 +322,15 @@ def ip_layer(source, destination, **fields):
         IP(src=source, dst=destination, **fields)
 
 
+def tcp_of(frame):
+    """(source, destination, source port, destination port, sequence, acknowledgement, flags) of a TCP frame."""
+    v6 = frame[12:14] == b"\x86\xdd"
+    tcp = frame[54:] if v6 else frame[14 + 4 * (frame[14] & 15):]
+    source, destination = (frame[22:38], frame[38:54]) if v6 else (frame[26:30], frame[30:34])
+    ports = struct.unpack("!HHII", tcp[:12])
+    return source, destination, *ports, tcp[13]
+
+
 class RawClient:
     """A TCP client made of single packets; the kernel's resets for its port are dropped."""
 
@@ -330,7 +339,7 @@ class RawClient:
         self.address, self.mss, self.ip_fields = address, mss, ip_fields
         self.source = CLIENT["v6" if ":" in address else "v4"]
         self.sequence = self.isn = 1_000_000 + 7919 * (local_port % 1000)
-        self.acknowledged = 0
+        self.acknowledged = self.first = 0
         self.capture = Capture(cluster, host, only=f"tcp port {local_port} or icmp or icmp6")
 
     def __enter__(self):
@@ -370,22 +379,24 @@ class RawClient:
         answer = self.capture.wait(lambda packet: self.is_answer(packet) and packet[TCP].flags == "SA")
         assert answer is not None, "no SYN-ACK"
         self.sequence = self.isn + 1
-        self.acknowledged = answer[TCP].seq + 1
+        self.acknowledged = self.first = answer[TCP].seq + 1
         self.send(self.packet("A"))
         return answer
 
     def say(self, payload, flags="PA"):
+        """The next segment; it acknowledges what was heard."""
+        self.acknowledged = (self.first + len(self.heard())) & 0xFFFFFFFF
         self.send(self.packet(flags, payload))
         self.sequence += len(payload)
 
     def heard(self):
-        """The bytes that the server sent so far, in order, without gaps; acknowledges nothing."""
+        """The bytes that the server sent so far, in order, without gaps."""
         pieces = {}
         for packet in self.capture.packets(outgoing=False):
             if self.is_answer(packet) and not packet[TCP].flags & 0x02:
                 body = ip_payload(packet)
                 if body:
-                    pieces[(packet[TCP].seq - self.acknowledged) & 0xFFFFFFFF] = body
+                    pieces[(packet[TCP].seq - self.first) & 0xFFFFFFFF] = body
         stream = b""
         for offset in sorted(pieces):
             if offset <= len(stream):
@@ -419,3 +430,32 @@ def tcp_option(packet, name):
 
 def random_bytes(count):
     return os.urandom(count)
+
+
+ICMP_TOO_BIG = {"v4": lambda packet: ICMP in packet and (packet[ICMP].type, packet[ICMP].code) == (3, 4),
+                "v6": lambda packet: ICMPv6PacketTooBig in packet}
+
+
+def too_big_mtu(packet):
+    return packet[ICMP].nexthopmtu if ICMP in packet else packet[ICMPv6PacketTooBig].mtu
+
+
+@contextlib.contextmanager
+def route_mtu(cluster, mtu):
+    """The router sends no packet larger than this on, both ways, and says so by ICMP; the links take more."""
+    v4 = (("192.0.2.0/24", "eth0", "192.0.2.1"), ("203.0.113.0/24", "eth1", "203.0.113.1"))
+    v6 = (("2001:db8:a::/64", "eth0"), ("2001:db8:c::/64", "eth1"))
+    cluster.site.ip("r", [f"route replace {net} dev {dev} proto kernel scope link src {src} mtu lock {mtu}"
+                          for net, dev, src in v4] +
+                    [f"route add {net} dev {dev} metric 1 mtu lock {mtu}" for net, dev in v6])
+    try:
+        yield
+    finally:
+        cluster.site.ip("r", [f"route replace {net} dev {dev} proto kernel scope link src {src}" for net, dev, src in v4] +
+                        [f"route del {net} dev {dev} metric 1" for net, dev in v6])
+        for node in cluster.nodes:  # what they learnt of the path
+            cluster.site.execute(node.name, ["ip", "route", "flush", "cache"])
+            cluster.site.execute(node.name, ["ip", "-6", "route", "flush", "cache"])
+        for client in cluster.clients:
+            cluster.site.execute(client, ["ip", "route", "flush", "cache"])
+            cluster.site.execute(client, ["ip", "-6", "route", "flush", "cache"])

@@ -21,6 +21,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 
 import daemons
@@ -141,6 +142,8 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
         if self.stranger:
             self._make_stranger()
         for node in self.nodes:
+            if self.rate_mbit:
+                self._make_slow_wire(node)
             self._make_node_links(node)
             self.start_web(node, wait=False)
         self.start_dns()
@@ -194,6 +197,23 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
                       f"link set {bridge} mtu {self.mtu[network]} up"]
         self.site.ip("sw", lines)
 
+    def _shape(self, interface):
+        """The rate of a link in the switch's namespace, in the direction away from the switch."""
+        run(["tc", "-n", self.site.name("sw"), "qdisc", "add", "dev", interface, "root", "tbf",
+             "rate", f"{self.rate_mbit}mbit", "burst", "8kb", "latency", "50ms"])
+
+    def _make_slow_wire(self, node):
+        """A piece of wire (bridge and veth) between a node's port and the service bridge, whose far
+        end drops what is too much for the node's link. Not a queue on the node itself: TCP is told of
+        drops in an own queue, and then behaves otherwise than on a wire."""
+        wire, ends = f"w-{node.name}", (f"{node.name}-in", f"{node.name}-out")
+        mtu = self.mtu["service"]
+        self.site.ip("sw", [f"link add {wire} type bridge forward_delay 0 mcast_snooping 0",
+                            f"link add {ends[0]} mtu {mtu} type veth peer name {ends[1]} mtu {mtu}",
+                            f"link set {ends[0]} master {wire}", f"link set {ends[1]} master service",
+                            f"link set {ends[0]} up", f"link set {ends[1]} up", f"link set {wire} mtu {mtu} up"])
+        self._shape(ends[0])
+
     def _link(self, host, interface, port, bridge, network, addresses):
         """One cable: an interface of a host to a port of a bridge."""
         mtu = self.mtu[network]
@@ -240,16 +260,14 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
 
     def _make_node_links(self, node):
         self.site.sysctl(node.name, {**COMMON_SYSCTLS, **NODE_SYSCTLS})
-        self._link(node.name, "eth0", node.name, "service", "service",
+        self._link(node.name, "eth0", node.name, f"w-{node.name}" if self.rate_mbit else "service", "service",
                    [f"{node.service_v4}/24", f"{node.service_v6}/64"])
         if self.layout == "own":
             self._link(node.name, "eth1", node.name + "c", "cluster", "cluster",
                        [f"{node.cluster_v4}/24", f"{node.cluster_v6}/64"])
         self._default_routes(node.name, "192.0.2.1", "2001:db8:a::1")
         if self.rate_mbit:
-            shape = ["root", "tbf", "rate", f"{self.rate_mbit}mbit", "burst", "8kb", "latency", "50ms"]
-            run(["tc", "-n", self.site.name(node.name), "qdisc", "add", "dev", "eth0"] + shape)
-            run(["tc", "-n", self.site.name("sw"), "qdisc", "add", "dev", node.name] + shape)
+            self._shape(node.name)
 
     def node(self, which):
         """The node of this name, or the node itself."""
@@ -319,5 +337,4 @@ def exit_on_signals():
 
 
 def _is_main_thread():
-    import threading
     return threading.current_thread() is threading.main_thread()

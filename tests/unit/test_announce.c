@@ -96,7 +96,7 @@ static void check_round_trip(const struct announcement *from)
 	uint8_t datagram[ANNOUNCE_BYTES_MAX];
 	size_t size = announce_encode(from, &header_a, &keys, datagram);
 	struct announce_header header;
-	struct announcement got;
+	struct announcement got = { 0 };
 
 	assert_in_range(size, ANNOUNCE_HEADER_BYTES + ANNOUNCE_MAC_BYTES + 1, ANNOUNCE_BYTES_MAX);
 	assert_int_equal(announce_read_header(datagram, size, &header), REJECT_NONE);
@@ -284,7 +284,7 @@ static enum reject encode_and_decode(const struct announcement *a, struct announ
 
 static void ranges(void **state)
 {
-	struct announcement a, got;
+	struct announcement a, got = { 0 };
 
 	(void)state;
 	a = small(), a.state = NODE_STATES;
@@ -308,6 +308,7 @@ static void ranges(void **state)
 /* Payloads that announce_encode() never makes: a valid start, then one field too much or too odd. */
 static void hostile_payloads(void **state)
 {
+	static const uint8_t tomorrow[] = { 0xf8, 0x07, 1 };
 	static const uint8_t start[] = { 0x0a, 2, 'n', '1', 0x38, 0xc8, 0x01 };
 	static const struct {
 		uint8_t bytes[12];
@@ -359,7 +360,7 @@ static void hostile_payloads(void **state)
 	assert_int_equal(decode_payload(payload, 0, &got), REJECT_RANGE);
 	/* As many unknown fields as fit: memory is bounded, whatever the answer. */
 	for (i = 0; i + 3 <= 1300; i += 3)
-		memcpy(payload + i, "\xf8\x07\x01", 3);
+		memcpy(payload + i, tomorrow, sizeof(tomorrow));
 	assert_in_set(decode_payload(payload, i, &got), ((LargestIntegralType[]) { REJECT_MALFORMED, REJECT_RANGE }),
 		      2);
 }

@@ -279,6 +279,30 @@ static void conflict_with_self(void **state)
 	assert_false(table_own_conflict(&nodes[N2].table, now_ms));
 }
 
+/* Two restarts within the dead time; the network held back a message of the first run until now. */
+static void held_back_over_two_restarts(void **state)
+{
+	const unsigned both = link_of(N1, N2) | link_of(N2, N1);
+	uint8_t held[ANNOUNCE_BYTES_MAX];
+	size_t held_size;
+
+	(void)state;
+	period(ALL_LINKS);
+	period(ALL_LINKS);
+	say(N2);
+	memcpy(held, nodes[N2].datagram, sizeof(held));
+	held_size = nodes[N2].size;
+	start(N2, EPOCH + 100);
+	period(both);
+	start(N2, EPOCH + 101);
+	period(both);
+	/* Its echo is recent, but of before the switch. */
+	assert_int_equal(hear_bytes(N1, N2, held, held_size), REJECT_OTHER_EPOCH);
+	period(both);
+	assert_false(has(N1, N2, NODE_CONFLICT));
+	assert_true(has(N1, N2, NODE_ECHOES));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -289,6 +313,7 @@ int main(void)
 		cmocka_unit_test_setup(restart_of_deaf, setup),
 		cmocka_unit_test_setup(replay_of_former_run, setup),
 		cmocka_unit_test_setup(replay_to_fresh_receiver, setup),
+		cmocka_unit_test_setup(held_back_over_two_restarts, setup),
 		cmocka_unit_test_setup(delayed, setup),
 		cmocka_unit_test_setup(false_echoes, setup),
 		cmocka_unit_test_setup(high_water_mark, setup),

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the fault tests share: a load that notices every broken connection, and what to break.
+
+Load is two things at once, from the client c1, on both families:
+
+    flows     long connections to the echo servers; byteclient checks every byte (invariants I1, I2)
+    connects  short ones, one after the other, that measure how long it takes until a node answers
+              (I3, I11); each notes which node that was
+"""
+import collections
+import contextlib
+import copy
+import errno
+import json
+import os
+import re
+import select
+import signal
+import socket
+import statistics
+import subprocess
+import threading
+import time
+
+ECHO_PORT = 8080
+# Two lost SYNs (1 s, then 2 s) and slack for a busy machine: the second retransmission gets through.
+SECOND_SYN_S = 3.5
+# One lost SYN at the worst moment of a detection of 1.2 s, and slack.
+FIRST_SYN_S = 2.6
+
+Connect = collections.namedtuple("Connect", "to start took node error")
+
+
+class Flows:
+    """Connections that stay until end()."""
+
+    def __init__(self, cluster, addresses, count, finish_s=6, pause_ms=50, block_bytes=1024):
+        self.cluster = cluster
+        self.count = count
+        self.json = os.path.join(cluster.directory, f"flows-{time.monotonic_ns()}.json")
+        self.child = cluster.site.start("c1", [
+            cluster.program("tests/lab/byteclient"), "--to", ",".join(addresses), "--port", str(ECHO_PORT),
+            "--flows", str(count), "--seconds", "120", "--pause-ms", str(pause_ms), "--block", str(block_bytes),
+            "--finish", str(finish_s), "--json", self.json], os.path.join(cluster.directory, "byteclient.log"),
+            stdout=subprocess.PIPE)
+        self.each = []
+
+    def wait_ready(self, timeout_s=10):
+        """Until all have heard which node serves them; how many have."""
+        assert select.select([self.child.stdout], [], [], timeout_s)[0], "the flows were not made in time"
+        return int(self.child.stdout.readline().split()[1])
+
+    def end(self):
+        self.child.terminate()
+        try:
+            self.child.wait(15)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait(5)
+            raise
+        finally:
+            self.child.stdout.close()
+            self.cluster.site.reap()
+        with open(self.json, encoding="ascii") as file:
+            self.each = json.load(file)["each"]
+
+
+class Connects:
+    """A new connection every so often, until end(). One thread, one loop."""
+
+    def __init__(self, cluster, addresses, per_second, timeout_s=8.0):
+        self.cluster, self.addresses = cluster, addresses
+        self.interval, self.timeout_s = 1.0 / per_second, timeout_s
+        self.made = []
+        self.stopped = False
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _open(self, poll, waiting, to):
+        made = socket.socket(socket.AF_INET6 if ":" in to else socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        start = time.monotonic()
+        error = made.connect_ex((to, ECHO_PORT))
+        if error not in (0, errno.EINPROGRESS):
+            self.made.append(Connect(to, start, 0.0, "", os.strerror(error)))
+            made.close()
+            return
+        waiting[made.fileno()] = (made, to, start, bytearray())
+        poll.register(made.fileno(), select.EPOLLIN)
+
+    def _over(self, poll, waiting, number, error=""):
+        made, to, start, heard = waiting.pop(number)
+        poll.unregister(number)
+        made.close()
+        self.made.append(Connect(to, start, time.monotonic() - start, heard.decode("ascii", "replace").strip(), error))
+
+    def _hear(self, poll, waiting, number):
+        heard = waiting[number][3]
+        try:
+            part = waiting[number][0].recv(64)
+        except OSError as error:
+            self._over(poll, waiting, number, os.strerror(error.errno))
+            return
+        heard += part
+        if heard.endswith(b"\n"):
+            self._over(poll, waiting, number)
+        elif not part:
+            self._over(poll, waiting, number, "ended without a name")
+
+    def _run(self):
+        with self.cluster.site.inside("c1"):
+            poll, waiting, turn, due = select.epoll(), {}, 0, time.monotonic()
+            while not self.stopped or waiting:
+                now = time.monotonic()
+                if not self.stopped and now >= due:
+                    self._open(poll, waiting, self.addresses[turn % len(self.addresses)])
+                    turn, due = turn + 1, max(due + self.interval, now - 1)
+                for number, _ in poll.poll(max(0.0, min(due - now, 0.05))):
+                    self._hear(poll, waiting, number)
+                for number in [n for n, (_, _, start, _) in waiting.items() if now - start > self.timeout_s]:
+                    self._over(poll, waiting, number, "no answer in time")
+            poll.close()
+
+    def end(self):
+        self.stopped = True
+        self.thread.join(self.timeout_s + 2)
+        assert not self.thread.is_alive()
+
+
+class Load:
+    """Both, to all service addresses of some nodes; the short ones, if wanted, only to those of new_to."""
+
+    def __init__(self, cluster, entries, flows=60, per_second=40, new_to=None, finish_s=6):
+        self.cluster = cluster
+        self.entries = [cluster.node(entry) for entry in entries]
+        addresses = [address for node in self.entries for address in (node.service_v4, node.service_v6)]
+        self.flows = Flows(cluster, addresses, flows, finish_s) if flows else None
+        self.connects = None
+        if self.flows:
+            ready = self.flows.wait_ready()
+            assert ready == flows, f"only {ready} of {flows} flows began"
+        if per_second:
+            new = [cluster.node(entry) for entry in new_to or entries]
+            self.connects = Connects(cluster, [address for node in new for address in (node.service_v4, node.service_v6)],
+                                     per_second)
+            time.sleep(0.3)
+
+    def end(self):
+        if self.connects:
+            self.connects.end()
+        if self.flows:
+            self.flows.end()
+
+    # ---- the flows ----
+
+    def entry_of(self, flow):
+        return self.cluster.node_by_address(flow["to"]).name
+
+    def forwarded(self, entry=None, serving=None):
+        """Flows that another node than their entry node serves."""
+        return [flow for flow in self.flows.each if flow["node"] != self.entry_of(flow) and
+                entry in (None, self.entry_of(flow)) and serving in (None, flow["node"])]
+
+    def local(self, node=None):
+        return [flow for flow in self.flows.each if flow["node"] == self.entry_of(flow) and node in (None, flow["node"])]
+
+    def check_flows(self, unless=lambda flow: False):
+        """Nothing broke, but what unless() lets; and there was something of both kinds to break."""
+        bad = [flow for flow in self.flows.each if flow["fate"] != "good" and not unless(flow)]
+        assert not bad, f"{len(bad)} of {len(self.flows.each)} flows broke, such as {bad[:4]}"
+        assert self.local() and self.forwarded(), "the load was not mixed"
+        assert all(flow["bytes"] > 0 for flow in self.flows.each if flow["fate"] == "good")
+
+    def longest_ms(self, flows):
+        return max((flow["longest_ms"] for flow in flows), default=0)
+
+    # ---- the connects ----
+
+    def made(self, to=None, since=0.0, until=float("inf")):
+        """New connections to a node's addresses, begun in a span of time."""
+        return [connect for connect in self.connects.made if since <= connect.start < until and
+                to in (None, self.cluster.node_by_address(connect.to).name)]
+
+    def check_connects(self, within_s, **which):
+        """All of them were answered, and in time."""
+        made = self.made(**which)
+        assert made, "nothing connected"
+        failed = [connect for connect in made if connect.error]
+        assert not failed, f"{len(failed)} of {len(made)} connects failed, such as {failed[:4]}"
+        worst = max(made, key=lambda connect: connect.took)
+        assert worst.took <= within_s, f"{worst} took longer than {within_s} s"
+        return made
+
+    def served_by(self, **which):
+        """How many new connections each node served."""
+        return collections.Counter(connect.node for connect in self.made(**which) if not connect.error)
+
+    def summary(self):
+        parts = []
+        if self.flows:
+            parts.append(f"{len(self.flows.each)} flows, {len(self.forwarded())} forwarded, longest wait "
+                         f"{self.longest_ms(self.flows.each):.0f} ms")
+        if self.connects and self.connects.made:
+            took = [connect.took * 1000 for connect in self.connects.made]
+            parts.append(f"{len(took)} connects, median {statistics.median(took):.1f} ms, worst {max(took):.0f} ms")
+        return "; ".join(parts)
+
+
+@contextlib.contextmanager
+def load(cluster, entries=("n1", "n2"), **options):
+    """A load for as long as the block runs; looked at afterwards."""
+    work = Load(cluster, entries, **options)
+    try:
+        yield work
+    finally:
+        work.end()
+    print(work.summary())
+
+
+# ---- settings of both daemons ----
+
+def reload_both(cluster, which=None):
+    """Fresh configuration files, read again by both daemons."""
+    for node in cluster.nodes if which is None else [cluster.node(which)]:
+        cluster.write_config(node)
+        if cluster.daemon_alive(node, "loadcast"):
+            os.kill(cluster.pid(node, "loadcast"), signal.SIGHUP)
+        if cluster.daemon_alive(node, "dprd"):
+            cluster.dprctl(node, "reload")
+
+
+@contextlib.contextmanager
+def settings(cluster, policy="rr", which=None, **sections):
+    """Settings such as Health={"Interval": "200ms"}, for as long as the block runs, by reload."""
+    name = cluster.node(which).name if which else ""
+    before = copy.deepcopy(cluster.overrides)
+    cluster.set_config("Balance", "Policy", policy)
+    for section, keys in sections.items():
+        for key, value in keys.items():
+            cluster.overrides.setdefault(name, {}).setdefault(section, {})[key] = value
+    reload_both(cluster)
+    cluster.wait_ready()
+    try:
+        yield
+    finally:
+        cluster.overrides = before
+        reload_both(cluster)
+
+
+# ---- what was seen ----
+
+def taken_over(cluster, which):
+    """How many flows each start of a node's dprd took over from the former one."""
+    return [int(count) for count in re.findall(r"(\d+) forwarded flows taken over", cluster.log_text(which, "dprd"))]
+
+
+def members(cluster, which):
+    """{name: member} as a node's dprd sees them."""
+    status = cluster.status(which)
+    return {member["name"]: member for member in status["members"]} if status else {}
+
+
+def eligible(cluster, which):
+    """The names of the nodes to which a node may forward."""
+    return {name for name, member in members(cluster, which).items() if member["eligible"] and not member["self"]}
+
+
+def steady(cluster, wanted, seconds):
+    """Who is eligible where, for some time: nobody but the wanted ones, ever, and those without flapping.
+
+    On a starved machine a node may blink: nine of ten looks must find it.
+    """
+    looks = found = 0
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for node, names in wanted.items():
+            seen = eligible(cluster, node)
+            assert seen <= set(names), f"{node} may forward to {seen}, not only to {names}"
+            looks += 1
+            found += seen == set(names)
+        time.sleep(0.05)
+    assert found >= 0.9 * looks, f"{looks - found} of {looks} looks did not find all of {wanted}"
+
+
+def wait_for(condition, what, within_s):
+    """How long it took until condition() held; an assertion, not an error of the laboratory."""
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < within_s, f"not within {within_s} s: {what}"
+        time.sleep(0.02)
+    return time.monotonic() - start
+
+
+def state_of_kernel(cluster, which):
+    """All rules and local routes of a host; equal before and after, when nothing was left behind."""
+    commands = [["nft", "-s", "list", "ruleset"], ["iptables-save", "-t", "raw"], ["ip6tables-save", "-t", "raw"],
+                ["ip", "route", "show", "table", "local"], ["ip", "-6", "route", "show", "table", "local"],
+                ["ip", "rule"]]
+    lines = []
+    for command in commands:
+        said = cluster.site.execute(cluster.node(which).name, command, check=False)
+        lines += [line for line in said.splitlines() if line and not line.startswith("#")]
+    return lines
+
+
+def memory_kb(pid, field="VmRSS"):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(field + ":"))

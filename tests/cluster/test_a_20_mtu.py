@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Traffic 20: no black hole, whatever fits through the links."""
+import hashlib
+
+import pytest
+
+from traffic import (FAMILIES, HEADERS, OVERHEAD, ICMP_TOO_BIG, Capture, IP, RawClient, counting, download, file_sha256,
+                     forward_all, forward_to, random_bytes, route_mtu, rules, service, set_mtu, too_big_mtu, upload)
+
+SIZE = 10_000_000
+STALL_S = 2.0
+mtus = pytest.mark.parametrize("mtu", (1400, 1280))
+both = pytest.mark.parametrize("family", FAMILIES)
+NO_ICMP = ["icmp type destination-unreachable drop", "icmpv6 type packet-too-big drop"]
+
+
+def transfer_both_ways(cluster):
+    """10 MB up and down in both families, all forwarded, none of them with a long stall."""
+    path = cluster.add_file("ten", SIZE)
+    expected = file_sha256(cluster.file_root + path)
+    data = random_bytes(SIZE)
+    for family in FAMILIES:
+        address = service(cluster.nodes[0], family)
+        node, digest, count, stall_s = download(cluster, address, path)
+        assert (digest, count) == (expected, SIZE) and node != "n1"
+        assert stall_s < STALL_S, f"download {family}"
+        node, count, digest, stall_s = upload(cluster, address, data)
+        assert (digest, count) == (hashlib.sha256(data).hexdigest(), SIZE) and node != "n1"
+        assert stall_s < STALL_S, f"upload {family}"
+
+
+@mtus
+def test_a20_narrow_tunnel(cluster3, mtu):
+    """The nodes' link takes 1,400 (1,280) bytes only, and the router says nothing of it: the MSS makes it fit."""
+    network = "cluster" if cluster3.layout == "own" else "service"
+    entry = forward_all(cluster3)
+    try:
+        set_mtu(cluster3, network, mtu)
+        cluster3.wait_until(lambda: all(m["self"] or m["tunnel_mtu_v4"] == m["tunnel_mtu_v6"] == mtu
+                                        for m in cluster3.status(entry)["members"]), "dprd knows the MTU")
+        for node in cluster3.nodes[1:]:
+            cluster3.wait_until(lambda: str(mtu - HEADERS["v4"] - OVERHEAD["v4"]) in cluster3.site.execute(
+                node.name, ["nft", "list", "chain", "inet", "dprd", "output"]), f"{node} lowers the MSS")
+        with rules(cluster3, "r", NO_ICMP):
+            transfer_both_ways(cluster3)
+    finally:
+        set_mtu(cluster3, network, 1500)
+
+
+@mtus
+def test_a21_narrow_client_link(cluster3, mtu):
+    """The clients' link is narrow and the router silent: the client's own MSS makes it fit."""
+    forward_all(cluster3)
+    try:
+        set_mtu(cluster3, "client", mtu)
+        with rules(cluster3, "r", NO_ICMP):
+            transfer_both_ways(cluster3)
+    finally:
+        set_mtu(cluster3, "client", 1500)
+
+
+@mtus
+def test_a22_narrow_path_behind_the_router(cluster3, mtu):
+    """Neither end knows that the path is narrow; the router tells n1's address, and the serving node learns it."""
+    forward_all(cluster3)
+    with counting(cluster3) as moved, route_mtu(cluster3, mtu):
+        transfer_both_ways(cluster3)
+    assert moved["n1"]["icmp_relay"] >= 1
+
+
+@pytest.fixture(scope="module")
+def plain(session_clusters):
+    """Clusters without any offload: a packet on a link is a packet of the stack."""
+    return lambda layout: session_clusters.get(f"plain-{layout}", layout=layout, offload=False)
+
+
+@both
+@pytest.mark.parametrize("layout", ("own", "one"))
+@pytest.mark.parametrize("dont_fragment", (True, False), ids=("df", "nodf"))
+def test_a23_a_full_segment_is_cut_and_the_client_told(plain, law, layout, family, dont_fragment):
+    """A client ignores the MSS and fills 1,500 bytes: they arrive in two segments, and ICMP names the tunnel's MTU."""
+    if family == "v6" and not dont_fragment:
+        pytest.skip("IPv6 has no DF bit: the other case is all there is")
+    cluster = plain(layout)
+    entry, target = forward_to(cluster, "n2")
+    fields = {"flags": "DF" if dont_fragment else 0} if family == "v4" else {}
+    data = random_bytes(3 * (1500 - HEADERS[family]))
+    with counting(cluster) as moved, Capture(cluster, "n2", "eth1" if layout == "own" else "eth0",
+                                             "proto 4 or ip6 proto 41") as tunnelled, \
+            RawClient(cluster, service(entry, family), 8080, 20001, **fields) as client:
+        client.open()
+        assert client.wait_heard(lambda heard: heard == b"n2\n")
+        for part in range(3):
+            client.say(data[part * len(data) // 3:(part + 1) * len(data) // 3])
+        assert client.wait_heard(lambda heard: heard == b"n2\n" + data)
+        told = client.capture.wait(lambda packet: ICMP_TOO_BIG[family](packet))
+        client.reset()
+    assert told is not None, "the client was not told"
+    assert too_big_mtu(told) == 1500 - OVERHEAD[family]
+    assert told.payload.src == service(entry, family)
+    assert moved["n1"]["segmented"] == 3 and moved["n1"]["too_big_sent"] >= 1
+    assert target.name == "n2" and max(len(packet) for packet in tunnelled.packets(outgoing=False)) == 14 + 1500
+
+
+@both
+def test_a24_a_damaged_full_segment_stays_damaged(plain, law, family):
+    """A full segment with a wrong checksum is cut, too: no fresh checksum may make its bytes look sound."""
+    cluster = plain("own")
+    entry, _ = forward_to(cluster, "n2")
+    good = random_bytes(1500 - HEADERS[family])
+    with RawClient(cluster, service(entry, family), 8080, 20002) as client:
+        client.open()
+        assert client.wait_heard(lambda heard: heard == b"n2\n")
+        damaged = bytearray(bytes(client.packet("PA", good)))
+        damaged[-1] ^= 0xFF
+        client.send(IP(bytes(damaged)) if family == "v4" else type(client.packet("A"))(bytes(damaged)))
+        assert not client.wait_heard(lambda heard: len(heard) > 3, timeout_s=0.5), "damaged bytes were delivered"
+        client.say(good)
+        assert client.wait_heard(lambda heard: heard == b"n2\n" + good)
+        client.reset()

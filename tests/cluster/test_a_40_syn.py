@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Traffic 40: a SYN has one target and one answer, however often it comes and whatever is lost."""
+import errno
+import select
+import socket
+import struct
+import time
+
+import pytest
+
+from traffic import (FAMILIES, SYNS, TCP, Capture, RawClient, connect, counting, flow_of, forward_all, forward_to,
+                     read_line, rules, run_in, service, tcp_of, url)
+
+both = pytest.mark.parametrize("family", FAMILIES)
+SYNACK = "tcp flags & (syn | ack) == (syn | ack)"
+
+
+def answers_by_syn(seen):
+    """{(client, port, service, port, its ISN): {(node's hardware address, ISN) of its SYN-ACKs}}, by what the
+    router got from the nodes and sent to them. A SYN without answer has an empty set."""
+    found = {}
+    for frame, _ in seen.frames:
+        source, destination, source_port, port, sequence, acknowledged, flags = tcp_of(frame)
+        if flags & 0x12 == 0x02:
+            found.setdefault((source, source_port, destination, port, sequence), set())
+        elif flags & 0x12 == 0x12:
+            key = (destination, port, source, source_port, (acknowledged - 1) & 0xFFFFFFFF)
+            found.setdefault(key, set()).add((frame[6:12].hex(), sequence))
+    return found
+
+
+def two_answers(found):
+    return {key: answers for key, answers in found.items() if len(answers) > 1}
+
+
+@both
+def test_a40_a_repeated_syn_keeps_its_target(cluster3, family):
+    """n1 drains and takes its peers in turn. The same SYN five times over: one node answers, others never see it."""
+    cluster3.set_policy("rr")
+    forward_all(cluster3)
+    for port in range(20400, 20405):
+        with counting(cluster3) as moved, RawClient(cluster3, service(cluster3.nodes[0], family), 8080, port) as client:
+            client.send(*[client.syn()] * 3)
+            time.sleep(0.05)
+            client.send(*[client.syn()] * 2)
+            cluster3.wait_until(lambda: len(client.answers()) >= 1, "a SYN-ACK")
+            time.sleep(0.1)
+            assert len({answer[TCP].seq for answer in client.answers()}) == 1
+            client.sequence = client.isn + 1
+            client.reset()
+        assert moved["n1"]["draining"] == 1 and moved["n1"]["same_syn"] == 4
+        assert sorted("from_peer" in moved[name] for name in ("n2", "n3")) == [False, True]
+
+
+@both
+def test_a41_lost_answers_change_no_target(cluster3, family):
+    """Half of all SYN-ACKs are lost on the way to the client. 100 connections at once: one target each, all get through."""
+    cluster3.set_policy("rr")
+    address = service(cluster3.nodes[0], family)
+    kind = socket.AF_INET6 if family == "v6" else socket.AF_INET
+    waiting, made_all = {}, []
+    with Capture(cluster3, "r", "eth0", SYNS) as seen:
+        with rules(cluster3, "c1", [f"{SYNACK} numgen random mod 2 0 drop"], hook="prerouting"), \
+                cluster3.site.inside("c1"):
+            for _ in range(100):
+                made = socket.socket(kind, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+                made.connect_ex((address, 8080))
+                waiting[made.fileno()] = made
+                made_all.append(made)
+            first_of_all = wait_all(waiting, 6)
+        rest = wait_all(waiting, 12)
+    for made in made_all:
+        made.close()
+    found = answers_by_syn(seen)
+    assert len(found) == 100
+    assert not two_answers(found)
+    assert first_of_all + rest == 100
+    assert len(seen.frames) > 210, "nothing was lost"
+
+
+def wait_all(waiting, seconds):
+    """How many of the connections are made within so many seconds."""
+    count, deadline = 0, time.monotonic() + seconds
+    while waiting and time.monotonic() < deadline:
+        for fd in select.select([], list(waiting), [], 0.2)[1]:
+            made = waiting.pop(fd)
+            assert made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+            count += 1
+    return count
+
+
+@both
+def test_a42_a_local_connection_stays_local(cluster3, family):
+    """n1 answers a SYN itself, but the answer is lost; meanwhile n1 drains. The SYN's next copy stays with n1."""
+    with RawClient(cluster3, service(cluster3.nodes[0], family), 8080, 20420) as client:
+        client.send(client.syn())
+        cluster3.wait_until(lambda: len(client.answers()) == 1, "a SYN-ACK")
+        forward_all(cluster3)
+        with counting(cluster3) as moved:
+            client.send(client.syn())
+            cluster3.wait_until(lambda: len(client.answers()) >= 2, "another SYN-ACK")
+        assert len({answer[TCP].seq for answer in client.answers()}) == 1
+        assert moved["n1"]["local_socket"] == 1 and "same_syn" not in moved["n1"]
+        client.open()
+        assert client.wait_heard(lambda heard: heard == b"n1\n")
+        assert flow_of(cluster3, "n1", 20420) is None
+        client.reset()
+
+
+def connect_again(cluster, address, port, local_port):
+    """Waits until the client's own kernel is through with the last connection; that counts as well."""
+    while True:
+        try:
+            return connect(cluster, address, port, local_port=local_port, timeout_s=5)
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+            time.sleep(0.002)
+
+
+@both
+@pytest.mark.parametrize("close", ("reset", "fin"))
+def test_a43_a_port_used_again_and_again(cluster3, family, close):
+    """One client port, 200 connections in a row, each to another node: none waits for a retransmit, none fails."""
+    cluster3.set_policy("rr")
+    address = service(cluster3.nodes[0], family)
+    worst_s, nodes = 0, set()
+    with counting(cluster3) as moved:
+        for _ in range(200):
+            start = time.monotonic()
+            made = connect_again(cluster3, address, 80 if close == "fin" else 8080, 20430)
+            if close == "fin":  # the server closes first, so that the client's port is free at once
+                made.sendall(b"GET /whoami HTTP/1.0\r\n\r\n")
+                answer = b""
+                while part := made.recv(4096):
+                    answer += part
+                nodes.add(answer.split()[-1])
+            else:
+                nodes.add(read_line(made))
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            made.close()
+            worst_s = max(worst_s, time.monotonic() - start)
+    assert worst_s < 0.5
+    assert len(nodes) == 3
+    assert moved["n1"]["syns"] == 200
+    assert moved["n1"]["flows_made"] == moved["n1"]["chosen"] > 90
+
+
+@both
+@pytest.mark.parametrize("policy", ("rr", "random"))
+def test_a44_no_syn_has_two_answers(cluster3, family, policy):
+    """More than 2,000 connections in a few seconds: on the nodes' link each SYN has exactly one answer."""
+    cluster3.set_policy(policy)
+    with Capture(cluster3, "r", "eth0", SYNS) as seen:
+        status, said = run_in(cluster3, "c1", ["wrk", "-t1", "-c20", "-d2s", "-H", "Connection: close",
+                                               url(service(cluster3.nodes[0], family), "/whoami")])
+    assert status == 0 and "Socket errors" not in said and "Non-2xx" not in said, said
+    found = answers_by_syn(seen)
+    assert len(found) > 1000, said
+    assert not two_answers(found)
+    unanswered = [key for key, isns in found.items() if not isns]
+    assert len(unanswered) <= 20, "more than those that were on their way at the end"
+
+
+@both
+def test_a45_one_syn_many_times_is_one_flow(cluster3, family):
+    """The same SYN 500 times at full speed: one flow, one node that is asked, one answer."""
+    entry, target = forward_to(cluster3, "n2")
+    with counting(cluster3) as moved, RawClient(cluster3, service(entry, family), 8080, 20450) as client:
+        client.send(*[client.syn()] * 500)
+        cluster3.wait_until(lambda: len(client.answers()) > 0, "a SYN-ACK")
+        time.sleep(0.3)
+        assert len({answer[TCP].seq for answer in client.answers()}) == 1
+        client.sequence = client.isn + 1
+        client.reset()
+    assert moved["n1"]["flows_made"] == moved["n1"]["draining"] == 1
+    assert moved["n1"]["same_syn"] > 400
+    assert 400 < moved[target.name]["from_peer"] <= 501
+
+
+@both
+def test_a46_a_new_syn_on_a_living_flow_does_not_move_it(cluster3, family):
+    """A forged SYN with another sequence number hits a connection that n2 serves: it goes on with n2."""
+    cluster3.set_policy("rr")
+    forward_all(cluster3)
+    with counting(cluster3) as moved, RawClient(cluster3, service(cluster3.nodes[0], family), 8080, 20460) as client:
+        client.open()
+        assert client.wait_heard(lambda heard: len(heard) == 3)
+        name = client.heard()
+        for step in range(1, 4):
+            client.send(client.packet("S", sequence=client.isn + 77_777 * step))
+        client.say(b"still here\n")
+        assert client.wait_heard(lambda heard: heard == name + b"still here\n")
+        client.reset()
+    assert moved["n1"]["same_flow"] == 3 and moved["n1"]["flows_made"] == 1

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Faults 10: dprd is killed, frozen, restarted, upgraded or stopped while clients are connected."""
+import os
+import shutil
+import time
+
+import pytest
+
+from faultlib import FIRST_SYN_S, SECOND_SYN_S, eligible, load, state_of_kernel, taken_over, wait_for
+
+
+def restart(cluster, node, pause_s):
+    """SIGKILL, a while without dprd, a new dprd; until its peers forward to it again."""
+    cluster.kill(node, "dprd")
+    time.sleep(pause_s)
+    cluster.start(node, "dprd")
+    wait_for(lambda: cluster.sees(node, ["n1", "n2", "n3"]), f"{node} is back", 5)
+
+
+def check_taken_over(cluster, node, before, starts, flows):
+    """Every start took over at least the long flows."""
+    counts = taken_over(cluster, node)[before:]
+    assert len(counts) == starts and min(counts) >= flows, (counts, flows)
+
+
+@pytest.mark.parametrize("form, node", [("own3", "n1"), ("one3", "n2")], ids=["own-entry", "one-serving"])
+def test_b10_dprd_is_killed(clusters, form, node):
+    """All enter at n1, which forwards two thirds. dprd of n1 (of n2) is killed and comes back after 0, 1 and 3 s."""
+    cluster = clusters.get(form)
+    cluster.set_policy("rr")
+    starts = len(taken_over(cluster, node))
+    with load(cluster, ["n1"]) as work:
+        for pause_s in (0, 1, 3):
+            restart(cluster, node, pause_s)
+        back = time.monotonic()
+        time.sleep(0.5)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert {"n2", "n3"} <= set(work.served_by(since=back)), "n1 forwards again"
+    check_taken_over(cluster, node, starts, 3, len(work.forwarded(entry=node)))
+
+
+def test_b11_nobody_forwards_to_a_killed_dprd(own3):
+    """dprd of n2 is killed for good. Within 1.2 s and a bit n1 sends it nothing, and its own clients are served by it."""
+    own3.set_policy("rr")
+    with load(own3, ["n1", "n2"]) as work:
+        own3.kill("n2", "dprd")
+        dead = time.monotonic()
+        wait_for(lambda: "n2" not in eligible(own3, "n1"), "n1 gives up n2", 2)
+        gone = time.monotonic()
+        time.sleep(2)
+        own3.start("n2", "dprd")
+        wait_for(lambda: own3.sees("n1", ["n1", "n2", "n3"]), "n2 is back", 5)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert gone - dead < 2
+    assert set(work.served_by(to="n1", since=gone + 0.1, until=gone + 1.9)) == {"n1", "n3"}
+    assert set(work.served_by(to="n2", since=dead + 0.1, until=gone + 1.9)) == {"n2"}
+
+
+@pytest.mark.parametrize("form, node", [("one3", "n1"), ("own3", "n2")], ids=["one-entry", "own-serving"])
+def test_b12_dprd_is_frozen(clusters, form, node):
+    """All enter at n1. dprd of n1 (of n2) stands still for 0.3 s, then for 2 s: nothing is hijacked when it resumes.
+
+    What n1's clients sent meanwhile waited in the queue: too old to be forwarded, it is served by n1. What
+    n1 sent to n2 is decided anew when the client repeats it.
+    """
+    cluster = clusters.get(form)
+    cluster.set_policy("rr")
+    before = cluster.counters(node)
+    with load(cluster, ["n1"]) as work:
+        for frozen_s in (0.3, 2):
+            cluster.freeze(node, "dprd")
+            start = time.monotonic()
+            time.sleep(frozen_s)
+            cluster.resume(node, "dprd")
+            time.sleep(1)
+        end = start + frozen_s
+    work.check_flows()
+    work.check_connects(SECOND_SYN_S)
+    after = cluster.counters(node)
+    if node == "n1":
+        assert after["stale_syn"] - before["stale_syn"] > 10
+        assert set(work.served_by(since=start + 0.05, until=end - 0.6)) == {"n1"}
+    else:
+        assert after["stale_tunnel_syn"] - before["stale_tunnel_syn"] > 3
+        assert set(work.served_by(since=start + 1.5, until=end)) <= {"n1", "n3"}
+
+
+def test_b13_frozen_with_a_full_queue(own3):
+    """dprd of n1 stands still and its short queue is full: new connections are served at once, past it."""
+    own3.set_config("Queue", "Length", 16)
+    own3.set_policy("rr")
+    own3.stop("n1", "dprd")
+    own3.start("n1", "dprd")
+    own3.wait_ready()
+    with load(own3, ["n1"]) as work:
+        own3.freeze("n1", "dprd")
+        start = time.monotonic()
+        time.sleep(3)
+        own3.resume("n1", "dprd")
+    work.check_flows()
+    work.check_connects(SECOND_SYN_S)
+    late = work.check_connects(SECOND_SYN_S, since=start + 1, until=start + 2.5)
+    assert {connect.node for connect in late} == {"n1"}
+    assert sorted(connect.took for connect in late)[len(late) // 2] < 0.2, "past the queue"
+    own3.stop("n1", "dprd")  # the next test's dprd has its usual queue
+
+
+def test_b14_restarts_and_upgrades(one3):
+    """Under load n1's dprd is stopped and started three times; then another build of it takes over, and back."""
+    one3.set_policy("rr")
+    starts = len(taken_over(one3, "n1"))
+    other = os.path.join(one3.directory, "dprd-upgrade")
+    shutil.copy(one3.program("dprd/dprd"), other)
+    with load(one3, ["n1", "n2"]) as work:
+        for program in (None, None, None, other, None):
+            assert one3.stop("n1", "dprd") == 0
+            if program:
+                one3.daemons["n1", "dprd"] = one3.site.start("n1", [
+                    program, "-c", one3.config_path("n1"), "--node", "n1"], one3.log_path("n1", "dprd"))
+            else:
+                one3.start("n1", "dprd")
+            wait_for(lambda: one3.sees("n1", ["n1", "n2", "n3"]), "n1 is back", 5)
+            time.sleep(0.2)
+        end = time.monotonic()
+        wait_for(lambda: one3.sees("n2", ["n1", "n2", "n3"]), "n2 sees n1", 5)
+        time.sleep(0.5)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert {"n2", "n3"} <= set(work.served_by(to="n1", since=end))
+    check_taken_over(one3, "n1", starts, 5, len(work.forwarded(entry="n1")))
+
+
+def test_b15_stop_leaves_nothing(clusters):
+    """dprd of a fresh n1 runs and is stopped before anybody came: rules and routes are as if it had never run."""
+    cluster = clusters.fresh(daemons=False, nodes=3, layout="own")
+    before = state_of_kernel(cluster, "n1")
+    cluster.start_daemons()
+    during = state_of_kernel(cluster, "n1")
+    assert len(during) > len(before) + 10
+    assert cluster.stop("n1", "dprd") == 0
+    assert state_of_kernel(cluster, "n1") == before
+    assert not os.path.exists(os.path.join(cluster.node("n1").directory, "run", "flows"))
+
+
+def test_b16_stop_with_flows_then_purge(clusters):
+    """n1's dprd is stopped while it forwards: the rules that hold those flows stay, until "dprd --purge"."""
+    cluster = clusters.fresh(daemons=False, nodes=3, layout="one")
+    before = state_of_kernel(cluster, "n1")
+    cluster.start_daemons()
+    cluster.set_policy("rr")
+    with load(cluster, ["n1"], flows=30, per_second=20) as work:
+        assert cluster.stop("n1", "dprd") == 0
+        stopped = time.monotonic()
+        kept = state_of_kernel(cluster, "n1")
+        time.sleep(1.5)
+        cluster.start("n1", "dprd")
+        wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", 5)
+        back = time.monotonic()
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by(since=stopped, until=stopped + 1.4)) == {"n1"}
+    assert any("dprd" in line for line in kept) and "wait for the next dprd" in cluster.log_text("n1", "dprd")
+    assert back - stopped < 5
+    cluster.stop("n1", "dprd")
+    cluster.site.execute("n1", [cluster.program("dprd/dprd"), "-c", cluster.config_path("n1"), "--node", "n1", "--purge"])
+    assert state_of_kernel(cluster, "n1") == before
+    assert os.listdir(os.path.join(cluster.node("n1").directory, "run")) in ([], ["lock"])
+
+
+def test_b17_killed_and_never_back(one3):
+    """dprd of n1 is killed and nobody starts it: every new connection to n1 is served by n1, none waits."""
+    one3.set_policy("rr")
+    with load(one3, ["n1"], flows=0, per_second=100) as work:
+        one3.kill("n1", "dprd")
+        dead = time.monotonic()
+        time.sleep(2.5)
+    work.check_connects(FIRST_SYN_S)
+    later = work.made(since=dead + 0.2)
+    assert len(later) > 100 and {connect.node for connect in later} == {"n1"}
+    assert sorted(connect.took for connect in later)[len(later) * 9 // 10] < 0.2, "nothing waits for a dead dprd"

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Faults 20: loadcast, a whole host, the web server; drain; configuration under load."""
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from faultlib import FIRST_SYN_S, SECOND_SYN_S, eligible, load, members, reload_both, settings, wait_for
+from netns import LabError
+from traffic import counting, flows
+
+ALL = ["n1", "n2", "n3"]
+
+
+@pytest.mark.parametrize("fault", ["killed", "frozen"])
+def test_b20_loadcast_is_away(own3, fault):
+    """loadcast of n2 is killed (frozen): within 1.5 s nobody forwards to n2, and n2 serves its clients. Then it is back."""
+    own3.set_policy("rr")
+    with load(own3, ["n1", "n2"]) as work:
+        if fault == "killed":
+            own3.kill("n2", "loadcast")
+        else:
+            own3.freeze("n2", "loadcast")
+        start = time.monotonic()
+        wait_for(lambda: "n2" not in eligible(own3, "n1"), "n1 gives up n2", 1.5)
+        wait_for(lambda: not eligible(own3, "n2"), "n2 is on its own", 1.5)
+        alone = time.monotonic()
+        time.sleep(1.2)
+        end = time.monotonic()
+        if fault == "killed":
+            own3.start("n2", "loadcast")
+        else:
+            own3.resume("n2", "loadcast")
+        own3.wait_ready(timeout_s=3)
+        back = time.monotonic()
+        time.sleep(0.4)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert alone - start < 2
+    assert set(work.served_by(to="n2", since=alone + 0.1, until=end)) == {"n2"}
+    assert set(work.served_by(to="n1", since=alone + 0.1, until=end)) == {"n1", "n3"}
+    assert "n2" in work.served_by(to="n1", since=back)
+
+
+def test_b21_a_host_is_gone(clusters):
+    """n2's host dies under load. Only what it served, and what was addressed to it, breaks: at n1 with a reset, after
+    DeadPeerTimeout. Who was connecting gets through. Then the host boots: within 3 s of its start it has clients again.
+    """
+    cluster = clusters.get("own3")
+    with settings(cluster, Flows={"DeadPeerTimeout": "1500ms"}):
+        with load(cluster, ALL, new_to=["n1", "n3"], finish_s=1) as work:
+            dead = time.monotonic()
+            cluster.kill_host("n2")
+            wait_for(lambda: not any("n2" in eligible(cluster, node) for node in ("n1", "n3")), "n2 is given up", 1.5)
+            gone = time.monotonic()
+            assert any(flow["node"] == "n2" for flow in flows(cluster, "n1")), "kept, in case n2 comes back"
+            wait_for(lambda: not any(flow["node"] == "n2" for node in ("n1", "n3") for flow in flows(cluster, node)),
+                     "flows to n2 are forgotten", 4)
+            time.sleep(max(0, dead + 4.5 - time.monotonic()))  # a retransmission of each client hits n1's own stack
+            end = time.monotonic()
+            cluster.restart_host("n2")
+            wait_for(lambda: all(cluster.sees(node, ALL) for node in ALL), "n2 is back", 3)
+            back = time.monotonic()
+            time.sleep(0.5)
+    work.check_flows(unless=lambda flow: "n2" in (work.entry_of(flow), flow["node"]))
+    work.check_connects(SECOND_SYN_S)
+    orphans = work.forwarded(entry="n1", serving="n2") + work.forwarded(entry="n3", serving="n2")
+    assert len(orphans) > 5
+    for flow in orphans:
+        assert flow["fate"] == "broken" and "reset" in flow["error"], flow
+        assert 1.4 < flow["over"] - dead < 9, (flow, dead)
+    assert "n2" not in work.served_by(since=gone + 0.1, until=end)
+    assert "n2" in work.served_by(since=back)
+
+
+def test_b22_drain(one3):
+    """n2 drains: after 1 s it serves nobody new, but those it has. "drain --wait" ends when they are gone. Undrain."""
+    command = ["ip", "netns", "exec", one3.site.name("n2"), one3.program("dprd/dprctl"), "-c", one3.config_path("n2"),
+               "drain", "--wait", "--timeout", "30"]
+    with settings(one3, Flows={"FinTimeout": "500ms", "RstTimeout": "500ms"}):
+        with load(one3, ALL) as work:
+            asked = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            start = time.monotonic()
+            wait_for(lambda: not any("n2" in eligible(one3, node) for node in ("n1", "n3")), "n2 is left alone", 1)
+            time.sleep(max(0, start + 1 - time.monotonic()))
+            drained = time.monotonic()
+            time.sleep(1.5)
+            assert asked.poll() is None, "it has connections still"
+            end = time.monotonic()
+        said, _ = asked.communicate(timeout=8)
+        assert asked.returncode == 0 and "drained" in said
+        assert not flows(one3, "n2")
+        with load(one3, ["n1", "n2"], flows=0) as after:
+            assert members(one3, "n1")["n2"]["state"] == "draining"
+            one3.dprctl("n2", "undrain")
+            undrained = time.monotonic()
+            wait_for(lambda: one3.sees("n1", ALL), "n2 is back", 1.5)
+            time.sleep(1)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert "n2" not in work.served_by(since=drained, until=end)
+    assert work.served_by(to="n2", since=drained, until=end), "its clients were served elsewhere"
+    after.check_connects(FIRST_SYN_S)
+    assert "n2" not in after.served_by(since=0, until=undrained)
+    assert after.served_by(to="n1", since=undrained + 0.5)["n2"] and after.served_by(to="n2", since=undrained + 0.5)["n2"]
+
+
+def test_b23_a_web_server_is_gone(own3):
+    """n2's servers end: once its loadcast has seen it, n2's clients are served by the others. The servers come back."""
+    with settings(own3, Health={"Interval": "100ms", "Timeout": "200ms", "Fall": "2", "Rise": "1"}):
+        with load(own3, ["n1", "n2"]) as work:
+            own3.stop_web("n2")
+            wait_for(lambda: all(members(own3, node)["n2"]["state"] == "unhealthy" for node in ALL), "n2 is unhealthy", 1.5)
+            seen = time.monotonic()
+            time.sleep(1)
+            end = time.monotonic()
+            own3.start_web("n2")
+            wait_for(lambda: own3.sees("n1", ALL) and own3.status("n2")["state"] == "active", "n2 is healthy", 1.5)
+            back = time.monotonic()
+            time.sleep(0.5)
+    work.check_flows(unless=lambda flow: flow["node"] == "n2")
+    work.check_connects(FIRST_SYN_S, since=seen + 0.1)
+    assert set(work.served_by(to="n2", since=seen + 0.1, until=end)) == {"n1", "n3"}
+    assert "n2" in work.served_by(to="n2", since=back + 0.1) and "n2" in work.served_by(to="n1", since=back + 0.1)
+
+
+def test_b24_no_web_server_at_all(one3):
+    """The servers of all nodes end. A client is refused at once: no node passes it on, and none in a circle."""
+    with settings(one3, Health={"Interval": "100ms", "Timeout": "200ms", "Fall": "2", "Rise": "1"}):
+        for node in ALL:
+            one3.stop_web(node)
+        wait_for(lambda: all(member["state"] == "unhealthy" for node in ALL for member in members(one3, node).values()),
+                 "all are unhealthy", 3)
+        time.sleep(0.2)
+        with counting(one3) as moved, load(one3, ALL, flows=0) as work:
+            time.sleep(1)
+        for node in ALL:
+            one3.start_web(node)
+        one3.wait_ready(timeout_s=3)
+    assert len(work.connects.made) > 30
+    assert {connect.error for connect in work.connects.made} == {"Connection refused"}
+    assert max(connect.took for connect in work.connects.made) < 0.5
+    assert not any(counts.get("from_peer") for counts in moved.values()), moved
+
+
+def test_b25_configuration_changes(own3):
+    """Policies and weights change under load, three times a second; then come three files with errors in them."""
+    own3.set_policy("rr")
+    with load(own3, ["n1", "n2"]) as work:
+        for turn, policy in enumerate(["random", "li", "wrr", "least", "wlc", "rr"]):
+            own3.set_config("Balance", "Policy", policy)
+            own3.set_weight("n2", 1 + turn % 3)
+            reload_both(own3)
+            time.sleep(0.3)
+        path = own3.config_path("n1")
+        with open(path, encoding="utf-8") as file:
+            good = file.read()
+        line = next(number for number, text in enumerate(good.splitlines(), 1) if text.startswith("Policy="))
+        for bad in ("Policy=nonsense", "Police=rr", "[Balance"):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(good.replace("Policy=rr", bad))
+            with pytest.raises(LabError, match=f"dprd.conf:{line}: "):
+                own3.dprctl("n1", "reload")
+            os.kill(own3.pid("n1", "dprd"), signal.SIGHUP)
+            os.kill(own3.pid("n1", "loadcast"), signal.SIGHUP)
+            wait_for(lambda: own3.log_text("n1", "loadcast").count(f"dprd.conf:{line}: "), "loadcast names the line", 2)
+            time.sleep(0.2)
+            assert own3.status("n1")["policy"] == "rr" and own3.sees("n1", ALL)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(good)
+        marked = time.monotonic()
+        time.sleep(0.3)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert own3.log_text("n1", "dprd").count(f"dprd.conf:{line}: ") >= 3, "SIGHUP says it in the log"
+    assert set(work.served_by(to="n1", since=marked)) == set(ALL)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Faults 30: announcements that nobody should believe, sent by a stranger on the cluster's network."""
+import contextlib
+import os
+import random
+import secrets
+import time
+
+from scapy.all import IP, UDP, IPv6, Raw
+
+from faultlib import FIRST_SYN_S, eligible, load, members, steady, wait_for
+from traffic import Capture, ip_layer, send
+
+ALL = ["n1", "n2", "n3"]
+SEED = 11
+
+
+def record(cluster, node, seconds):
+    """What a node announces to n1 in some seconds: [(when, source, payload)]."""
+    port = cluster.announce_port
+    with Capture(cluster, "sw", "n1c", f"udp dst port {port}") as capture:
+        time.sleep(seconds)
+    sources = (cluster.node(node).cluster_v4, cluster.node(node).cluster_v6)
+    heard = []
+    for packet in capture.packets(outgoing=True):
+        layer = packet.getlayer(IP) or packet.getlayer(IPv6)
+        if layer is not None and UDP in packet and layer.src in sources:
+            heard.append((layer.src, bytes(packet[UDP].payload)))
+    assert len(heard) > 10
+    return heard
+
+
+def forge(cluster, source, payload):
+    """A datagram to n1 from an address that is not the stranger's."""
+    receiver = cluster.node("n1")
+    to = receiver.cluster_v6 if ":" in source else receiver.cluster_v4
+    return ip_layer(source, to) / UDP(sport=cluster.announce_port, dport=cluster.announce_port) / Raw(payload)
+
+
+def to_n1(cluster, datagrams, seconds=0.0):
+    """Sent by the stranger, all at once or spread over a time."""
+    packets = [forge(cluster, *datagram) for datagram in datagrams]
+    for packet in packets:
+        send(cluster, [packet], "x", "eth1", ("n1", "eth1"))
+        if seconds:
+            time.sleep(seconds / len(packets))
+
+
+def rejected(cluster):
+    return cluster.status("n1")["announcements_rejected"]
+
+
+@contextlib.contextmanager
+def rejecting(cluster, at_least):
+    """n1 rejects so many within the block."""
+    before = rejected(cluster)
+    yield
+    wait_for(lambda: rejected(cluster) - before >= at_least, f"{at_least} rejected, not {rejected(cluster) - before}", 1)
+
+
+def test_b30_damaged(own3):
+    """n2's announcements come again with bits flipped, cut short, too long, or as noise: n1 takes none, and hears n2."""
+    heard = record(own3, "n2", 1)
+    noise = random.Random(SEED)
+    own3.set_policy("rr")
+    damaged = []
+    for _ in range(150):
+        source, payload = noise.choice(heard)
+        flipped = bytearray(payload)
+        flipped[noise.randrange(len(flipped))] ^= 1 << noise.randrange(8)
+        damaged.append((source, bytes(flipped)))
+    source, payload = heard[0]
+    damaged += [(source, payload[:length]) for length in range(0, len(payload), 7)]
+    damaged += [(source, payload + bytes(more)) for more in (1, 32, 1400 - len(payload), 1401 - len(payload))]
+    damaged += [(source, noise.randbytes(noise.randrange(1, 1400))) for _ in range(50)]
+    with load(own3, ["n1"], flows=30, per_second=30) as work:
+        with rejecting(own3, len(damaged) - 2):  # a flip of the sequence may make it a copy of the newest
+            to_n1(own3, damaged, 1)
+            steady(own3, {"n1": ["n2", "n3"]}, 0.3)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by()) == set(ALL)
+
+
+def test_b31_foreign_key(own3):
+    """loadcast of n2 starts with another cluster's key: n1 and n3 reject it, it rejects them. Then with the right one."""
+    own3.stop("n2", "loadcast")
+    key = os.path.join(own3.directory, "foreign.key")
+    with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+        file.write(secrets.token_hex(32) + "\n")
+    own3.set_config("Cluster", "KeyFile", key, "n2")
+    own3.write_config("n2")
+    wait_for(lambda: eligible(own3, "n1") == {"n3"} and not eligible(own3, "n2"), "n2 is given up", 2)
+    with rejecting(own3, 5):
+        own3.start("n2", "loadcast")
+        steady(own3, {"n1": ["n3"], "n2": []}, 2)
+    assert "made with a key that is not ours" in own3.log_text("n1", "loadcast")
+    own3.stop("n2", "loadcast")
+    del own3.overrides["n2"]
+    own3.write_config("n2")
+    own3.start("n2", "loadcast")
+    own3.wait_ready(timeout_s=3)
+
+
+def test_b32_replay(own3):
+    """A stranger records n2 and sends it again: while n2 lives, when n2 is dead, and to an n1 that has just started.
+
+    At the speed of the record and all at once: nothing makes n2 eligible but n2 itself.
+    """
+    heard = record(own3, "n2", 1.5)
+    with rejecting(own3, len(heard) // 2):  # n2 goes on, so all of them are old
+        to_n1(own3, heard, 1)
+        to_n1(own3, heard)
+        steady(own3, {"n1": ["n2", "n3"]}, 0.3)
+    last = record(own3, "n2", 1)
+    own3.kill("n2", "loadcast")
+    own3.kill("n2", "dprd")
+    wait_for(lambda: eligible(own3, "n1") == {"n3"}, "n2 is given up", 2)
+    with rejecting(own3, len(last)):
+        to_n1(own3, heard + last, 1)
+        to_n1(own3, heard + last)
+        steady(own3, {"n1": ["n3"]}, 0.3)
+    own3.stop("n1", "loadcast")
+    own3.start("n1", "loadcast")
+    wait_for(lambda: eligible(own3, "n1") == {"n3"}, "n1 hears n3", 3)
+    for seconds in (0.0, 1.0, 0.0):
+        to_n1(own3, last, seconds)
+        steady(own3, {"n1": ["n3"]}, 0.3)
+    assert members(own3, "n1")["n2"]["why_not"] in ("does not hear this node", "not heard")
+    own3.start("n2", "loadcast")
+    own3.start("n2", "dprd")
+    own3.wait_ready(timeout_s=3)
+
+
+def test_b33_two_hosts_with_one_name(own3):
+    """A second host takes n2's name, cluster address and key: nobody forwards to either of them. One leaves."""
+    own3.set_policy("rr")
+    n2, directory = own3.node("n2"), os.path.join(own3.directory, "twin")
+    addresses = [f"{n2.cluster_v4}/24 dev eth1", f"{n2.cluster_v6}/64 dev eth1 nodad"]
+    os.mkdir(directory)
+    with open(own3.config_path("n2"), encoding="utf-8") as file:
+        text = file.read().replace(n2.directory, directory)
+    with open(os.path.join(directory, "dprd.conf"), "w", encoding="utf-8") as file:
+        file.write(text)
+    with load(own3, ["n1", "n3"], flows=0) as work:
+        own3.site.ip("x", [f"addr add {address}" for address in addresses])
+        child = own3.site.start("x", [own3.program("loadcast/loadcast"), "-c", os.path.join(directory, "dprd.conf"),
+                                      "--node", "n2"], os.path.join(directory, "loadcast.log"))
+        try:
+            wait_for(lambda: not any("n2" in eligible(own3, node) for node in ("n1", "n3")), "n2 is given up", 2)
+            wait_for(lambda: 'another host announces itself as "n2"' in own3.log_text("n2", "loadcast"), "n2 knows", 2)
+            seen = time.monotonic()
+            steady(own3, {"n1": ["n3"], "n3": ["n1"]}, 2)
+            end = time.monotonic()
+        finally:
+            child.kill()
+            child.wait(5)
+            own3.site.ip("x", [f"addr del {address.replace(' nodad', '')}" for address in addresses])
+    work.check_connects(FIRST_SYN_S, since=seen + 0.1, until=end)
+    assert set(work.served_by(since=seen + 0.1, until=end)) == {"n1", "n3"}
+    own3.stop("n2", "loadcast")  # the next run of n2 need not wait for the end of the conflict
+    own3.start("n2", "loadcast")
+    own3.wait_ready(timeout_s=5)

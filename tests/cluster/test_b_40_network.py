@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Faults 40: the cluster's network loses announcements, or falls apart."""
+import time
+
+from faultlib import FIRST_SYN_S, eligible, load, members, settings, steady, wait_for
+
+ALL = ["n1", "n2", "n3"]
+
+
+def test_b40_one_way_partition(own3):
+    """n2 no longer hears n1's announcements. Both stop to forward to each other, and n3 goes on with both. It heals."""
+    own3.set_policy("rr")
+    n1 = own3.node("n1")
+    cut = {"n1": ["n3"], "n2": ["n3"], "n3": ["n1", "n2"]}
+    with load(own3, ["n1", "n2"]) as work:
+        own3.lose("n2", f"ip saddr {n1.cluster_v4} udp dport {own3.announce_port}")
+        own3.lose("n2", f"ip6 saddr {n1.cluster_v6} udp dport {own3.announce_port}")
+        wait_for(lambda: eligible(own3, "n1") == eligible(own3, "n2") == {"n3"}, "both directions are off", 1.7)
+        start = time.monotonic()
+        steady(own3, cut, 2)
+        end = time.monotonic()
+        assert members(own3, "n1")["n2"]["why_not"] == "does not hear this node"
+        assert members(own3, "n2")["n1"]["why_not"] == "not heard"
+        own3.heal("n2")
+        wait_for(lambda: all(own3.sees(node, ALL) for node in ALL), "all agree again", 1.2)
+        steady(own3, {"n1": ["n2", "n3"], "n2": ["n1", "n3"], "n3": ["n1", "n2"]}, 0.5)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by(to="n1", since=start + 0.1, until=end)) == {"n1", "n3"}
+    assert set(work.served_by(to="n2", since=start + 0.1, until=end)) == {"n2", "n3"}
+
+
+def test_b41_full_partition(own3):
+    """n2 is cut off from the cluster's network, not from the clients: it serves alone, the others without it. It heals."""
+    own3.set_policy("rr")
+    with load(own3, ["n1", "n2"]) as work:
+        own3.lose("n2", "iifname eth1")
+        own3.lose("n2", "oifname eth1", hook="output")
+        wait_for(lambda: not eligible(own3, "n2") and eligible(own3, "n1") == {"n3"}, "both sides know it", 1.7)
+        start = time.monotonic()
+        assert own3.status("n2")["minority"] and not own3.status("n1")["minority"]
+        steady(own3, {"n1": ["n3"], "n2": [], "n3": ["n1"]}, 1.3)
+        end = time.monotonic()
+        own3.heal("n2")
+        wait_for(lambda: all(own3.sees(node, ALL) for node in ALL), "all agree again", 1.2)
+        healed = time.monotonic()
+        time.sleep(0.5)
+    work.check_flows()  # also those across the cut: it was shorter than DeadPeerTimeout
+    assert work.longest_ms(work.local()) < 300, "local ones did not even wait"
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by(to="n2", since=start + 0.1, until=end)) == {"n2"}
+    assert set(work.served_by(to="n1", since=start + 0.1, until=end)) == {"n1", "n3"}
+    assert set(work.served_by(to="n2", since=healed)) == set(ALL)
+
+
+def test_b42_multicast_is_lost(one3):
+    """No node gets a multicast packet any more: unicast announcements suffice, and nothing changes."""
+    one3.set_policy("rr")
+    others = {node: [name for name in ALL if name != node] for node in ALL}
+    with load(one3, ["n1", "n2"], flows=30) as work:
+        for node in ALL:
+            one3.lose_announcements(node, multicast=True)
+        steady(one3, others, 2)
+        for node in ALL:  # that was no idle rule: without unicast as well, all is silent
+            one3.lose_announcements(node, multicast=False)
+        wait_for(lambda: not eligible(one3, "n1"), "nothing is heard", 2)
+        one3.heal()
+        wait_for(lambda: all(one3.sees(node, ALL) for node in ALL), "all agree again", 1.2)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+
+
+def test_b43_multicast_only_and_lossy(own3):
+    """Unicast=no. Multicast alone carries the cluster; and when 30 % of it is lost for a while, nobody notices."""
+    own3.set_policy("rr")
+    with settings(own3, Announce={"Unicast": "no"}):
+        for node in ALL:
+            own3.lose_announcements(node, multicast=False)
+        others = {node: [name for name in ALL if name != node] for node in ALL}
+        steady(own3, others, 1.5)
+        with load(own3, ALL) as work:
+            for node in ALL:
+                own3.lose(node, "ip6 daddr ff00::/8 udp dport 7980")
+                own3.lose_announcements(node, percent=30)
+            time.sleep(8)
+            lost = own3.site.execute("n1", ["nft", "list", "table"] + own3.LOSS_TABLE.split())
+            own3.heal()
+            wait_for(lambda: all(own3.sees(node, ALL) for node in ALL), "all agree", 1.2)
+    assert "packets 0 " not in lost.split("numgen")[-1], lost
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    spread = work.served_by()
+    assert min(spread[node] for node in ALL) > sum(spread.values()) / 6, spread

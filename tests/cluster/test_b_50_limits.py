@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Faults 50: rules that vanish, tables that are full, little memory, and wrong use."""
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+from scapy.all import TCP
+
+from faultlib import FIRST_SYN_S, load, memory_kb, wait_for
+from traffic import counting, flows, hardware, ip_layer, run_in
+
+ALL = ["n1", "n2", "n3"]
+SET_AT_RESTART = "[Flows] and [Queue] sizes are set at the start of dprd"
+
+
+def test_b50_the_ruleset_is_flushed(own3):
+    """An operator flushes n1's ruleset under load. It stands again within 3 s; nothing local breaks.
+
+    Packets of forwarded flows that come in that moment reach n1's own stack, which resets them.
+    """
+    own3.set_policy("rr")
+    before = own3.counters("n1")["rules_restored"]
+    with load(own3, ["n1", "n2"]) as work:
+        own3.site.execute("n1", ["nft", "flush", "ruleset"])
+        took = wait_for(lambda: own3.counters("n1")["rules_restored"] > before, "dprd sees it", 3)
+        wait_for(lambda: own3.site.execute("n1", ["iptables-save", "-t", "raw"]).count("NFQUEUE") == 2, "rules are back", 2)
+        restored = time.monotonic()
+        time.sleep(0.7)
+    lost = [flow for flow in work.forwarded(entry="n1") + work.forwarded(serving="n1") if flow["fate"] != "good"]
+    print(f"restored after {took:.1f} s; {len(lost)} forwarded flows through n1 were reset meanwhile")
+    work.check_flows(unless=lambda flow: flow in lost)
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by(to="n1", since=restored + 0.2)) == set(ALL)
+
+
+def spoofed_syns(cluster, count):
+    """SYNs of clients that are not there, to n1, both families; as frames."""
+    node = cluster.node("n1")
+    head = bytes.fromhex((hardware(cluster, "r", "eth1") + hardware(cluster, "c1", "eth0")).replace(":", ""))
+    for number in range(count):
+        source, to = [(f"203.0.113.{100 + number % 100}", node.service_v4),
+                      (f"2001:db8:c::{1000 + number % 1000}", node.service_v6)][number % 2]
+        packet = ip_layer(source, to) / TCP(sport=1024 + number * 7 % 60000, dport=80, seq=number, flags="S")
+        yield head + (b"\x86\xdd" if ":" in to else b"\x08\x00") + bytes(packet)
+
+
+def test_b51_syn_flood(own3):
+    """MaxHalfOpen=64 and a flood of SYNs from nowhere: half-open flows push out each other, and nothing else."""
+    own3.set_config("Flows", "MaxHalfOpen", 64, "n1")
+    own3.set_policy("rr")
+    own3.stop("n1", "dprd")
+    own3.start("n1", "dprd")
+    own3.wait_ready()
+    frames = list(spoofed_syns(own3, 2000))
+    with own3.site.inside("c1"):
+        out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    with out, counting(own3) as moved, load(own3, ["n1"]) as work:
+        out.bind(("eth0", 0))
+        for number, frame in enumerate(frames):
+            out.send(frame)
+            if number % 100 == 99:
+                time.sleep(0.1)
+        status = own3.status("n1")
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert status["flows"]["half_open"] <= 64 and status["flows"]["max_half_open"] == 64
+    assert moved["n1"]["flows_evicted"] > 500
+    own3.stop("n1", "dprd")  # the next test's dprd has its usual table
+
+
+def test_b52_flow_table_is_full(one3):
+    """MaxFlows=1024 and 1,100 clients at n1, all of which policy random would like to spread: what finds no room is
+    served by n1, and nobody notices.
+    """
+    one3.set_config("Flows", "MaxFlows", 1024, "n1")
+    one3.set_policy("rr")
+    one3.stop("n1", "dprd")
+    one3.start("n1", "dprd")
+    one3.wait_ready()
+    with counting(one3) as moved, load(one3, ["n1"], flows=2000, per_second=20, finish_s=12) as work:
+        full = one3.status("n1")["flows"]
+        time.sleep(0.5)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert full["max_confirmed"] == 1024 and 1000 <= full["confirmed"] <= 1024, full
+    assert moved["n1"]["table_full"] > 100
+    assert len(work.forwarded()) <= 1024
+    one3.stop("n1", "dprd")
+
+
+def test_b53_little_memory(clusters):
+    """dprd gets 64 MiB of address space and loadcast 8. 20,000 connections later they are as small as before."""
+    cluster = clusters.fresh(daemons=False, nodes=3, layout="own")
+    cluster.wrappers = {"dprd": ["sh", "-c", 'ulimit -v 65536; exec "$@"', "sh"],
+                        "loadcast": ["sh", "-c", 'ulimit -v 8192; exec "$@"', "sh"]}
+    cluster.start_daemons("rr")
+    bombard(cluster, 2000)
+    before = {key: memory_kb(child.pid) for key, child in cluster.daemons.items()}
+    with counting(cluster) as moved:
+        bombard(cluster, 20000)
+    after = {key: memory_kb(child.pid) for key, child in cluster.daemons.items()}
+    assert moved["n1"]["syns"] >= 20000 and moved["n1"]["flows_made"] > 10000
+    print({" ".join(key): f"{before[key]} -> {after[key]} kB" for key in after})
+    assert all(after[key] - before[key] <= 2048 for key in after)
+
+
+def bombard(cluster, count):
+    """So many connections to n1, one after the other but many at a time, v4 and v6."""
+    node = cluster.node("n1")
+    for address in (node.service_v4, node.service_v6):
+        status, said = run_in(cluster, "c1", ["httperf", "--server", address, "--uri", "/whoami", "--num-conns",
+                                              str(count // 2), "--rate", "2500", "--timeout", "8", "--hog"])
+        assert status == 0 and re.search(rf"Reply status: 1xx=0 2xx={count // 2} ", said), said
+
+
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+def test_b54_valgrind(clusters):
+    """Both daemons of n1 run under valgrind, with traffic, a reload and a full stop: no error and no leak."""
+    cluster = clusters.fresh(daemons=False, nodes=2, layout="one")
+    cluster.set_config("Announce", "DeadPeriods", "15")
+    cluster.set_config("Balance", "Policy", "rr")
+    cluster.start_node_daemons("n2")
+    cluster.wrappers = {daemon: ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full",
+                                 "--errors-for-leak-kinds=definite,indirect", "--show-leak-kinds=definite,indirect"]
+                        for daemon in ("dprd", "loadcast")}
+    cluster.start_node_daemons("n1")
+    cluster.wait_ready(timeout_s=20)
+    with load(cluster, ["n1", "n2"], flows=20, per_second=20) as work:
+        cluster.dprctl("n1", "reload")
+        for command in ("status", "peers", "flows", "metrics", "config"):
+            cluster.dprctl("n1", command)
+        time.sleep(1)
+    work.check_flows()
+    work.check_connects(8)
+    for daemon in ("dprd", "loadcast"):
+        status = cluster.stop("n1", daemon, timeout_s=20)
+        assert status == 0, cluster.log_text("n1", daemon)[-3000:]
+    assert "==" not in cluster.log_text("n1", "dprd") + cluster.log_text("n1", "loadcast")
+
+
+def dprd(cluster, *words, node="n1"):
+    return run_in(cluster, node, [cluster.program("dprd/dprd"), "-c", cluster.config_path(node), "--node", node, *words])
+
+
+def test_b55_wrong_use(own3):
+    """A second dprd in one directory, a key that all may read, unknown options: refused, and the first dprd goes on."""
+    pid = own3.status("n1")["pid"]
+    status, said = dprd(own3)
+    assert status == 1 and "another dprd is running here" in said
+    status, said = dprd(own3, "--purge")
+    assert status == 1 and "stop dprd before --purge" in said
+    for program in ("dprd/dprd", "loadcast/loadcast", "dprd/dprctl"):
+        status, said = run_in(own3, "n1", [own3.program(program), "--no-such-option"])
+        assert status == 2 and "try:" in said, (program, status, said)
+    assert dprd(own3, "left-over")[0] == 2
+    status, said = run_in(own3, "n1", [own3.program("dprd/dprd"), "-c", "/nonexistent.conf"])
+    assert status == 1 and "/nonexistent.conf: No such file" in said
+    key = os.path.join(own3.directory, "cluster.key")
+    os.chmod(key, 0o644)
+    try:
+        status, said = run_in(own3, "n1", [own3.program("loadcast/loadcast"), "-c", own3.config_path("n1"), "--node", "n1"])
+        assert status == 1 and key in said and "644" in said, said
+    finally:
+        os.chmod(key, 0o600)
+    assert own3.status("n1")["pid"] == pid
+
+
+def test_b56_check(clusters):
+    """dprd --check on a good node, then with each setting spoiled: it names what is wrong and the command that mends it.
+
+    The command is taken at its word: after it the check is content again.
+    """
+    cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
+    cluster.write_config("n1")
+    n1 = cluster.node("n1")
+    status, said = dprd(cluster, "--check")
+    assert status == 0 and "n1 is ready" in said, said
+    spoil = [
+        (["sysctl", "-qw", "net.ipv4.conf.all.rp_filter=1"], "rp_filter of eth1 is strict"),
+        (["sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=0", "net.ipv4.conf.eth0.arp_ignore=0",
+          "net.ipv4.conf.eth1.arp_ignore=0"], "arp_ignore of eth0 is 0"),
+        (["ip", "address", "del", f"{n1.cluster_v4}/24", "dev", "eth1"], f"cluster address {n1.cluster_v4}"),
+    ]
+    for command, what in spoil:
+        cluster.site.execute("n1", command)
+        status, said = dprd(cluster, "--check")
+        assert status == 1 and f"ERROR: {what}" in said, said
+        for mend in re.findall(r"mend: (.*)", said):
+            words = mend.split(", or ")[0].replace("INTERFACE", "eth1").split()
+            assert words[0] in ("sysctl", "ip"), mend
+            if "get" not in words:
+                cluster.site.execute("n1", words)
+        status, said = dprd(cluster, "--check")
+        assert status == 0, said

@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What dprd's control socket answers: to good requests, to bad ones, and to those who may not ask. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/control_fixture.h"
+
+static struct dprd d;
+static struct control_recent recent;
+static struct control_answer answer;
+
+static int start(void **context)
+{
+	(void)context;
+	recent = (struct control_recent) { .strangers = 0 };
+	fixture_reload_error = 0;
+	fixture_reloads = 0;
+	fixture_start(&d);
+	return 0;
+}
+
+static int stop(void **context)
+{
+	(void)context;
+	json_decref(answer.line);
+	answer = (struct control_answer) { 0 };
+	fixture_stop(&d);
+	return 0;
+}
+
+/* The answer's last line; good until the next request. */
+static const json_t *ask_bytes(const char *request, size_t bytes, bool may_change)
+{
+	json_decref(answer.line);
+	control_request(&d, &recent, request, bytes, may_change, &answer);
+	return answer.line;
+}
+
+static const json_t *ask(const char *request)
+{
+	return ask_bytes(request, strlen(request), true);
+}
+
+static const char *error_of(const json_t *line)
+{
+	return json_string_value(json_object_get(line, "error"));
+}
+
+static long long number_at(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+
+	assert_true(json_is_integer(value));
+	return json_integer_value(value);
+}
+
+static const char *text_at(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	assert_non_null(text);
+	return text;
+}
+
+static bool has_warning(const json_t *status, const char *part)
+{
+	const json_t *warning;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "warnings"), i, warning)
+	{
+		assert_true(strlen(text_at(warning, "advice")) > 0);
+		if (strstr(text_at(warning, "text"), part))
+			return true;
+	}
+	return false;
+}
+
+static const json_t *member_at(const json_t *status, size_t index)
+{
+	return json_array_get(json_object_get(status, "members"), index);
+}
+
+/* All lines of a listing but the last into an array, the last one into *ret_end. */
+static json_t *list(const char *request, json_t **ret_end)
+{
+	json_t *all = json_array(), *part;
+	unsigned rounds = 0;
+
+	ask(request);
+	assert_null(answer.line);
+	assert_true(answer.listing.active);
+	while (answer.listing.active) {
+		part = control_listing_next(&d, &answer.listing);
+		assert_non_null(part);
+		assert_true(json_array_size(part) <= CONTROL_FLOWS_CHUNK + 1);
+		json_array_extend(all, part);
+		json_decref(part);
+		assert_true(++rounds < 1000);
+	}
+	*ret_end = json_incref(json_array_get(all, json_array_size(all) - 1));
+	assert_string_equal(text_at(*ret_end, "schema"), "dprd.flows/1");
+	json_array_remove(all, json_array_size(all) - 1);
+	return all;
+}
+
+static size_t count_listed(const char *request)
+{
+	json_t *end, *all = list(request, &end);
+	size_t count = json_array_size(all);
+
+	assert_int_equal(number_at(end, "shown"), count);
+	json_decref(end);
+	json_decref(all);
+	return count;
+}
+
+static void test_status_members(void **context)
+{
+	const json_t *status = ask("{\"command\":\"status\"}"), *n2, *n3, *n4;
+	json_t *copy = json_deep_copy(status);
+
+	(void)context;
+	/* The schema comes first, so that a reader knows what follows. */
+	assert_string_equal(json_object_iter_key(json_object_iter(copy)), "schema");
+	json_decref(copy);
+	assert_string_equal(text_at(status, "schema"), "dprd.status/1");
+	assert_string_equal(text_at(status, "node"), "n1");
+	assert_string_equal(text_at(status, "state"), "active");
+	assert_int_equal(json_array_size(json_object_get(status, "members")), 4);
+	assert_true(json_is_true(json_object_get(member_at(status, 0), "self")));
+	n2 = member_at(status, 1);
+	assert_true(json_is_true(json_object_get(n2, "eligible")));
+	assert_true(json_is_null(json_object_get(n2, "why_not")));
+	assert_int_equal(number_at(n2, "open_connections"), 14);
+	assert_int_equal(number_at(n2, "tunnel_mtu_v4"), 1480);
+	assert_true(json_is_null(json_object_get(n2, "tunnel_mtu_v6")));
+	assert_string_equal(text_at(n2, "cluster_address"), "10.0.0.12");
+	n3 = member_at(status, 2);
+	assert_true(json_is_false(json_object_get(n3, "eligible")));
+	assert_string_equal(text_at(n3, "why_not"), "does not hear this node");
+	assert_true(json_is_null(json_object_get(n3, "echo_age_ms")));
+	n4 = member_at(status, 3);
+	assert_string_equal(text_at(n4, "why_not"), "not heard");
+	assert_in_range(number_at(n4, "age_ms"), 3200, 5000);
+}
+
+static void test_status_unknown_is_null(void **context)
+{
+	const json_t *n4;
+
+	(void)context;
+	d.table.nodes[3].age_ms = LOAD_AGE_NEVER_MS;
+	n4 = member_at(ask("{\"command\":\"status\"}"), 3);
+	assert_true(json_is_null(json_object_get(n4, "age_ms")));
+	assert_true(json_is_null(json_object_get(n4, "load")));
+	assert_true(json_is_null(json_object_get(n4, "cpu_ratio")));
+	assert_string_equal(text_at(n4, "state"), "unknown");
+}
+
+static void test_status_law(void **context)
+{
+	const json_t *status, *totals, *counters, *decisions;
+
+	(void)context;
+	d.counters.seen = 15;
+	d.counters.reason[REASON_BELOW_MAX_LOAD] = 1;
+	d.counters.reason[REASON_CHOSEN] = 2;
+	d.counters.reason[REASON_OTHER] = 3;
+	d.counters.reason[REASON_NOT_PEER] = 4;
+	d.counters.reason[REASON_FROM_PEER] = 5;
+	status = ask("{\"command\":\"status\"}");
+	totals = json_object_get(status, "totals");
+	assert_int_equal(number_at(totals, "served"), 1);
+	assert_int_equal(number_at(totals, "forwarded"), 2);
+	assert_int_equal(number_at(totals, "passed"), 3);
+	assert_int_equal(number_at(totals, "dropped"), 4);
+	assert_int_equal(number_at(totals, "decapsulated"), 5);
+	assert_true(json_is_true(json_object_get(status, "law_holds")));
+	counters = json_object_get(status, "counters");
+	decisions = json_object_get(status, "decisions");
+	assert_int_equal(number_at(counters, "seen"), 15);
+	assert_int_equal(number_at(counters, "chosen"), 2);
+	assert_int_equal(number_at(json_object_get(decisions, "not_peer"), "count"), 4);
+	assert_string_equal(text_at(json_object_get(decisions, "not_peer"), "kind"), "drop");
+	assert_int_equal(json_object_size(decisions), REASONS);
+	assert_false(has_warning(status, "do not add up"));
+
+	d.counters.seen++;
+	status = ask("{\"command\":\"status\"}");
+	assert_true(json_is_false(json_object_get(status, "law_holds")));
+	assert_true(has_warning(status, "do not add up"));
+}
+
+static void test_max_load(void **context)
+{
+	const json_t *status = ask("{\"command\":\"status\"}");
+
+	(void)context;
+	assert_float_equal(json_number_value(json_object_get(status, "max_load")), 20, 1e-9);
+	assert_float_equal(json_number_value(json_object_get(status, "own_load")), 24, 1e-9);
+	assert_true(json_is_false(json_object_get(status, "max_load_auto")));
+	d.config.max_load_auto = true;
+	status = ask("{\"command\":\"status\"}");
+	/* n1 has 24, n2 14; the others may not get connections. */
+	assert_float_equal(json_number_value(json_object_get(status, "max_load")), 19, 1e-9);
+}
+
+static void test_warnings_of_peers(void **context)
+{
+	const json_t *status = ask("{\"command\":\"status\"}");
+
+	(void)context;
+	assert_true(has_warning(status, "n3 is heard, but does not hear this node"));
+	assert_true(has_warning(status, "n4 has not announced for 3."));
+	assert_false(has_warning(status, "n2"));
+	d.table.nodes[1].flags |= NODE_CONFLICT | NODE_CONFIG_DIFFERS;
+	d.table.nodes[1].flags &= ~(uint32_t)NODE_REWRITER;
+	d.tunnel_mtu[1][0] = 0;
+	status = ask("{\"command\":\"status\"}");
+	assert_true(has_warning(status, "two hosts announce themselves as n2"));
+	assert_true(has_warning(status, "n2 has other members, addresses or ports"));
+	assert_true(has_warning(status, "dprd does not run on n2"));
+	assert_true(has_warning(status, "no route to the cluster address of n2"));
+}
+
+static void test_warnings_of_table(void **context)
+{
+	const json_t *status;
+
+	(void)context;
+	d.table.published_ms -= 3200;
+	status = ask("{\"command\":\"status\"}");
+	assert_true(has_warning(status, "loadcast has not written /run/loadcast/table for 3.2 s"));
+	assert_false(has_warning(status, "n4")); /* it is this node that is deaf */
+	assert_in_range(number_at(status, "table_age_ms"), 3200, 5000);
+	d.table_valid = false;
+	status = ask("{\"command\":\"status\"}");
+	assert_true(has_warning(status, "there is no load table"));
+	assert_true(json_is_null(json_object_get(status, "table_age_ms")));
+	assert_true(json_is_null(json_object_get(member_at(status, 1), "age_ms")));
+}
+
+static void test_warnings_of_self(void **context)
+{
+	const json_t *status;
+
+	(void)context;
+	assert_false(has_warning(ask("{\"command\":\"status\"}"), "this node"
+								  " drains"));
+	d.table.nodes[0].state = NODE_UNHEALTHY;
+	status = ask("{\"command\":\"status\"}");
+	assert_true(has_warning(status, "the web server of this node fails"));
+	assert_string_equal(text_at(status, "state"), "unhealthy");
+	d.draining = true;
+	d.minority = true;
+	recent.overruns = 3;
+	recent.strangers_recent = 9;
+	status = ask("{\"command\":\"status\"}");
+	assert_string_equal(text_at(status, "state"), "draining");
+	assert_true(has_warning(status, "this node drains"));
+	assert_true(has_warning(status, "fewer than half"));
+	assert_true(has_warning(status, "overran 3 times"));
+	assert_true(has_warning(status, "9 tunnel packets of hosts that are no members"));
+}
+
+static void test_warning_of_full_table(void **context)
+{
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < 921; i++)
+		fixture_flow(&d, "203.0.113.7", (uint16_t)(1000 + i), "n2", TCP_ACK);
+	assert_false(has_warning(ask("{\"command\":\"status\"}"), "of 1024 forwarded flows"));
+	fixture_flow(&d, "203.0.113.7", 999, "n2", TCP_ACK);
+	assert_true(has_warning(ask("{\"command\":\"status\"}"), "922 of 1024 forwarded flows"));
+}
+
+static void test_peers(void **context)
+{
+	const json_t *peers = ask("{\"command\":\"peers\"}");
+
+	(void)context;
+	assert_string_equal(text_at(peers, "schema"), "dprd.peers/1");
+	assert_int_equal(json_array_size(json_object_get(peers, "members")), 4);
+}
+
+static void test_drain_and_undrain(void **context)
+{
+	(void)context;
+	assert_true(json_is_true(json_object_get(ask("{\"command\":\"drain\"}"), "draining")));
+	assert_true(d.draining);
+	assert_true(json_is_false(json_object_get(ask("{\"command\":\"undrain\"}"), "draining")));
+	assert_false(d.draining);
+}
+
+static void test_others_only_read(void **context)
+{
+	static const char *const refused[] = { "{\"command\":\"drain\"}", "{\"command\":\"undrain\"}",
+					       "{\"command\":\"reload\"}" };
+	unsigned i;
+
+	(void)context;
+	d.draining = true;
+	for (i = 0; i < 3; i++) {
+		const char *error = error_of(ask_bytes(refused[i], strlen(refused[i]), false));
+
+		assert_non_null(error);
+		assert_non_null(strstr(error, "only root"));
+		assert_true(d.draining);
+	}
+	assert_int_equal(fixture_reloads, 0);
+	d.draining = false;
+	ask_bytes(refused[0], strlen(refused[0]), false);
+	assert_false(d.draining);
+	assert_null(error_of(ask_bytes("{\"command\":\"status\"}", 20, false)));
+}
+
+static void test_reload(void **context)
+{
+	const json_t *reply = ask("{\"command\":\"reload\"}"), *errors;
+
+	(void)context;
+	assert_string_equal(text_at(reply, "schema"), "dprd.reload/1");
+	assert_string_equal(text_at(reply, "note"), "a note");
+	fixture_reload_error = -22;
+	reply = ask("{\"command\":\"reload\"}");
+	assert_string_equal(error_of(reply), "the running configuration was not touched");
+	errors = json_object_get(reply, "errors");
+	assert_int_equal(json_array_size(errors), 2);
+	assert_string_equal(json_string_value(json_array_get(errors, 1)), "dprd.conf:9: ?: not UTF-8");
+	assert_int_equal(fixture_reloads, 2);
+}
+
+static void test_config(void **context)
+{
+	const char *text = text_at(ask("{\"command\":\"config\"}"), "text");
+
+	(void)context;
+	assert_non_null(strstr(text, "MaxFlows=1024"));
+	assert_non_null(strstr(text, "2001:db8::14"));
+}
+
+static void test_flows_listed(void **context)
+{
+	json_t *end, *all;
+	const json_t *flow;
+
+	(void)context;
+	fixture_flow(&d, "203.0.113.7", 50122, "n2", TCP_ACK);
+	all = list("{\"command\":\"flows\"}", &end);
+	assert_int_equal(json_array_size(all), 1);
+	flow = json_array_get(all, 0);
+	assert_null(json_object_get(flow, "schema"));
+	assert_string_equal(text_at(flow, "client"), "203.0.113.7");
+	assert_int_equal(number_at(flow, "client_port"), 50122);
+	assert_string_equal(text_at(flow, "service"), "192.0.2.11");
+	assert_int_equal(number_at(flow, "service_port"), 80);
+	assert_string_equal(text_at(flow, "node"), "n2");
+	assert_string_equal(text_at(flow, "state"), "confirmed");
+	assert_int_equal(number_at(flow, "packets"), 2);
+	assert_int_equal(number_at(end, "total"), 1);
+	assert_true(json_is_true(json_object_get(end, "complete")));
+	json_decref(all);
+	json_decref(end);
+}
+
+static void test_flows_filtered(void **context)
+{
+	(void)context;
+	fixture_flow(&d, "203.0.113.7", 1, "n2", TCP_ACK);
+	fixture_flow(&d, "203.0.113.7", 2, "n3", TCP_FIN | TCP_ACK);
+	fixture_flow(&d, "203.0.113.200", 2, "n2", 0);
+	fixture_flow(&d, "198.51.100.1", 2, "n2", TCP_RST);
+	fixture_flow(&d, "2001:db8:1::7", 2, "n3", TCP_ACK);
+	assert_int_equal(count_listed("{\"command\":\"flows\"}"), 5);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"client\":\"203.0.113.7\"}"), 2);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"client\":\"203.0.113.7\",\"port\":2}"), 1);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"client\":\"203.0.113.0/24\"}"), 3);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"client\":\"203.0.113.0/25\"}"), 2);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"client\":\"0.0.0.0/0\"}"), 4);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"client\":\"2001:db8::/32\"}"), 1);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"client\":\"2001:db8:2::/47\"}"), 0);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"node\":\"n3\"}"), 2);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"state\":\"half_open\"}"), 1);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"state\":\"closing\"}"), 1);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"state\":\"reset\",\"node\":\"n2\"}"), 1);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"limit\":3}"), 3);
+	assert_int_equal(count_listed("{\"command\":\"flows\",\"limit\":0}"), 0);
+}
+
+/* More than one piece; every flow exactly once. */
+static void test_flows_in_pieces(void **context)
+{
+	bool seen[1000] = { false };
+	json_t *end, *all;
+	const json_t *flow;
+	size_t i;
+
+	(void)context;
+	for (i = 0; i < 1000; i++)
+		fixture_flow(&d, "203.0.113.7", (uint16_t)(i + 1), "n2", TCP_ACK);
+	all = list("{\"command\":\"flows\"}", &end);
+	assert_int_equal(json_array_size(all), 1000);
+	json_array_foreach(all, i, flow)
+	{
+		long long port = number_at(flow, "client_port");
+
+		assert_in_range(port, 1, 1000);
+		assert_false(seen[port - 1]);
+		seen[port - 1] = true;
+	}
+	json_decref(all);
+	json_decref(end);
+}
+
+static void test_why(void **context)
+{
+	const json_t *reply, *decisions, *first;
+
+	(void)context;
+	fixture_decision(&d, "203.0.113.7", 50122, REASON_BELOW_MAX_LOAD);
+	fixture_decision(&d, "203.0.113.9", 50122, REASON_CHOSEN);
+	fixture_decision(&d, "203.0.113.7", 50123, REASON_CHOSEN);
+	reply = ask("{\"command\":\"why\",\"client\":\"203.0.113.7\"}");
+	decisions = json_object_get(reply, "decisions");
+	assert_int_equal(json_array_size(decisions), 2);
+	first = json_array_get(decisions, 0);
+	assert_int_equal(number_at(first, "client_port"), 50123);
+	assert_string_equal(text_at(first, "verdict"), "forward");
+	assert_string_equal(text_at(first, "reason"), "chosen");
+	assert_string_equal(text_at(first, "target"), "n2");
+	assert_string_equal(text_at(json_array_get(json_object_get(first, "peers"), 0), "name"), "n2");
+	assert_true(json_is_null(json_object_get(json_array_get(decisions, 1), "target")));
+	reply = ask("{\"command\":\"why\",\"client\":\"203.0.113.7\",\"port\":50122}");
+	assert_int_equal(json_array_size(json_object_get(reply, "decisions")), 1);
+	assert_true(json_is_false(json_object_get(reply, "more")));
+	reply = ask("{\"command\":\"why\",\"client\":\"203.0.113.7\",\"limit\":1}");
+	assert_int_equal(json_array_size(json_object_get(reply, "decisions")), 1);
+	assert_true(json_is_true(json_object_get(reply, "more")));
+	reply = ask("{\"command\":\"why\",\"client\":\"203.0.113.1\"}");
+	assert_int_equal(json_array_size(json_object_get(reply, "decisions")), 0);
+}
+
+static void test_why_is_bounded(void **context)
+{
+	const json_t *reply;
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < 300; i++)
+		fixture_decision(&d, "203.0.113.7", (uint16_t)(i + 1), REASON_CHOSEN);
+	reply = ask("{\"command\":\"why\",\"client\":\"203.0.113.7\"}");
+	assert_int_equal(json_array_size(json_object_get(reply, "decisions")), CONTROL_WHY_MAX);
+	assert_true(json_is_true(json_object_get(reply, "more")));
+}
+
+static void test_bad_requests(void **context)
+{
+	static const char *const bad[] = {
+		"",
+		"{",
+		"null",
+		"[]",
+		"\"status\"",
+		"{}",
+		"{\"command\":null}",
+		"{\"command\":7}",
+		"{\"command\":\"\"}",
+		"{\"command\":\"status\\u0000x\"}",
+		"{\"command\":\"status\",\"command\":\"drain\"}",
+		"{\"command\":\"status\"} x",
+		"{\"command\":\"Status\"}",
+		"{\"command\":\"\xff\"}",
+		"{\"command\":\"flows\",\"limit\":-1}",
+		"{\"command\":\"flows\",\"limit\":1e3}",
+		"{\"command\":\"flows\",\"limit\":9223372036854775807}",
+		"{\"command\":\"flows\",\"limit\":99999999999999999999999999}",
+		"{\"command\":\"flows\",\"port\":65536}",
+		"{\"command\":\"flows\",\"client\":7}",
+		"{\"command\":\"flows\",\"client\":\"203.0.113.7/33\"}",
+		"{\"command\":\"flows\",\"client\":\"203.0.113.7/\"}",
+		"{\"command\":\"flows\",\"client\":\"203.0.113.7/-1\"}",
+		"{\"command\":\"flows\",\"client\":\"2001:db8::/129\"}",
+		"{\"command\":\"flows\",\"client\":\"2001:db8::/99999999999999999999\"}",
+		"{\"command\":\"flows\",\"client\":\"www\"}",
+		"{\"command\":\"flows\",\"node\":\"n9\"}",
+		"{\"command\":\"flows\",\"state\":\"free\"}",
+		"{\"command\":\"why\"}",
+		"{\"command\":\"why\",\"client\":\"203.0.113.0/24\"}",
+		"{\"command\":\"why\",\"client\":\"203.0.113.7\",\"port\":\"80\"}",
+		"{\"command\":\"why\",\"client\":\"203.0.113.7\",\"limit\":257}",
+	};
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const char *error = error_of(ask(bad[i]));
+
+		if (!error || answer.listing.active)
+			fail_msg("no error: %s", bad[i]);
+	}
+	assert_false(d.draining);
+}
+
+static void test_long_requests(void **context)
+{
+	char request[CONTROL_REQUEST_BYTES + 2];
+
+	(void)context;
+	memset(request, ' ', sizeof(request));
+	request[snprintf(request, sizeof(request), "{\"command\":\"peers\"}")] = ' ';
+	assert_null(error_of(ask_bytes(request, CONTROL_REQUEST_BYTES, true)));
+	assert_non_null(error_of(ask_bytes(request, CONTROL_REQUEST_BYTES + 1, true)));
+	memset(request, '[', sizeof(request));
+	assert_non_null(error_of(ask_bytes(request, CONTROL_REQUEST_BYTES, true)));
+	memset(request, 0, sizeof(request));
+	assert_non_null(error_of(ask_bytes(request, CONTROL_REQUEST_BYTES, true)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_status_members, start, stop),
+		cmocka_unit_test_setup_teardown(test_status_unknown_is_null, start, stop),
+		cmocka_unit_test_setup_teardown(test_status_law, start, stop),
+		cmocka_unit_test_setup_teardown(test_max_load, start, stop),
+		cmocka_unit_test_setup_teardown(test_warnings_of_peers, start, stop),
+		cmocka_unit_test_setup_teardown(test_warnings_of_table, start, stop),
+		cmocka_unit_test_setup_teardown(test_warnings_of_self, start, stop),
+		cmocka_unit_test_setup_teardown(test_warning_of_full_table, start, stop),
+		cmocka_unit_test_setup_teardown(test_peers, start, stop),
+		cmocka_unit_test_setup_teardown(test_drain_and_undrain, start, stop),
+		cmocka_unit_test_setup_teardown(test_others_only_read, start, stop),
+		cmocka_unit_test_setup_teardown(test_reload, start, stop),
+		cmocka_unit_test_setup_teardown(test_config, start, stop),
+		cmocka_unit_test_setup_teardown(test_flows_listed, start, stop),
+		cmocka_unit_test_setup_teardown(test_flows_filtered, start, stop),
+		cmocka_unit_test_setup_teardown(test_flows_in_pieces, start, stop),
+		cmocka_unit_test_setup_teardown(test_why, start, stop),
+		cmocka_unit_test_setup_teardown(test_why_is_bounded, start, stop),
+		cmocka_unit_test_setup_teardown(test_bad_requests, start, stop),
+		cmocka_unit_test_setup_teardown(test_long_requests, start, stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

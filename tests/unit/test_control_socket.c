@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The control socket and its clients: a loop in one thread, as dprd's, and clients in the other. Good
+ * ones, greedy ones, slow ones, and one without rights.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <errno.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "dprd/dprctl.h"
+#include "tests/unit/control_fixture.h"
+
+enum { WAIT_MS = 10000 };
+
+static struct dprd d;
+static pthread_t thread;
+static int stop_fd = -1, open_error;
+static char directory[] = "/tmp/test_control.XXXXXX", path[64];
+
+static int on_stop(sd_event_source *source, int fd, uint32_t events, void *context)
+{
+	(void)fd;
+	(void)events;
+	(void)context;
+	return sd_event_exit(sd_event_source_get_event(source), 0);
+}
+
+static void *loop(void *context)
+{
+	sem_t *ready = context;
+
+	open_error = sd_event_new(&d.event);
+	if (open_error >= 0)
+		open_error = sd_event_add_io(d.event, NULL, stop_fd, EPOLLIN, on_stop, NULL);
+	if (open_error >= 0)
+		open_error = control_open(&d);
+	sem_post(ready);
+	if (open_error >= 0)
+		sd_event_loop(d.event);
+	control_close(&d);
+	d.event = sd_event_unref(d.event);
+	return NULL;
+}
+
+static int start(void **context)
+{
+	static sem_t ready;
+
+	(void)context;
+	fixture_start(&d);
+	snprintf(d.config.run_dir, sizeof(d.config.run_dir), "%s", directory);
+	stop_fd = eventfd(0, EFD_CLOEXEC);
+	sem_init(&ready, 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, loop, &ready), 0);
+	sem_wait(&ready);
+	assert_true(open_error >= 0);
+	return 0;
+}
+
+static int stop(void **context)
+{
+	(void)context;
+	assert_int_equal(eventfd_write(stop_fd, 1), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	close(stop_fd);
+	fixture_stop(&d);
+	/* It takes its socket away. */
+	assert_int_equal(access(path, F_OK), -1);
+	return 0;
+}
+
+static int make_directory(void **context)
+{
+	(void)context;
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/control", directory);
+	return 0;
+}
+
+static int remove_directory(void **context)
+{
+	(void)context;
+	return rmdir(directory);
+}
+
+static int client(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	return fd;
+}
+
+static void put(int fd, const char *text)
+{
+	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+/* Reads until so many lines, or the end, came; how many bytes. */
+static size_t get(int fd, char *text, size_t room, unsigned lines)
+{
+	struct pollfd poller = { .fd = fd, .events = POLLIN };
+	size_t used = 0;
+	ssize_t got;
+
+	while (lines && poll(&poller, 1, WAIT_MS) == 1) {
+		got = recv(fd, text + used, room - 1 - used, 0);
+		if (got <= 0)
+			break;
+		for (ssize_t i = 0; i < got; i++)
+			lines -= text[used + (size_t)i] == '\n' && lines;
+		used += (size_t)got;
+	}
+	text[used] = '\0';
+	return used;
+}
+
+/* Whether the other side closes within so long. */
+static bool closes(int fd, int within_ms)
+{
+	struct pollfd poller = { .fd = fd, .events = POLLIN };
+	uint64_t until_ms = clock_now_ms() + (uint64_t)within_ms;
+	char waste[4096];
+
+	while (clock_now_ms() < until_ms && poll(&poller, 1, (int)(until_ms - clock_now_ms())) == 1) {
+		if (recv(fd, waste, sizeof(waste), 0) <= 0)
+			return true;
+	}
+	return false;
+}
+
+static void test_one_answer(void **context)
+{
+	struct stat facts;
+	json_t *status;
+
+	(void)context;
+	assert_int_equal(stat(path, &facts), 0);
+	assert_int_equal(facts.st_mode & 0777, 0660);
+	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), &status), 0);
+	assert_string_equal(text_of(status, "schema"), "dprd.status/1");
+	json_decref(status);
+}
+
+static void test_requests_in_pieces_and_in_heaps(void **context)
+{
+	static char text[200000];
+	const char *at = text;
+	int fd = client();
+	unsigned lines = 0;
+
+	(void)context;
+	put(fd, "{\"comm");
+	usleep(20000);
+	put(fd, "and\":\"peers\"}\n{\"command\":\"why\",\"client\":\"203.0.113.7\"}\nnonsense\n");
+	get(fd, text, sizeof(text), 3);
+	assert_non_null(strstr(text, "dprd.peers/1"));
+	assert_non_null(strstr(text, "dprd.why/1"));
+	assert_non_null(strstr(text, "{\"error\":\"not JSON"));
+	for (; (at = strchr(at, '\n')); at++)
+		lines++;
+	assert_int_equal(lines, 3);
+	close(fd);
+}
+
+static bool count_line(void *context, const json_t *line)
+{
+	unsigned *lines = context;
+
+	(*lines)++;
+	return json_is_object(line);
+}
+
+static void test_long_listing(void **context)
+{
+	unsigned i, lines = 0;
+
+	(void)context;
+	pthread_mutex_lock(&d.lock);
+	for (i = 0; i < 1000; i++)
+		fixture_flow(&d, "2001:db8:ffff:ffff:ffff:ffff:ffff:7", (uint16_t)(i + 1), "n2", TCP_ACK);
+	pthread_mutex_unlock(&d.lock);
+	assert_int_equal(dprctl_ask(directory, json_pack("{s:s}", "command", "flows"), count_line, &lines), 0);
+	assert_int_equal(lines, 1001);
+}
+
+static void test_too_long_a_line(void **context)
+{
+	char line[CONTROL_REQUEST_BYTES + 2], text[300];
+	int fd = client();
+
+	(void)context;
+	memset(line, ' ', sizeof(line) - 1);
+	line[sizeof(line) - 1] = '\0';
+	put(fd, line);
+	get(fd, text, sizeof(text), 1);
+	assert_non_null(strstr(text, "longer than 4096 bytes"));
+	assert_true(closes(fd, WAIT_MS));
+	close(fd);
+}
+
+static void test_too_many_clients(void **context)
+{
+	int fds[CONTROL_CLIENTS_MAX + 1];
+	char text[300];
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < CONTROL_CLIENTS_MAX; i++) {
+		fds[i] = client();
+		put(fds[i], "x\n");
+		assert_true(get(fds[i], text, sizeof(text), 1) > 0);
+	}
+	fds[i] = client();
+	get(fds[i], text, sizeof(text), 1);
+	assert_string_equal(text, "{\"error\":\"too many clients\"}\n");
+	assert_true(closes(fds[i], WAIT_MS));
+	close(fds[0]);
+	for (i = 0; i < 100; i++) {
+		int fd = client();
+		bool good;
+
+		send(fd, "{\"command\":\"config\"}\n", 21, MSG_NOSIGNAL);
+		get(fd, text, sizeof(text), 1);
+		good = strstr(text, "dprd.config/1");
+		close(fd);
+		if (good)
+			break;
+		usleep(10000);
+	}
+	assert_true(i < 100); /* a place was given back */
+	for (i = 1; i <= CONTROL_CLIENTS_MAX; i++)
+		close(fds[i]);
+}
+
+/* One says nothing, one drips, one asks and never reads: all are closed, and others are served meanwhile. */
+static void test_idle_clients_are_closed(void **context)
+{
+	int silent = client(), dripping = client(), deaf = client();
+	uint64_t start_ms = clock_now_ms();
+	unsigned answers = 0;
+	bool deaf_closed = false;
+	ssize_t sent;
+	json_t *answer;
+
+	(void)context;
+	while (clock_now_ms() - start_ms < CONTROL_IDLE_MS + 2500) {
+		send(dripping, " ", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		do
+			sent = send(deaf, "{\"command\":\"status\"}\n", 21, MSG_NOSIGNAL | MSG_DONTWAIT);
+		while (sent > 0);
+		deaf_closed = deaf_closed || errno == EPIPE || errno == ECONNRESET;
+		assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "peers"), &answer), 0);
+		json_decref(answer);
+		answers++;
+		usleep(100000);
+	}
+	assert_true(answers > 30);
+	assert_true(closes(silent, 100));
+	assert_true(closes(dripping, 100));
+	assert_true(deaf_closed);
+	close(silent);
+	close(dripping);
+	close(deaf);
+}
+
+/* In a child: another user, whom the file's mode would let in, as it would a member of the group. */
+static int drain_as_nobody(void)
+{
+	json_t *answer;
+	int result = 3;
+
+	if (setgid(65534) || setuid(65534))
+		return 4;
+	if (dprctl_ask_one(directory, json_pack("{s:s}", "command", "drain"), &answer))
+		return 5;
+	if (json_object_get(answer, "error"))
+		result = 0;
+	json_decref(answer);
+	if (result || dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), &answer))
+		return result ? result : 6;
+	result = json_object_get(answer, "schema") ? 0 : 7;
+	json_decref(answer);
+	return result;
+}
+
+static void test_who_may_drain(void **context)
+{
+	json_t *answer;
+	int status;
+	pid_t child;
+
+	(void)context;
+	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "drain"), &answer), 0);
+	assert_true(flag_of(answer, "draining"));
+	json_decref(answer);
+	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "undrain"), &answer), 0);
+	json_decref(answer);
+	if (geteuid() != 0) {
+		print_message("skip: another user's request needs root\n");
+		skip();
+	}
+	assert_int_equal(chmod(directory, 0755), 0);
+	assert_int_equal(chmod(path, 0666), 0);
+	child = fork();
+	if (!child)
+		_exit(drain_as_nobody());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_false(d.draining);
+}
+
+/* A socket that a killed dprd left is in nobody's way. */
+static void test_stale_socket(void **context)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	json_t *answer;
+
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	close(fd);
+	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), &answer), -ECONNREFUSED);
+	start(context);
+	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), &answer), 0);
+	json_decref(answer);
+	stop(context);
+	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), &answer), -ENOENT);
+}
+
+/* Somebody listens, but does not answer: a frozen dprd. */
+static void test_frozen(void **context)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uint64_t start_ms = clock_now_ms();
+	json_t *answer;
+
+	(void)context;
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), &answer), -ETIMEDOUT);
+	assert_in_range(clock_now_ms() - start_ms, DPRCTL_ANSWER_MS - 100, DPRCTL_ANSWER_MS + 3000);
+	close(fd);
+	unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_one_answer, start, stop),
+		cmocka_unit_test_setup_teardown(test_requests_in_pieces_and_in_heaps, start, stop),
+		cmocka_unit_test_setup_teardown(test_long_listing, start, stop),
+		cmocka_unit_test_setup_teardown(test_too_long_a_line, start, stop),
+		cmocka_unit_test_setup_teardown(test_too_many_clients, start, stop),
+		cmocka_unit_test_setup_teardown(test_idle_clients_are_closed, start, stop),
+		cmocka_unit_test_setup_teardown(test_who_may_drain, start, stop),
+		cmocka_unit_test(test_stale_socket),
+		cmocka_unit_test(test_frozen),
+	};
+
+	return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

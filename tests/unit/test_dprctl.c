@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What dprctl shows of an answer, and what it makes of addresses and numbers. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "dprd/dprctl.h"
+
+static const struct style plain;
+
+static const char status_text[] =
+	"{'schema':'dprd.status/1','node':'n1','cluster':'web','version':'0.1.0','pid':12,'uptime_seconds':273120,"
+	"'datapath':'nfqueue','policy':'li','policy_threshold':true,'load_metric':'connections','ports':[80,8080],"
+	"'state':'active','own_load':24,'max_load':20.5,'max_load_auto':true,'announce_period_ms':200,"
+	"'table_age_ms':120,'law_holds':true,'arrivals_per_second':468.25,'announcements_rejected':7,"
+	"'totals':{'seen':1234567,'served':1000000,'forwarded':234000,'passed':500,'dropped':60,'decapsulated':7},"
+	"'decisions':{'chosen':{'kind':'forward','count':40},'draining':{'kind':'forward','count':2},"
+	"'same_syn':{'kind':'forward','count':5},'below_max_load':{'kind':'serve','count':1000000}},"
+	"'counters':{'syns':468000,'queue_overruns':3,'forward_bytes':99},"
+	"'flows':{'half_open':12,'confirmed':1314,'max_half_open':16384,'max_confirmed':65536},"
+	"'members':["
+	"{'name':'n1','self':true,'state':'active','eligible':true,'why_not':null,'address':'192.0.2.11','weight':1,"
+	"'load':24,'open_connections':24,'cpu_ratio':0.61,'redirected':206,'accept_queue':0,"
+	"'arrivals_per_second':468,'age_ms':0},"
+	"{'name':'n2','self':false,'state':'active','eligible':true,'why_not':null,'address':'192.0.2.12','weight':1,"
+	"'load':12,'open_connections':12,'cpu_ratio':0.482,'redirected':0,'accept_queue':1,'arrivals_per_second':117,"
+	"'age_ms':700,'echo_age_ms':210,'sent_since':3,'tunnel_mtu_v4':1480,'tunnel_mtu_v6':null,"
+	"'cluster_address':'10.0.0.12'},"
+	"{'name':'n3','self':false,'state':'active','eligible':false,'why_not':'not heard','address':'192.0.2.13',"
+	"'weight':1,'load':9,'open_connections':9,'cpu_ratio':0.47,'redirected':0,'age_ms':3200},"
+	"{'name':'n4','self':false,'state':'active','eligible':false,'why_not':'does not hear this node',"
+	"'address':'192.0.2.14','weight':1,'load':2,'open_connections':2,'age_ms':100}],"
+	"'warnings':[{'text':'n3 has not announced for 3.2 s','advice':'on n3: systemctl status loadcast'}]}";
+
+/* JSON with ' for ". */
+static json_t *json_of(const char *text)
+{
+	char *copy = strdup(text), *at;
+	json_t *value;
+
+	for (at = copy; (at = strchr(at, '\''));)
+		*at = '"';
+	value = json_loads(copy, 0, NULL);
+	free(copy);
+	assert_non_null(value);
+	return value;
+}
+
+/* What a render function wrote. */
+struct output {
+	FILE *file;
+	char *text;
+	size_t bytes;
+};
+
+static void open_output(struct output *o)
+{
+	o->file = open_memstream(&o->text, &o->bytes);
+	assert_non_null(o->file);
+}
+
+static const char *text_so_far(struct output *o)
+{
+	fflush(o->file);
+	return o->text ? o->text : "";
+}
+
+static void close_output(struct output *o)
+{
+	fclose(o->file);
+	free(o->text);
+}
+
+static void assert_shows(struct output *o, const char *part)
+{
+	if (!strstr(text_so_far(o), part))
+		fail_msg("\"%s\" is not in:\n%s", part, o->text);
+}
+
+static void assert_hides(struct output *o, const char *part)
+{
+	if (strstr(text_so_far(o), part))
+		fail_msg("\"%s\" is in:\n%s", part, o->text);
+}
+
+/* The line that starts with this, without its end. */
+static char *line_of(struct output *o, const char *start)
+{
+	static char line[400];
+	const char *at = text_so_far(o);
+
+	while (at && strncmp(at, start, strlen(start)) != 0)
+		at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
+	if (!at)
+		fail_msg("no line \"%s\" in:\n%s", start, o->text);
+	snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
+	return line;
+}
+
+static void test_status_text(void **context)
+{
+	json_t *status = json_of(status_text);
+	struct output o;
+
+	(void)context;
+	open_output(&o);
+	render_status(o.file, status, &plain);
+	assert_shows(&o, "* n1   dprd 0.1.0, up 3 d 3 h, nfqueue, policy li, load connections, port 80 8080\n");
+	assert_shows(&o, "cluster \"web\"   2 of 4 members up; announcements every 200 ms; table 0.1s old\n");
+	assert_shows(&o, "deciding         the policy chooses: MaxLoad is reached\n");
+	assert_shows(&o, "24 here, MaxLoad 20.5 (auto); least loaded n2 with 12 (0.7s old)\n");
+	assert_shows(&o,
+		     "flows    1 314 of 65 536, half-open 12 of 16 384   SYNs 468 000, 468.2/s   queue overruns 3\n");
+	assert_shows(&o, "packets  1 234 567 seen = 1 000 000 served + 234 000 forwarded + 500 passed + 60 dropped + "
+			 "7 decapsulated\n");
+	assert_string_equal(
+		line_of(&o, "> n1"),
+		"> n1     192.0.2.11     up             -      24     24       468    206      0   61%       1");
+	assert_string_equal(
+		line_of(&o, "  n2"),
+		"  n2     192.0.2.12     up          0.7s      12     12       117      0      1   48%       1");
+	/* What a silent node once said is not shown as news. */
+	assert_string_equal(
+		line_of(&o, "  n3"),
+		"  n3     192.0.2.13     LATE        3.2s       ?      ?         ?      ?      ?     ?       1"
+		"  not heard");
+	assert_string_equal(
+		line_of(&o, "  n4"),
+		"  n4     192.0.2.14     BARRED      0.1s       2      2         ?      ?      ?     ?       1"
+		"  does not hear this node");
+	assert_string_equal(strrchr(line_of(&o, "  ! "), '!'),
+			    "! n3 has not announced for 3.2 s. on n3: systemctl status loadcast");
+	assert_hides(&o, "no warnings");
+	assert_hides(&o, "\033");
+	close_output(&o);
+	json_decref(status);
+}
+
+static void test_status_colours_and_headings(void **context)
+{
+	json_t *status = json_of(status_text);
+	struct style style = { .colour = true, .no_heading = true };
+	struct output o;
+
+	(void)context;
+	json_array_clear(json_object_get(status, "warnings"));
+	open_output(&o);
+	render_status(o.file, status, &style);
+	assert_shows(&o, "\033[32mup       \033[0m");
+	assert_shows(&o, "\033[31mLATE     \033[0m");
+	assert_hides(&o, "NODE");
+	assert_hides(&o, "cluster");
+	close_output(&o);
+	open_output(&o);
+	render_status(o.file, status, &plain);
+	assert_shows(&o, "\n  no warnings\n");
+	close_output(&o);
+	json_decref(status);
+}
+
+/* An answer with nothing in it is all question marks, never zeros. */
+static void test_status_of_nothing(void **context)
+{
+	json_t *status = json_of("{'schema':'dprd.status/1','members':[{},7,{'name':'n2','load':'x'}]}");
+	struct output o;
+
+	(void)context;
+	open_output(&o);
+	render_status(o.file, status, &plain);
+	render_peers(o.file, json_object_get(status, "members"), &plain);
+	render_metrics(o.file, status);
+	assert_shows(&o, "flows    ? of ?");
+	assert_shows(&o, "is NOT");
+	assert_hides(&o, " nan");
+	close_output(&o);
+	json_decref(status);
+}
+
+static void test_deciding(void **context)
+{
+	static const struct {
+		const char *key, *value, *shows;
+	} cases[] = {
+		{ "own_load", "3", "serve here: the own load is below MaxLoad" },
+		{ "state", "'draining'", "forward: this node drains" },
+		{ "state", "'unhealthy'", "forward: the own web server fails" },
+		{ "minority", "true", "serve here: fewer than half" },
+		{ "policy", "'local'", "serve here: policy local" },
+		{ "policy_threshold", "false", "as the policy says" },
+		{ "members", "[]", "serve here: no peer may take" },
+	};
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *status = json_of(status_text), *value;
+		char wrapped[64];
+		struct output o;
+
+		snprintf(wrapped, sizeof(wrapped), "[%s]", cases[i].value);
+		value = json_of(wrapped);
+		json_object_set(status, cases[i].key, json_array_get(value, 0));
+		open_output(&o);
+		render_status(o.file, status, &plain);
+		assert_shows(&o, cases[i].shows);
+		close_output(&o);
+		json_decref(value);
+		json_decref(status);
+	}
+}
+
+static void test_peers_text(void **context)
+{
+	json_t *status = json_of(status_text);
+	const json_t *members = json_object_get(status, "members");
+	struct output o;
+
+	(void)context;
+	open_output(&o);
+	render_peers(o.file, members, &plain);
+	assert_shows(&o, "ECHO");
+	assert_string_equal(line_of(&o, "  n2"), "  n2     10.0.0.12      up          0.7s   0.2s      12     3       1"
+						 "     12       117      0        ?      1   48%   1480      ?");
+	close_output(&o);
+	open_output(&o);
+	render_peers_dump(o.file, members);
+	assert_string_equal(line_of(&o, "n2"),
+			    "n2\tno\tactive\tyes\t-\t192.0.2.12\t10.0.0.12\t1\t12\t12\t0.482\t0\t?\t1"
+			    "\t117\t700\t210\t3\t1480\t?");
+	close_output(&o);
+	json_decref(status);
+}
+
+static void test_flows_text(void **context)
+{
+	json_t *flow = json_of("{'client':'203.0.113.7','client_port':50122,'service':'2001:db8::11',"
+			       "'service_port':80,'node':'n3','state':'confirmed','idle_ms':1234,'packets':14}");
+	json_t *end = json_of("{'schema':'dprd.flows/1','shown':2,'total':1314}");
+	struct output o;
+
+	(void)context;
+	open_output(&o);
+	render_flow_heading(o.file);
+	render_flow(o.file, flow);
+	render_flows_end(o.file, end);
+	assert_string_equal(
+		line_of(&o, "203"),
+		"203.0.113.7:50122          [2001:db8::11]:80          n3           confirmed      1.2s        "
+		"14");
+	assert_shows(&o, "2 of 1 314 shown\n");
+	close_output(&o);
+	json_decref(flow);
+	json_decref(end);
+}
+
+static void test_why_text(void **context)
+{
+	json_t *answer = json_of(
+		"{'node':'n1','decisions':[{'age_ms':2500,'client':'203.0.113.7','client_port':50122,"
+		"'service':'192.0.2.11','service_port':80,'verdict':'forward','reason':'chosen',"
+		"'reason_text':'the policy chose a peer','policy':'li','threshold':true,'own_load':24,'max_load':20,"
+		"'min_advantage':0,'target':'n3','peers':[{'name':'n3','load':9,'age_ms':400,'sent_since':0,'eligible':"
+		"true},"
+		"{'name':'n2','load':12.5,'age_ms':700,'sent_since':3,'eligible':true},"
+		"{'name':'n4','load':1,'age_ms':90000,'sent_since':0,'eligible':false}]},"
+		"{'age_ms':9000,'client':'203.0.113.7','client_port':1,'service':'192.0.2.11','service_port':80,"
+		"'verdict':'serve','reason':'no_peer','reason_text':'no peer may take "
+		"it','policy':'li','threshold':false,"
+		"'own_load':1,'peers':[]}]}");
+	struct output o;
+
+	(void)context;
+	setenv("TZ", "UTC", 1);
+	tzset();
+	open_output(&o);
+	assert_int_equal(render_why(o.file, answer, 1000000002.5 + 0.25), 2);
+	assert_string_equal(text_so_far(&o),
+			    "2001-09-09 01:46:40.250 on n1: SYN of 203.0.113.7:50122 to 192.0.2.11:80 forwarded to n3: "
+			    "the policy chose a peer (chosen).\n"
+			    "  Policy li; own load 24, MaxLoad 20; table: n3 9 (0.4s old), n2 12.50 (0.7s old, 3 sent "
+			    "since), n4 1 (barred, 90.0s old).\n"
+			    "\n"
+			    "2001-09-09 01:46:33.750 on n1: SYN of 203.0.113.7:1 to 192.0.2.11:80 served here: "
+			    "no peer may take it (no_peer).\n"
+			    "  Policy li; own load 1; no peer in the table.\n");
+	close_output(&o);
+	json_decref(answer);
+}
+
+static void test_metrics(void **context)
+{
+	json_t *status = json_of(status_text);
+	struct output o;
+
+	(void)context;
+	json_object_set_new(status, "cluster", json_string("a\"b\\c\nd"));
+	open_output(&o);
+	render_metrics(o.file, status);
+	assert_shows(&o, "dpr_info{node=\"n1\",cluster=\"a\\\"b\\\\c\\nd\",version=\"0.1.0\",policy=\"li\","
+			 "load_metric=\"connections\",mode=\"nfqueue\",state=\"active\"} 1\n");
+	assert_shows(&o, "# TYPE dpr_member_up gauge\ndpr_member_up{member=\"n1\"} 1\n");
+	assert_shows(&o, "dpr_member_up{member=\"n3\"} 0\n");
+	assert_shows(&o, "dpr_member_announce_age_seconds{member=\"n3\"} 3.2\n");
+	assert_shows(&o, "dpr_connections_total{action=\"local\"} 1000000\n");
+	assert_shows(&o, "dpr_connections_total{action=\"redirected\"} 42\n");
+	assert_shows(&o, "dpr_decisions_total{reason=\"same_syn\",verdict=\"forward\"} 5\n");
+	assert_shows(&o, "dpr_packets_total{verdict=\"redirect\"} 234000\n");
+	assert_shows(&o, "dpr_routes{state=\"confirmed\"} 1314\n");
+	assert_shows(&o, "dpr_announcements_rejected_total 7\n");
+	assert_shows(&o, "dpr_bytes_redirected_total 99\n");
+	assert_hides(&o, "dpr_bytes_decapsulated_total 0"); /* the answer did not say */
+	close_output(&o);
+	json_decref(status);
+}
+
+static void test_endpoints(void **context)
+{
+	static const struct {
+		const char *text, *client; /* client NULL: refused */
+		unsigned port;
+		bool prefix;
+	} cases[] = {
+		{ "203.0.113.7:50122", "203.0.113.7", 50122, false },
+		{ "203.0.113.7", "203.0.113.7", 0, false },
+		{ "[2001:db8::7]:50122", "2001:db8::7", 50122, false },
+		{ "[2001:db8::7]", "2001:db8::7", 0, false },
+		{ "2001:db8::7", "2001:db8::7", 0, false },
+		{ "203.0.113.0/24", "203.0.113.0/24", 0, true },
+		{ "203.0.113.0/24:80", "203.0.113.0/24", 80, true },
+		{ "[2001:db8::/32]:80", "2001:db8::/32", 80, true },
+		{ "2001:db8::/32", "2001:db8::/32", 0, true },
+		{ "203.0.113.0/24", NULL, 0, false },
+		{ "203.0.113.0/33", NULL, 0, true },
+		{ "203.0.113.0/", NULL, 0, true },
+		{ "203.0.113.7:", NULL, 0, false },
+		{ "203.0.113.7:0", NULL, 0, false },
+		{ "203.0.113.7:65536", NULL, 0, false },
+		{ "203.0.113.7:-1", NULL, 0, false },
+		{ "203.0.113.7:80x", NULL, 0, false },
+		{ "203.0.113.7:99999999999999999999", NULL, 0, false },
+		{ "[2001:db8::7", NULL, 0, false },
+		{ "[2001:db8::7]80", NULL, 0, false },
+		{ "[]:80", NULL, 0, false },
+		{ "", NULL, 0, false },
+		{ ":80", NULL, 0, false },
+		{ "www:80", NULL, 0, false },
+		{ "11111111111111111111111111111111111111111111111111111111111111111111111111111", NULL, 0, false },
+	};
+	struct endpoint found;
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bool good = parse_endpoint(cases[i].text, cases[i].prefix, &found);
+
+		if (good != !!cases[i].client ||
+		    (good && (strcmp(found.client, cases[i].client) != 0 || found.port != cases[i].port)))
+			fail_msg("%s", cases[i].text);
+	}
+}
+
+static void test_counts(void **context)
+{
+	unsigned long value = 7;
+
+	(void)context;
+	assert_true(parse_count("0", 10, &value));
+	assert_int_equal(value, 0);
+	assert_true(parse_count("10", 10, &value));
+	assert_int_equal(value, 10);
+	assert_false(parse_count("11", 10, &value));
+	assert_false(parse_count("", 10, &value));
+	assert_false(parse_count("+1", 10, &value));
+	assert_false(parse_count("18446744073709551616", ~0UL, &value));
+}
+
+static void test_served_connections(void **context)
+{
+	static const char tcp[] =
+		"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+		"   0: 00000000:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0\n"
+		"   1: 0B0200C0:0050 077100CB:C3CA 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0\n"
+		"   2: 0B0200C0:0050 077100CB:C3CB 06 00000000:00000000 00:00000000 00000000     0        0 3 1 0\n"
+		"   3: 0B0200C0:0016 077100CB:C3CC 01 00000000:00000000 00:00000000 00000000     0        0 4 1 0\n"
+		"   4: 0B0200C0:1F90 077100CB:C3CD 08 00000000:00000000 00:00000000 00000000     0        0 5 1 0\n"
+		"   5: 0000000000000000FFFF00000B0200C0:0050 0000000000000000FFFF0000077100CB:D431 01 0:0 00:0 0 0 0 "
+		"6\n"
+		"nonsense\n";
+	static const uint16_t ports[] = { 80, 8080 };
+	FILE *file = fmemopen((void *)(uintptr_t)tcp, sizeof(tcp) - 1, "r");
+
+	(void)context;
+	assert_non_null(file);
+	assert_int_equal(count_served(file, ports, 2), 3);
+	fclose(file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_status_text),        cmocka_unit_test(test_status_colours_and_headings),
+		cmocka_unit_test(test_status_of_nothing),  cmocka_unit_test(test_deciding),
+		cmocka_unit_test(test_peers_text),         cmocka_unit_test(test_flows_text),
+		cmocka_unit_test(test_why_text),           cmocka_unit_test(test_metrics),
+		cmocka_unit_test(test_endpoints),          cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_served_connections),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* dprctl as a program: what it is given, what it does without dprd, and its exit status. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/status.h"
+#include "loadcast/load.h"
+
+/* The program itself, under another name. */
+int dprctl_main(int argc, char **argv);
+#define main dprctl_main
+#include "dprd/dprctl.c" // NOLINT(bugprone-suspicious-include): to run it in processes of this one
+#undef main
+
+static char directory[] = "/tmp/test_dprctl.XXXXXX", path_config[64];
+
+static const char config_text[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Run]\nDirectory=%s\nTable=%s/table\n"
+				  "[Member \"n1\"]\nService=192.0.2.11\nCluster=10.0.0.11\n"
+				  "[Member \"n2\"]\nService=192.0.2.12\nCluster=10.0.0.12\n";
+
+static void write_config(const char *more)
+{
+	FILE *file = fopen(path_config, "w");
+
+	assert_non_null(file);
+	fprintf(file, config_text, directory, directory);
+	fputs(more, file);
+	assert_int_equal(fclose(file), 0);
+}
+
+static int make_directory(void **context)
+{
+	(void)context;
+	assert_non_null(mkdtemp(directory));
+	snprintf(path_config, sizeof(path_config), "%s/dprd.conf", directory);
+	write_config("");
+	return 0;
+}
+
+static int remove_directory(void **context)
+{
+	static const char *const names[] = { "dprd.conf", "table", "status", "output" };
+	char path[96];
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+		unlink(path);
+	}
+	return rmdir(directory);
+}
+
+/* Runs dprctl with these words (split at blanks); its exit status, and what it printed, both outputs. */
+static int run(const char *words, char *output, size_t bytes)
+{
+	char path[96], copy[300], *argv[16] = { (char *)(uintptr_t) "dprctl" }, *save = NULL;
+	int status, fd, argc = 1;
+	ssize_t got;
+	pid_t child;
+
+	snprintf(copy, sizeof(copy), "%s", words);
+	for (char *word = strtok_r(copy, " ", &save); word && argc < 15; word = strtok_r(NULL, " ", &save))
+		argv[argc++] = word;
+	snprintf(path, sizeof(path), "%s/output", directory);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	fflush(NULL);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		dup2(fd, STDOUT_FILENO);
+		dup2(fd, STDERR_FILENO);
+		status = dprctl_main(argc, argv);
+		fflush(NULL);
+		_exit(status);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	got = pread(fd, output, bytes - 1, 0);
+	assert_true(got >= 0);
+	output[got] = '\0';
+	close(fd);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void test_usage_errors(void **context)
+{
+	static const char *const wrong[] = {
+		"nonsense",
+		"--nonsense",
+		"-x",
+		"status more",
+		"why",
+		"why a b",
+		"genkey --json",
+		"status --all",
+		"status --limit 3",
+		"peers --to n2",
+		"flows --dump",
+		"why --wait 203.0.113.7",
+		"drain --timeout",
+		"drain --timeout 0",
+		"drain --timeout x",
+		"status --watch=0",
+		"status --watch=x",
+		"drain --watch",
+		"-c",
+		"version more",
+		"-c /nonexistent/dprd.conf status",
+	};
+	char output[4096];
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		int status = run(wrong[i], output, sizeof(output));
+
+		if (status != DPRCTL_FAILED || !*output)
+			fail_msg("dprctl %s: %d, %s", wrong[i], status, output);
+	}
+}
+
+static void run_config(const char *words, int expected, const char *shows)
+{
+	char output[8192], line[200];
+	int status;
+
+	snprintf(line, sizeof(line), "-c %s %s", path_config, words);
+	status = run(line, output, sizeof(output));
+	if (status != expected || !strstr(output, shows))
+		fail_msg("dprctl %s: %d, wanted %d and \"%s\":\n%s", words, status, expected, shows, output);
+}
+
+static void test_arguments_checked_before_asking(void **context)
+{
+	(void)context;
+	run_config("why www:80", DPRCTL_FAILED, "www:80 is no client");
+	run_config("flows --client 203.0.113.0/33", DPRCTL_FAILED, "is no client");
+	run_config("flows --limit x", DPRCTL_FAILED, "--limit is a number");
+}
+
+static void test_no_dprd_needed(void **context)
+{
+	char output[4096], other[4096];
+
+	(void)context;
+	assert_int_equal(run("genkey", output, sizeof(output)), DPRCTL_OK);
+	assert_int_equal(strlen(output), 65);
+	assert_int_equal(strspn(output, "0123456789abcdef"), 64);
+	assert_int_equal(output[64], '\n');
+	assert_int_equal(run("genkey", other, sizeof(other)), DPRCTL_OK);
+	assert_string_not_equal(output, other);
+	assert_int_equal(run("version", output, sizeof(output)), DPRCTL_OK);
+	assert_string_equal(output, "dprctl " DPRD_VERSION "\n");
+	assert_int_equal(run("help", output, sizeof(output)), DPRCTL_OK);
+	assert_int_equal(run("--help", other, sizeof(other)), DPRCTL_OK);
+	assert_string_equal(output, other);
+}
+
+static void test_nobody_there(void **context)
+{
+	(void)context;
+	run_config("status", DPRCTL_FAILED, "! dprd does not run: nobody listens on");
+	run_config("status", DPRCTL_FAILED, "! there is no load table");
+	run_config("status --json", DPRCTL_FAILED, "{\"schema\":\"dprd.files/1\",\"node\":\"n1\",\"answers\":false");
+	run_config("peers", DPRCTL_FAILED, "systemctl start dprd");
+	run_config("flows", DPRCTL_FAILED, "dprd does not run");
+	run_config("why 203.0.113.7", DPRCTL_FAILED, "dprd does not run");
+	run_config("drain --wait", DPRCTL_FAILED, "dprd does not run");
+	run_config("reload", DPRCTL_FAILED, "dprd does not run");
+	run_config("metrics", DPRCTL_FAILED, "dprd does not run");
+}
+
+static void test_files_still_tell(void **context)
+{
+	struct load_table table = { .count = 2, .published_ms = clock_now_ms(), .period_ms = 200 };
+	struct rewriter_status facts = { .written_ms = clock_now_ms() - 12300, .pid = 4711, .redirected = 17 };
+	char path[96];
+
+	(void)context;
+	table.nodes[0] = (struct node_load) { .id = member_id("n1"), .flags = NODE_HEARD, .weight = 1 };
+	table.nodes[1] = (struct node_load) { .id = member_id("n2"), .flags = NODE_HEARD, .weight = 1, .age_ms = 150 };
+	table.nodes[1].sample.open_connections = 14;
+	snprintf(path, sizeof(path), "%s/table", directory);
+	assert_int_equal(load_table_publish(path, &table), 0);
+	snprintf(path, sizeof(path), "%s/status", directory);
+	assert_int_equal(status_publish(path, &facts), 0);
+	run_config("status", DPRCTL_FAILED, "process 4711 last wrote 12.3s ago; it forwarded 17 connections");
+	run_config("status", DPRCTL_FAILED, "  n2     192.0.2.12     heard ");
+	run_config("status --json", DPRCTL_FAILED, "\"open_connections\":14");
+	unlink(path);
+	run_config("status", DPRCTL_FAILED, "status: it was stopped, or never ran");
+	snprintf(path, sizeof(path), "%s/table", directory);
+	assert_int_equal(truncate(path, 20), 0);
+	run_config("status", DPRCTL_FAILED, "table: no load table. systemctl restart loadcast");
+	unlink(path);
+}
+
+/* A configuration that is just being broken must not keep the operator from dprd. */
+static void test_wrong_config(void **context)
+{
+	char shows[96];
+
+	(void)context;
+	write_config("[Balance]\nMaxLaod=3\n");
+	snprintf(shows, sizeof(shows), "nobody listens on %s/control", directory);
+	run_config("status", DPRCTL_FAILED, shows);
+	run_config("status", DPRCTL_FAILED, "MaxLaod");
+	write_config("");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_usage_errors),     cmocka_unit_test(test_arguments_checked_before_asking),
+		cmocka_unit_test(test_no_dprd_needed),   cmocka_unit_test(test_nobody_there),
+		cmocka_unit_test(test_files_still_tell), cmocka_unit_test(test_wrong_config),
+	};
+
+	return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
