@@ -116,7 +116,7 @@ struct dprd {
 	uint64_t status_ms; /* when the status file was last written */
 	uint64_t watchdog_ms; /* interval of the watchdog's pings; 0: none wanted */
 	uint64_t watchdog_pinged_ms;
-	uint64_t rules_checked_ms;
+	uint64_t rules_checked_ms, rules_checked_all_ms;
 	struct control *control;
 	void *flow_memory; /* the mapped file run_dir/flows */
 	size_t flow_memory_bytes;

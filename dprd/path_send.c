@@ -27,7 +27,7 @@ static bool send_segmented(struct path *p, struct queued *q, unsigned tag)
 	uint32_t headers = (uint32_t)packet->header_bytes + packet->tcp_header_bytes, offset = 0;
 	uint8_t *out, step = 0;
 
-	if (packet->kind != PACKET_TCP || headers + 1 > q->tunnel_mtu)
+	if (packet->kind != PACKET_TCP || headers + 1 > q->tunnel_mtu || !encap_tcp_checksum_good(q->bytes, packet))
 		return false;
 	if (q->tell_too_big) {
 		out = tunnel_scratch(p->tunnel, TOO_BIG_BYTES_MAX);

@@ -80,7 +80,7 @@ static int configure(struct nfqueue *queue, struct nlmsghdr *message)
 
 static int queue_bind(struct nfqueue *queue, unsigned length)
 {
-	char buffer[CONFIGURE_BYTES];
+	char buffer[CONFIGURE_BYTES] = { 0 }; /* attributes are padded, and all of it goes to the kernel */
 	struct nlmsghdr *message;
 	uint32_t flags = queue->forward ? 0 : NFQA_CFG_F_FAIL_OPEN;
 	int size = RECEIVE_BUFFER_BYTES, send_size = SEND_BUFFER_BYTES, fd, error;

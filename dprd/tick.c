@@ -14,7 +14,8 @@
 
 enum {
 	GONE_MAX = 256, /* flows forgotten per transaction */
-	RULES_CHECK_MS = 2000,
+	RULES_CHECK_MS = 2000, /* the nftables table, one netlink message */
+	RULES_CHECK_ALL_MS = 10000, /* the iptables chains, too: that runs their tools */
 };
 
 /* Flows that just left the table, on their way out of the kernel's set. */
@@ -142,6 +143,10 @@ static void restore_rules(struct dprd *d, uint64_t now_ms)
 		d->rules_checked_ms = now_ms;
 		gone = !flowset_present(d->set);
 	}
+	if (!gone && now_ms - d->rules_checked_all_ms >= RULES_CHECK_ALL_MS) {
+		d->rules_checked_all_ms = now_ms;
+		gone = !rules_present();
+	}
 	pthread_mutex_lock(&d->lock);
 	wanted = d->rules_lost || gone;
 	d->rules_lost = false;
@@ -150,7 +155,7 @@ static void restore_rules(struct dprd *d, uint64_t now_ms)
 	if (!wanted)
 		return;
 	if (gone)
-		log_warning("the firewall table inet dprd was gone; setting it up again");
+		log_warning("firewall rules of dprd were gone; setting them up again");
 	if (rules_install(d) || tick_refill_set(d))
 		log_warning("the firewall rules are incomplete; new connections are served locally");
 }
@@ -236,6 +241,6 @@ int tick_start(struct dprd *d)
 
 	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
 		d->watchdog_ms = watchdog_us / 1000;
-	d->second_ms = clock_now_ms();
+	d->second_ms = d->rules_checked_all_ms = clock_now_ms();
 	return sd_event_add_time_relative(d->event, NULL, CLOCK_BOOTTIME, (uint64_t)TICK_MS * 1000, 1000, on_tick, d);
 }

@@ -3,18 +3,17 @@
 import os
 import re
 import shutil
+import signal
 import socket
-import subprocess
 import time
 
 import pytest
 from scapy.all import TCP
 
-from faultlib import FIRST_SYN_S, load, memory_kb, wait_for
-from traffic import counting, flows, hardware, ip_layer, run_in
+from faultlib import FIRST_SYN_S, Flows, load, memory_kb, wait_for
+from traffic import counting, hardware, ip_layer, run_in
 
 ALL = ["n1", "n2", "n3"]
-SET_AT_RESTART = "[Flows] and [Queue] sizes are set at the start of dprd"
 
 
 def test_b50_the_ruleset_is_flushed(own3):
@@ -49,26 +48,29 @@ def spoofed_syns(cluster, count):
 
 
 def test_b51_syn_flood(own3):
-    """MaxHalfOpen=64 and a flood of SYNs from nowhere: half-open flows push out each other, and nothing else."""
-    own3.set_config("Flows", "MaxHalfOpen", 64, "n1")
+    """MaxHalfOpen=256 and 500 SYNs per second from nowhere: half-open flows push out each other, and nothing else.
+
+    The pool holds each for half a second: long enough for the handshakes of those who are there.
+    """
+    own3.set_config("Flows", "MaxHalfOpen", 256, "n1")
     own3.set_policy("rr")
     own3.stop("n1", "dprd")
     own3.start("n1", "dprd")
     own3.wait_ready()
-    frames = list(spoofed_syns(own3, 2000))
+    frames = list(spoofed_syns(own3, 1200))
     with own3.site.inside("c1"):
         out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     with out, counting(own3) as moved, load(own3, ["n1"]) as work:
         out.bind(("eth0", 0))
         for number, frame in enumerate(frames):
             out.send(frame)
-            if number % 100 == 99:
-                time.sleep(0.1)
+            if number % 5 == 4:
+                time.sleep(0.01)
         status = own3.status("n1")
     work.check_flows()
     work.check_connects(FIRST_SYN_S)
-    assert status["flows"]["half_open"] <= 64 and status["flows"]["max_half_open"] == 64
-    assert moved["n1"]["flows_evicted"] > 500
+    assert status["flows"]["half_open"] <= 256 == status["flows"]["max_half_open"]
+    assert moved["n1"]["flows_evicted"] > 200
     own3.stop("n1", "dprd")  # the next test's dprd has its usual table
 
 
@@ -109,12 +111,14 @@ def test_b53_little_memory(clusters):
 
 
 def bombard(cluster, count):
-    """So many connections to n1, one after the other but many at a time, v4 and v6."""
+    """So many connections to n1, v4 and v6, in rounds of 4,000; every one must be answered."""
     node = cluster.node("n1")
-    for address in (node.service_v4, node.service_v6):
-        status, said = run_in(cluster, "c1", ["httperf", "--server", address, "--uri", "/whoami", "--num-conns",
-                                              str(count // 2), "--rate", "2500", "--timeout", "8", "--hog"])
-        assert status == 0 and re.search(rf"Reply status: 1xx=0 2xx={count // 2} ", said), said
+    while count > 0:
+        flows = Flows(cluster, [node.service_v4, node.service_v6], min(count, 4000), pause_ms=100_000)
+        assert flows.wait_ready(20) == flows.count
+        flows.end()
+        assert all(flow["fate"] == "good" for flow in flows.each)
+        count -= flows.count
 
 
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
@@ -129,11 +133,11 @@ def test_b54_valgrind(clusters):
                         for daemon in ("dprd", "loadcast")}
     cluster.start_node_daemons("n1")
     cluster.wait_ready(timeout_s=20)
-    with load(cluster, ["n1", "n2"], flows=20, per_second=20) as work:
-        cluster.dprctl("n1", "reload")
-        for command in ("status", "peers", "flows", "metrics", "config"):
-            cluster.dprctl("n1", command)
-        time.sleep(1)
+    with load(cluster, ["n1", "n2"], flows=10, per_second=10) as work:
+        os.kill(cluster.pid("n1", "loadcast"), signal.SIGHUP)
+        for command in ("reload", "status", "peers", "flows", "metrics", "config"):
+            cluster.dprctl("n1", command, check=False)  # valgrind may make it late
+        time.sleep(0.5)
     work.check_flows()
     work.check_connects(8)
     for daemon in ("dprd", "loadcast"):
@@ -155,7 +159,7 @@ def test_b55_wrong_use(own3):
     assert status == 1 and "stop dprd before --purge" in said
     for program in ("dprd/dprd", "loadcast/loadcast", "dprd/dprctl"):
         status, said = run_in(own3, "n1", [own3.program(program), "--no-such-option"])
-        assert status == 2 and "try:" in said, (program, status, said)
+        assert status == 2 and ("try:" in said or "usage:" in said), (program, status, said)
     assert dprd(own3, "left-over")[0] == 2
     status, said = run_in(own3, "n1", [own3.program("dprd/dprd"), "-c", "/nonexistent.conf"])
     assert status == 1 and "/nonexistent.conf: No such file" in said

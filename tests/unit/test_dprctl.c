@@ -97,9 +97,10 @@ static char *line_of(struct output *o, const char *start)
 
 	while (at && strncmp(at, start, strlen(start)) != 0)
 		at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
-	if (!at)
+	if (at)
+		snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
+	else
 		fail_msg("no line \"%s\" in:\n%s", start, o->text);
-	snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
 	return line;
 }
 
