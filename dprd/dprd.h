@@ -158,6 +158,8 @@ void flowfile_close(struct dprd *d, bool keep);
 
 /* tick.c: what happens every TICK_MS, and each second. */
 int tick_start(struct dprd *d);
+/* Reads the load table's file, without the lock, and refreshes the view with it. */
+void tick_refresh_view(struct dprd *d, uint64_t now_ms);
 void tick_refresh_mtu(struct dprd *d); /* path MTUs to all members */
 void tick_forget_node(struct dprd *d, uint32_t node_id); /* its flows end. Lock held */
 /* All flows of the table into the kernel's set, after it was made anew. 0 or -errno. */
@@ -177,7 +179,9 @@ void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct
 		struct tunnel *tunnel);
 
 /* view.c. Lock held for all of them. */
-void view_refresh(struct dprd *d, uint64_t now_ms); /* the load table's file into d->table, d->view */
+/* A fresh load table into d->table and d->view; NULL: there was none, only its age goes on. missing:
+ * the file is not there at all. */
+void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, uint64_t now_ms);
 double view_own_load(struct dprd *d); /* in the configured metric, read now; also into the view */
 void view_select_family(struct dprd *d, bool v6); /* view.nodes[].eligible for SYNs of this family */
 double view_load(const struct config *config, const struct load_sample *sample); /* in the configured metric */
@@ -214,6 +218,8 @@ bool tunnel_add(struct tunnel *tunnel, const struct addr *destination, const voi
 		const void *body, unsigned body_bytes, unsigned tag);
 /* Sends all; failed(context, tag, error) for each that the kernel would not take. */
 void tunnel_flush(struct tunnel *tunnel, void (*failed)(void *context, unsigned tag, int error), void *context);
+/* Whether so many more datagrams and scratch bytes fit before the next flush. */
+bool tunnel_has_room(const struct tunnel *tunnel, unsigned packets, unsigned bytes);
 /* Room for what must live until the flush; NULL when used up. Emptied by tunnel_flush(). */
 uint8_t *tunnel_scratch(struct tunnel *tunnel, unsigned bytes);
 /* The path MTU from source to destination as the kernel knows it; 0: no route. */

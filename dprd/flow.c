@@ -277,6 +277,8 @@ struct flow *flow_touch(struct flow_table *t, struct flow *flow, uint8_t tcp_fla
 	t->counts.closing += flow->state == FLOW_CONFIRMED && tcp_flags & (TCP_RST | TCP_FIN);
 	if (tcp_flags & TCP_RST)
 		flow->state = FLOW_RESET;
+	else if (flow->state == FLOW_RESET)
+		flow->state = FLOW_CLOSING;
 	else if (tcp_flags & TCP_FIN && flow->state == FLOW_CONFIRMED)
 		flow->state = FLOW_CLOSING;
 	return flow;
@@ -313,7 +315,10 @@ void flow_expire(struct flow_table *t, unsigned steps, uint64_t now_ms, flow_gon
 		struct flow *flow = &entry_array(t)[t->expire_cursor];
 
 		t->expire_cursor = (t->expire_cursor + 1) % count;
-		if (flow->state == FLOW_FREE || now_ms < flow->last_seen_ms ||
+		/* Adopted from a damaged table: no flow was seen in the future. */
+		if (flow->last_seen_ms > now_ms)
+			flow->last_seen_ms = now_ms;
+		if (flow->state == FLOW_FREE ||
 		    now_ms - flow->last_seen_ms < flow_lifetime_ms(&t->limits, flow->state, used))
 			continue;
 		gone(context, flow);

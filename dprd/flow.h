@@ -21,7 +21,7 @@ enum flow_state {
 	FLOW_HALF_OPEN, /* SYN forwarded, nothing else seen */
 	FLOW_CONFIRMED, /* a non-SYN packet of the client came */
 	FLOW_CLOSING, /* the client sent FIN */
-	FLOW_RESET, /* the client sent RST */
+	FLOW_RESET, /* the client sent RST; a later packet belies it: closing, then */
 };
 
 struct flow {
@@ -56,7 +56,7 @@ struct flow_table *flow_table_init(void *memory, const struct flow_limits *limit
 
 /*
  * Takes over the flows of the table that a former process left in old, size bytes, whatever its
- * sizes were; the timeouts and the hash key stay this table's. Every entry is checked and only sound
+ * sizes were; the timeouts and the hash key stay this table's, and the half-open ones' order of age is lost. Every entry is checked and only sound
  * ones are taken, so that a process killed while it wrote loses at most that entry. Returns how many
  * flows, or -EINVAL when old is not a table of this version. old must not be table's own memory.
  */

@@ -128,9 +128,7 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 	pthread_mutex_unlock(&d->lock);
 	sampler_free(old);
 	tick_refresh_mtu(d);
-	pthread_mutex_lock(&d->lock);
-	view_refresh(d, clock_now_ms());
-	pthread_mutex_unlock(&d->lock);
+	tick_refresh_view(d, clock_now_ms());
 	log_info("configuration read again: policy %s, %u members%s%s", d->config.policy, d->config.member_count,
 		 *note ? "; " : "", note);
 	return 0;
@@ -242,9 +240,7 @@ static int dprd_open(struct dprd *d)
 	if (error)
 		return error;
 	tick_refresh_mtu(d);
-	pthread_mutex_lock(&d->lock);
-	view_refresh(d, clock_now_ms());
-	pthread_mutex_unlock(&d->lock);
+	tick_refresh_view(d, clock_now_ms());
 	/* Listeners first, so that no packet meets a rule without one. */
 	error = queue_start(d);
 	if (!error)

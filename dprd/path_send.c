@@ -19,37 +19,6 @@ static bool send_encapsulated(struct path *p, struct queued *q, const struct pac
 			  tag);
 }
 
-/* Too big for the tunnel: it arrives all the same, as smaller segments, and the client learns the MTU
- * (D7). A black hole needs a dropped packet; here none is. */
-static bool send_segmented(struct path *p, struct queued *q, unsigned tag)
-{
-	const struct packet *packet = &q->packet;
-	uint32_t headers = (uint32_t)packet->header_bytes + packet->tcp_header_bytes, offset = 0;
-	uint8_t *out, step = 0;
-
-	if (packet->kind != PACKET_TCP || headers + 1 > q->tunnel_mtu || !encap_tcp_checksum_good(q->bytes, packet))
-		return false;
-	if (q->tell_too_big) {
-		out = tunnel_scratch(p->tunnel, TOO_BIG_BYTES_MAX);
-		if (!out || !tunnel_add(p->tunnel, &packet->source, out,
-					encap_too_big(q->bytes, packet, q->captured, q->tunnel_mtu, out), NULL, 0, tag))
-			return false;
-		p->too_big_sent++;
-	}
-	while (offset < packet->total_bytes - headers) {
-		struct packet segment = *packet;
-
-		out = tunnel_scratch(p->tunnel, q->tunnel_mtu);
-		if (!out)
-			return false;
-		segment.total_bytes = encap_segment(q->bytes, packet, &offset, q->tunnel_mtu - headers, step++, out);
-		if (!send_encapsulated(p, q, &segment, out, tag))
-			return false;
-	}
-	p->segmented++;
-	return true;
-}
-
 static void send_failed(void *context, unsigned tag, int error)
 {
 	struct path *p = context;
@@ -66,12 +35,63 @@ static void send_failed(void *context, unsigned tag, int error)
 	}
 }
 
+/* Segments that a packet too big for the tunnel becomes, or 0: it cannot be cut. A SYN cannot, since
+ * its sequence number counts itself; nor what is damaged, which fresh checksums would hide. */
+static unsigned segments_of(const struct queued *q)
+{
+	const struct packet *packet = &q->packet;
+	uint32_t headers = (uint32_t)packet->header_bytes + packet->tcp_header_bytes;
+	uint32_t payload = packet->total_bytes - headers, room;
+
+	if (packet->kind != PACKET_TCP || packet->tcp_flags & TCP_SYN || headers >= q->tunnel_mtu ||
+	    !encap_tcp_checksum_good(q->bytes, packet))
+		return 0;
+	room = q->tunnel_mtu - headers;
+	return (payload + room - 1) / room;
+}
+
+/* Too big for the tunnel: it arrives all the same, as smaller segments, and the client learns the MTU
+ * (D7). A black hole needs a dropped packet; here none is. */
+static bool send_segmented(struct path *p, struct queued *q, unsigned tag)
+{
+	const struct packet *packet = &q->packet;
+	uint32_t headers = (uint32_t)packet->header_bytes + packet->tcp_header_bytes, offset = 0;
+	unsigned segments = segments_of(q);
+	uint16_t step = 0;
+	uint8_t *out;
+
+	if (!segments)
+		return false;
+	if (!tunnel_has_room(p->tunnel, segments + 1, (segments + 1) * (q->tunnel_mtu + ENCAP_V6_BYTES)))
+		tunnel_flush(p->tunnel, send_failed, p);
+	if (q->tell_too_big) {
+		out = tunnel_scratch(p->tunnel, TOO_BIG_BYTES_MAX);
+		if (out && tunnel_add(p->tunnel, &packet->source, out,
+				      encap_too_big(q->bytes, packet, q->captured, q->tunnel_mtu, out), NULL, 0, tag))
+			p->too_big_sent++;
+	}
+	while (offset < packet->total_bytes - headers) {
+		struct packet segment = *packet;
+
+		out = tunnel_scratch(p->tunnel, q->tunnel_mtu);
+		if (!out)
+			return false;
+		segment.total_bytes = encap_segment(q->bytes, packet, &offset, q->tunnel_mtu - headers, step++, out);
+		if (!send_encapsulated(p, q, &segment, out, tag))
+			return false;
+	}
+	p->segmented++;
+	return true;
+}
+
 static bool send_one(struct path *p, struct queued *q, unsigned tag)
 {
 	if (q->captured < q->packet.total_bytes)
 		return false;
 	if (q->packet.total_bytes > q->tunnel_mtu)
 		return send_segmented(p, q, tag);
+	if (!tunnel_has_room(p->tunnel, 1, ENCAP_V6_BYTES))
+		tunnel_flush(p->tunnel, send_failed, p);
 	return send_encapsulated(p, q, &q->packet, q->bytes, tag);
 }
 
@@ -84,12 +104,8 @@ void path_send(struct path *p)
 
 		if (q->verdict.kind != VERDICT_FORWARD)
 			continue;
-		if (!send_one(p, q, i)) {
-			/* No room: what is queued leaves, then once more. */
-			tunnel_flush(p->tunnel, send_failed, p);
-			if (q->verdict.kind == VERDICT_FORWARD && !send_one(p, q, i))
-				send_failed(p, i, EMSGSIZE);
-		}
+		if (!send_one(p, q, i))
+			send_failed(p, i, EMSGSIZE);
 		p->forward_bytes += q->packet.total_bytes;
 	}
 	tunnel_flush(p->tunnel, send_failed, p);

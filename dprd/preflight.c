@@ -17,7 +17,8 @@
 #include "dprd/dprd.h"
 #include "dprd/encap.h"
 
-enum { MTU_LEAST = 1280 };
+/* Below these a client that is told the tunnel's MTU may not believe it (RFC 8200 5: at least 1280). */
+enum { MTU_LEAST_V4 = 576 + ENCAP_V4_BYTES, MTU_LEAST_V6 = 1280 + ENCAP_V6_BYTES };
 
 struct report {
 	unsigned errors, warnings;
@@ -201,7 +202,7 @@ static void check_peers(struct report *r, const struct config *config)
 				snprintf(what, sizeof(what), "no route to %s, cluster address %s",
 					 config->member[i].name, addr_format(to, text));
 				problem(r, false, what, "ip route get that address; bring the interface up");
-			} else if (mtu < MTU_LEAST) {
+			} else if (mtu < (v6 ? MTU_LEAST_V6 : MTU_LEAST_V4)) {
 				snprintf(what, sizeof(what), "the path to %s has an MTU of %u", config->member[i].name,
 					 mtu);
 				problem(r, false, what, "raise the MTU of the cluster network to 1500 or more");

@@ -84,6 +84,17 @@ void tick_forget_node(struct dprd *d, uint32_t node_id)
 	gone_flush(&gone);
 }
 
+void tick_refresh_view(struct dprd *d, uint64_t now_ms)
+{
+	static struct load_table fresh; /* main thread only */
+	int error = load_table_snapshot(d->config.table_file, &fresh);
+
+	pthread_mutex_lock(&d->lock);
+	d->counters.table_errors += error && error != -ENOENT;
+	view_refresh(d, error ? NULL : &fresh, error == -ENOENT, now_ms);
+	pthread_mutex_unlock(&d->lock);
+}
+
 void tick_refresh_mtu(struct dprd *d)
 {
 	const struct member *self = &d->config.member[d->config.self];
@@ -210,8 +221,8 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 	bool each_second = elapsed_ms >= 1000, alive = now_ms - queue_heartbeat_ms(d) < HEARTBEAT_LATE_MS;
 
 	(void)at_us;
+	tick_refresh_view(d, now_ms);
 	pthread_mutex_lock(&d->lock);
-	view_refresh(d, now_ms);
 	expire(d, now_ms, each_second);
 	if (each_second)
 		update_rate(d, elapsed_ms);

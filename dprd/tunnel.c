@@ -86,6 +86,11 @@ void tunnel_free(struct tunnel *t)
 	free(t);
 }
 
+bool tunnel_has_room(const struct tunnel *t, unsigned packets, unsigned bytes)
+{
+	return packets <= TUNNEL_PACKETS_MAX - t->count && bytes <= SCRATCH_BYTES - t->scratch_used;
+}
+
 uint8_t *tunnel_scratch(struct tunnel *t, unsigned bytes)
 {
 	uint8_t *room = t->scratch + t->scratch_used;

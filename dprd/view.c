@@ -134,7 +134,7 @@ static void view_fill_peers(struct dprd *d, const struct load_table *former, uin
 
 		if (member == d->config.self || !load)
 			continue;
-		for (i = 0; former && i < former->count; i++) {
+		for (i = 0; i < former->count; i++) {
 			if (former->nodes[i].id == load->id)
 				before = former->nodes[i].sequence;
 		}
@@ -154,25 +154,20 @@ static void view_fill_peers(struct dprd *d, const struct load_table *former, uin
 	d->minority = 2 * heard < d->config.member_count;
 }
 
-void view_refresh(struct dprd *d, uint64_t now_ms)
+void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, uint64_t now_ms)
 {
-	static struct load_table fresh, former; /* too large for a stack; the lock is held */
-	int error = load_table_snapshot(d->config.table_file, &fresh);
-	bool had_table = d->table_valid;
+	static struct load_table former; /* too large for a stack; the lock is held */
 
-	if (error && error != -ENOENT)
-		d->counters.table_errors++;
-	if (!error) {
-		former = d->table;
-		d->table = fresh;
-		d->table_valid = true;
-	} else if (error == -ENOENT) {
-		d->table_valid = false;
-	}
-	/* A file that cannot be read now leaves the last one, which goes on ageing. */
+	/* A file that cannot be read now leaves the last table, which goes on ageing. */
+	former = d->table;
+	if (!d->table_valid)
+		former.count = 0;
+	if (fresh)
+		d->table = *fresh;
+	d->table_valid = fresh || (d->table_valid && !missing);
 	d->view.nodes = d->view_nodes;
 	view_fill_self(d);
-	view_fill_peers(d, had_table && !error ? &former : error ? &d->table : NULL, now_ms);
+	view_fill_peers(d, &former, now_ms);
 	view_own_load(d);
 }
 

@@ -42,6 +42,7 @@ enum {
 	X(SOURCE, "source address is not that of the sending member", true)                 \
 	X(OWN, "our own, come back", false)                                                 \
 	X(DUPLICATE, "a copy of the newest one", false)                                     \
+	X(LATE, "a copy overtaken by a newer one", false)                                   \
 	X(OLD_SEQUENCE, "older than what was heard", true)                                  \
 	X(RATE, "too many per second", true)                                                \
 	X(KEY_ID, "made with a key that is not ours", true)                                 \

@@ -107,7 +107,7 @@ static enum reject check_cheap(struct table *table, struct table_member *m, cons
 	if (current && header->sequence == m->sequence)
 		return REJECT_DUPLICATE;
 	if (current && header->sequence < m->sequence)
-		return REJECT_OLD_SEQUENCE;
+		return m->sequence - header->sequence <= TABLE_LATE_MAX ? REJECT_LATE : REJECT_OLD_SEQUENCE;
 	if (!take_token(current ? &m->current : &m->other, table->config->period_ms, now_ms))
 		return REJECT_RATE;
 	return REJECT_NONE;

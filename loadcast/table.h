@@ -18,6 +18,7 @@ enum {
 	TABLE_SENT_MAX = 512, /* own sequences whose sending time is remembered */
 	TABLE_RATE_FACTOR = 4, /* announcements taken from one member, times the expected rate */
 	TABLE_RATE_BURST = 8,
+	TABLE_LATE_MAX = 2, /* sequences by which a copy on a slower way may be behind */
 	TABLE_CONFLICT_MS = 10000, /* how long a proven conflict of names is believed */
 };
 

@@ -10,7 +10,9 @@ PAUSE_S = 0.12
 
 
 def build_directory():
-    return os.path.abspath(os.environ.get("DPRD_BUILD") or os.path.join(TOP, "build"))
+    """DPRD_BUILD, or what make was given as BUILD, or build/."""
+    named = os.environ.get("DPRD_BUILD") or os.environ.get("BUILD") or "build"
+    return os.path.join(TOP, named)
 
 
 def raise_priority(pid="self"):

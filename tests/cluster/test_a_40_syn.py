@@ -103,7 +103,7 @@ def test_a42_a_local_connection_stays_local(cluster3, family):
         assert moved["n1"]["local_socket"] == 1 and "same_syn" not in moved["n1"]
         client.open()
         assert client.wait_heard(lambda heard: heard == b"n1\n")
-        assert flow_of(cluster3, "n1", 20420) is None
+        assert flow_of(cluster3, "n1", family, 20420) is None
         client.reset()
 
 
@@ -147,19 +147,21 @@ def test_a43_a_port_used_again_and_again(cluster3, family, close):
 
 
 @both
-@pytest.mark.parametrize("policy", ("rr", "random"))
-def test_a44_no_syn_has_two_answers(cluster3, family, policy):
-    """More than 2,000 connections in a few seconds: on the nodes' link each SYN has exactly one answer."""
-    cluster3.set_policy(policy)
+def test_a44_no_syn_has_two_answers(cluster3, family):
+    """More than 2,000 connections as fast as they go: on the nodes' link each SYN has exactly one answer."""
+    cluster3.set_policy("rr")
     with Capture(cluster3, "r", "eth0", SYNS) as seen:
-        status, said = run_in(cluster3, "c1", ["wrk", "-t1", "-c20", "-d2s", "-H", "Connection: close",
-                                               url(service(cluster3.nodes[0], family), "/whoami")])
-    assert status == 0 and "Socket errors" not in said and "Non-2xx" not in said, said
+        for _ in range(20):
+            status, said = run_in(cluster3, "c1", ["wrk", "-t1", "-c20", "-d1s", "-H", "Connection: close",
+                                                   url(service(cluster3.nodes[0], family), "/whoami")])
+            assert status == 0 and "Socket errors" not in said and "Non-2xx" not in said, said
+            if len(seen.frames) > 4400:
+                break
     found = answers_by_syn(seen)
-    assert len(found) > 1000, said
+    assert len(found) > 2000
     assert not two_answers(found)
-    unanswered = [key for key, isns in found.items() if not isns]
-    assert len(unanswered) <= 20, "more than those that were on their way at the end"
+    unanswered = [key for key, answers in found.items() if not answers]
+    assert not unanswered
 
 
 @both

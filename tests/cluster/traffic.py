@@ -89,9 +89,10 @@ def flows(cluster, node):
     return [line for line in lines if "client" in line]
 
 
-def flow_of(cluster, node, port):
+def flow_of(cluster, node, family, port):
     """The flow of a client port, or None."""
-    return next((flow for flow in flows(cluster, node) if flow["client_port"] == port), None)
+    return next((flow for flow in flows(cluster, node)
+                 if flow["client_port"] == port and (":" in flow["client"]) == (family == "v6")), None)
 
 
 def kernel_knows(cluster, node, family, port):
@@ -157,7 +158,7 @@ def upload(cluster, address, data, host="c1"):
     return name, int(count), digest, progress.worst_s
 
 
-def download(cluster, address, path, host="c1", half_close=False):
+def download(cluster, address, path, host="c1", half_close=False, pause_s=0):
     """By HTTP/1.0: (node, sha256, bytes, longest stall in seconds)."""
     digest = hashlib.sha256()
     with connect(cluster, address, 80, host, timeout_s=20) as made:
@@ -178,6 +179,7 @@ def download(cluster, address, path, host="c1", half_close=False):
             digest.update(part)
             total += len(part)
             progress.step()
+            time.sleep(pause_s)
     assert b" 200 " in head.split(b"\r\n")[0], head
     node = next(line[8:].decode() for line in head.split(b"\r\n") if line.startswith(b"X-Node: "))
     return node, digest.hexdigest(), total, progress.worst_s
@@ -207,15 +209,24 @@ def nft(cluster, host, script):
 
 
 @contextlib.contextmanager
-def rules(cluster, host, lines, hook="output", name="lab_test"):
-    """Rules of nftables in a host, for as long as the block runs."""
+def rules(cluster, host, lines, hook="output", name="lab_test", priority=-400):
+    """Rules of nftables in a host, for as long as the block runs. Yields a function: packets that rules with
+    "counter" met so far."""
     nft(cluster, host, f"add table inet {name}\n"
-        f"add chain inet {name} chosen {{ type filter hook {hook} priority -400; }}\n" +
+        f"add chain inet {name} chosen {{ type filter hook {hook} priority {priority}; }}\n" +
         "".join(f"add rule inet {name} chosen {line}\n" for line in lines))
     try:
-        yield
+        yield lambda: counted(cluster, host, name)
     finally:
         nft(cluster, host, f"delete table inet {name}\n")
+
+
+def counted(cluster, host, table):
+    """Packets in all counters of a table."""
+    listing = json.loads(cluster.site.execute(host, ["nft", "-j", "list", "table", "inet", table]))["nftables"]
+    expressions = [part for item in listing for part in item.get("rule", {}).get("expr", [])]
+    return sum(part["counter"]["packets"] for part in expressions if "counter" in part) + \
+        sum(item["counter"]["packets"] for item in listing if "counter" in item)
 
 
 # ---- packets ----

@@ -119,11 +119,11 @@ static bool files_read(const char *list)
 static bool options_read(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "users", 1, NULL, 'u' },   { "seed", 1, NULL, 's' },	   { "warmup", 1, NULL, 'w' },
-		{ "seconds", 1, NULL, 't' }, { "drain", 1, NULL, 'd' },	   { "think-ms", 1, NULL, 'm' },
-		{ "timeout", 1, NULL, 'o' }, { "name", 1, NULL, 'n' },	   { "port", 1, NULL, 'p' },
+		{ "users", 1, NULL, 'u' },   { "seed", 1, NULL, 's' },     { "warmup", 1, NULL, 'w' },
+		{ "seconds", 1, NULL, 't' }, { "drain", 1, NULL, 'd' },    { "think-ms", 1, NULL, 'm' },
+		{ "timeout", 1, NULL, 'o' }, { "name", 1, NULL, 'n' },     { "port", 1, NULL, 'p' },
 		{ "family", 1, NULL, '4' },  { "resolve", 1, NULL, 'r' },  { "groups", 1, NULL, 'g' },
-		{ "files", 1, NULL, 'f' },   { "path", 1, NULL, 'P' },	   { "json", 1, NULL, 'j' },
+		{ "files", 1, NULL, 'f' },   { "path", 1, NULL, 'P' },     { "json", 1, NULL, 'j' },
 		{ "log", 1, NULL, 'l' },     { "progress", 0, NULL, 'v' }, { NULL, 0, NULL, 0 },
 	};
 	const char *list = NULL;
@@ -145,8 +145,9 @@ static bool options_read(int argc, char **argv)
 		else if (option == 'v')
 			run.progress = true;
 		else if (option == '?' || !option_read(option, optarg)) {
-			fprintf(stderr, "%s%s%s", option == '?' ? "" : "load: not a value: ",
-				option == '?' ? "" : optarg, option == '?' ? usage : "\n");
+			fprintf(stderr, "%s%s%s",
+				option == '?' ? "" : "load: not a value: ", option == '?' ? "" : optarg,
+				option == '?' ? usage : "\n");
 			return false;
 		}
 	}

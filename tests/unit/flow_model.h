@@ -174,6 +174,8 @@ static void model_touch(struct model *m, unsigned i, uint8_t flags)
 		return;
 	if (flags & TCP_RST)
 		expected->state = FLOW_RESET;
+	else if (expected->state == FLOW_RESET)
+		expected->state = FLOW_CLOSING;
 	else if (flags & TCP_FIN && expected->state == FLOW_CONFIRMED)
 		expected->state = FLOW_CLOSING;
 }

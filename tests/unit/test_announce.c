@@ -326,6 +326,7 @@ static void hostile_payloads(void **state)
 		{ { 0x30, 0x80, 0x80, 0x04 }, 4, 1, REJECT_RANGE }, /* port 65536 */
 		{ { 0x5d, 1, 0, 0, 0 }, 5, 1, REJECT_RANGE }, /* an echo's node without the rest */
 		{ { 0x5d, 1, 0, 0, 0, 0x65, 1, 0, 0, 0 }, 10, 1, REJECT_RANGE },
+		{ { 0x5d, 1, 0, 0, 0, 0x68, 1 }, 7, 1, REJECT_RANGE },
 		{ { 0x5d, 1, 0, 0, 0, 0x65, 1, 0, 0, 0, 0x68, 1 }, 12, MEMBERS_MAX, REJECT_NONE },
 		{ { 0x5d, 1, 0, 0, 0, 0x65, 1, 0, 0, 0, 0x68, 1 }, 12, MEMBERS_MAX + 1, REJECT_RANGE },
 		{ { 0x42, 0 }, 2, 100, REJECT_NONE }, /* an empty load, merged again and again */

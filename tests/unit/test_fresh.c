@@ -13,10 +13,13 @@ static void copies_and_old(void **state)
 	old_size = nodes[N2].size;
 	period(ALL_LINKS);
 	assert_int_equal(hear(N1, N2), REJECT_DUPLICATE);
+	period(ALL_LINKS);
+	assert_int_equal(hear_bytes(N1, N2, old, old_size), REJECT_LATE);
 	assert_int_equal(table_rejected(&nodes[N1].table), 0);
+	period(ALL_LINKS);
 	assert_int_equal(hear_bytes(N1, N2, old, old_size), REJECT_OLD_SEQUENCE);
 	assert_int_equal(table_rejected(&nodes[N1].table), 1);
-	assert_true(row(N1, N2).sequence == 2);
+	assert_true(row(N1, N2).sequence == 4);
 	/* Our own, come back by a broadcast. */
 	say(N1);
 	assert_int_equal(hear(N1, N1), REJECT_OWN);
@@ -39,6 +42,8 @@ static void replay_flood(void **state)
 		assert_int_not_equal(hear_bytes(N1, N2, old, old_size), REJECT_NONE);
 	}
 	assert_true(nodes[N1].table.rejected[REJECT_RATE] > 480);
+	say(N2);
+	assert_int_equal(hear(N1, N2), REJECT_NONE);
 	period(ALL_LINKS);
 	assert_true(has(N1, N2, NODE_ECHOES));
 }
@@ -178,6 +183,21 @@ static void delayed(void **state)
 	assert_false(has(N1, N2, NODE_ECHOES));
 }
 
+/* The proof of a restarted node is worth nothing when it comes late. */
+static void delayed_proof(void **state)
+{
+	(void)state;
+	period(ALL_LINKS);
+	period(ALL_LINKS);
+	start(N2, 5);
+	now_ms += PERIOD_MS;
+	say(N1);
+	assert_int_equal(hear(N2, N1), REJECT_NONE);
+	say(N2);
+	now_ms += DEAD_MS + 1;
+	assert_int_equal(hear(N1, N2), REJECT_OTHER_EPOCH);
+}
+
 /* An echo of what was never sent, or of a sequence long forgotten, proves nothing. */
 static void false_echoes(void **state)
 {
@@ -315,6 +335,7 @@ int main(void)
 		cmocka_unit_test_setup(replay_to_fresh_receiver, setup),
 		cmocka_unit_test_setup(held_back_over_two_restarts, setup),
 		cmocka_unit_test_setup(delayed, setup),
+		cmocka_unit_test_setup(delayed_proof, setup),
 		cmocka_unit_test_setup(false_echoes, setup),
 		cmocka_unit_test_setup(high_water_mark, setup),
 		cmocka_unit_test_setup(conflict_seen_by_others, setup),

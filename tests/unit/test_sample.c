@@ -154,6 +154,31 @@ static void check_family(int family)
 	sampler_free(sampler);
 }
 
+/* Listeners are no load. Two hundred of them are more than what else may change meanwhile. */
+static void listeners_do_not_count(void **state)
+{
+	enum { LISTENERS = 200 };
+	struct config config = { 0 };
+	struct load_sample before, after;
+	struct sampler *sampler = sampler_new(&config);
+	uint16_t port = 0;
+	int listener[LISTENERS], i;
+
+	(void)state;
+	assert_non_null(sampler);
+	assert_int_equal(sampler_read(sampler, clock_now_ms(), &before), 0);
+	for (i = 0; i < LISTENERS; i++) {
+		listener[i] = listen_loopback(AF_INET, &port);
+		assert_true(listener[i] >= 0);
+	}
+	assert_int_equal(sampler_read(sampler, clock_now_ms(), &after), 0);
+	assert_true(after.open_connections < before.open_connections + LISTENERS / 2);
+	assert_true(after.active_sockets > before.active_sockets + LISTENERS / 2);
+	for (i = 0; i < LISTENERS; i++)
+		close(listener[i]);
+	sampler_free(sampler);
+}
+
 static void own_host_v4(void **state)
 {
 	(void)state;
@@ -321,9 +346,16 @@ static void no_check(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sockstat),    cmocka_unit_test(sockstat_refused), cmocka_unit_test(cpu),
-		cmocka_unit_test(own_host_v4), cmocka_unit_test(own_host_v6),      cmocka_unit_test(status_line),
-		cmocka_unit_test(http_check),  cmocka_unit_test(tcp_check),        cmocka_unit_test(no_check),
+		cmocka_unit_test(sockstat),
+		cmocka_unit_test(sockstat_refused),
+		cmocka_unit_test(cpu),
+		cmocka_unit_test(own_host_v4),
+		cmocka_unit_test(listeners_do_not_count),
+		cmocka_unit_test(own_host_v6),
+		cmocka_unit_test(status_line),
+		cmocka_unit_test(http_check),
+		cmocka_unit_test(tcp_check),
+		cmocka_unit_test(no_check),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

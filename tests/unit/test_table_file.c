@@ -166,6 +166,8 @@ static void values(void **state)
 	/* A count beyond the array must be refused before anything is summed over it. */
 	t = good, t.count = MEMBERS_MAX + 1;
 	assert_int_equal(load_table_check(&t, sizeof(t)), -EINVAL);
+	/* As many bytes as two nodes, modulo 2^32. */
+	t = good, t.count = (1u << 26) + 2, check_refused(&t);
 	t.count = UINT32_MAX;
 	assert_int_equal(load_table_check(&t, load_table_bytes(2)), -EINVAL);
 }

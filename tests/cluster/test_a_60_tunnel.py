@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Traffic 60: what comes by the tunnel is taken only when it is ours; nothing of it is routed onward.
+
+The host x is on the nodes' network and is no member. It sends under its own address, or under n2's:
+
+    x --- outer (x or n2 -> n1) | inner (client -> n2's service address) ---> n1
+"""
+import json
+
+import pytest
+from scapy.all import (IPOption_NOP, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, UDP, ICMPv6EchoRequest, PadN, fragment)
+
+from traffic import (FAMILIES, ICMP, IP, Capture, IPv6, Raw, RawClient, TCP, counting, forward_to, ip_layer, rules, send,
+                     service, tunnel_address)
+
+both = pytest.mark.parametrize("family", FAMILIES)
+COPIES = 3
+LEAK = {"v4": "198.51.100.7", "v6": "2001:db8:dead::7"}
+GOOD = {"v4": "198.51.100.8", "v6": "2001:db8:dead::8"}
+TUNNEL = {"v4": 4, "v6": 41}
+
+
+def tunnel_link(cluster):
+    """How x reaches n1's tunnel: (its interface, n1's)."""
+    return ("eth1", ("n1", "eth1")) if cluster.layout == "own" else ("eth0", ("n1", "eth0"))
+
+
+def put(cluster, *packets):
+    interface, to = tunnel_link(cluster)
+    send(cluster, packets, "x", interface, to)
+
+
+def syn(family, destination, source=None, port=80, **fields):
+    return ip_layer(source or LEAK[family], destination, **fields) / TCP(sport=4000, dport=port, flags="S", seq=1)
+
+
+def outer(family, source, destination, inner, protocol=None, **fields):
+    """A tunnel packet; inner: a packet or bytes."""
+    protocol = protocol or TUNNEL[family]
+    if family == "v4":
+        return IP(src=source, dst=destination, proto=protocol, **fields) / Raw(bytes(inner))
+    return IPv6(src=source, dst=destination, nh=protocol, **fields) / Raw(bytes(inner))
+
+
+def cut(packet, drop):
+    return bytes(packet)[:-drop]
+
+
+def inner_cases(cluster, family):
+    """(story, inner packet, the reason it must be counted under), all sent by n2's address."""
+    n1, n2, n3 = cluster.nodes
+    to_n2 = service(n2, family)
+    foreign = "192.0.2.99" if family == "v4" else "2001:db8:a::99"
+    good = syn(family, to_n2)
+    cases = [
+        ("a tunnel in the tunnel", outer(family, tunnel_address(n2, family), tunnel_address(n1, family), good),
+         "inner_nested"),
+        ("to nobody of the cluster", syn(family, foreign), "inner_foreign"),
+        ("to a port that is no service", syn(family, to_n2, port=22), "inner_foreign"),
+        ("to the receiver itself", syn(family, service(n1, family)), "inner_not_senders"),
+        ("to another member than the sender", syn(family, service(n3, family)), "inner_not_senders"),
+        ("UDP", ip_layer(LEAK[family], to_n2) / UDP(sport=4000, dport=80) / b"hello", "inner_foreign"),
+        ("from a member", syn(family, to_n2, source=service(n3, family)), "inner_source"),
+        ("cut within the TCP header", cut(good, 8), "inner_bad"),
+        ("cut within the IP header", bytes(good)[:12], "inner_bad"),
+        ("bytes behind the packet", bytes(good) + b"more", "inner_bad"),
+        ("nothing", b"", "inner_bad"),
+        ("garbage", b"\xff" * 60, "inner_bad"),
+        ("the other family", syn("v6" if family == "v4" else "v4", service(n2, "v6" if family == "v4" else "v4")),
+         "inner_bad"),
+    ]
+    if family == "v4":
+        cases += [
+            ("IP options", syn(family, to_n2, options=[IPOption_NOP()] * 4), "inner_bad"),
+            ("a first fragment", syn(family, to_n2, flags="MF"), "inner_bad"),
+            ("a last fragment", syn(family, to_n2, frag=3), "inner_bad"),
+            ("an echo request", ip_layer(LEAK[family], to_n2) / ICMP(), "inner_foreign"),
+            ("from loopback", syn(family, to_n2, source="127.0.0.1"), "inner_source"),
+            ("from multicast", syn(family, to_n2, source="224.0.0.1"), "inner_source"),
+            ("a longer total length", IP(src=LEAK[family], dst=to_n2, len=200, proto=6) / TCP(dport=80, flags="S"),
+             "inner_bad"),
+        ]
+    else:
+        cases += [
+            ("destination options", IPv6(src=LEAK[family], dst=to_n2) / IPv6ExtHdrDestOpt(options=[PadN(optdata=b"ab")]) /
+             TCP(dport=80, flags="S"), "inner_bad"),
+            ("a fragment", IPv6(src=LEAK[family], dst=to_n2) / IPv6ExtHdrFragment(m=1) / TCP(dport=80, flags="S"),
+             "inner_bad"),
+            ("an echo request", IPv6(src=LEAK[family], dst=to_n2) / ICMPv6EchoRequest(), "inner_foreign"),
+            ("from loopback", syn(family, to_n2, source="::1"), "inner_source"),
+            ("from a mapped address", syn(family, to_n2, source="::ffff:198.51.100.7"), "inner_source"),
+            ("a longer payload length", IPv6(src=LEAK[family], dst=to_n2, plen=200, nh=6) / TCP(dport=80, flags="S"),
+             "inner_bad"),
+        ]
+    return cases
+
+
+def moved_by(cluster, packets, expected):
+    """Puts packets on n1's tunnel link; what of n1's counters moved, apart from batches."""
+    before = cluster.counters("n1")
+    put(cluster, *packets)
+
+    def moved():
+        now = cluster.counters("n1")
+        return {key: now[key] - before[key] for key in now if now[key] != before[key] and key != "batches"}
+
+    if expected:
+        cluster.wait_until(lambda: moved().get("seen", 0) >= expected["seen"], f"n1 sees {expected}", 3)
+    return moved()
+
+
+def strangers(cluster, family):
+    listing = json.loads(cluster.site.execute("n1", ["nft", "-j", "list", "counter", "inet", "dprd",
+                                                     f"stranger{family[1]}"]))
+    return next(item["counter"]["packets"] for item in listing["nftables"] if "counter" in item)
+
+
+def seen_inside(family, address):
+    return [f"{'ip' if family == 'v4' else 'ip6'} saddr {address} counter"]
+
+
+class Watch:
+    """Whether anything of an inner packet comes out: in n1's stack, on its links, or on the clients' link."""
+
+    def __init__(self, cluster, family, address=None):
+        self.cluster, self.family, self.address = cluster, family, address or LEAK[family]
+
+    def __enter__(self):
+        self.stack = rules(self.cluster, "n1", seen_inside(self.family, self.address), "input", "lab_in")
+        self.routed = rules(self.cluster, "n1", seen_inside(self.family, self.address), "forward", "lab_forward")
+        self.in_stack, self.in_forward = self.stack.__enter__(), self.routed.__enter__()
+        places = [("n1", "eth0"), ("r", "eth1")] + ([("n1", "eth1")] if self.cluster.layout == "own" else [])
+        self.captures = [Capture(self.cluster, host, interface, f"host {self.address}").__enter__()
+                         for host, interface in places]
+        return self
+
+    def came_out(self):
+        """(packets in the stack, routed, on links)."""
+        return self.in_stack(), self.in_forward(), sum(len(capture.frames) for capture in self.captures)
+
+    def __exit__(self, *_):
+        for capture in self.captures:
+            capture.stop()
+        self.routed.__exit__(None, None, None)
+        self.stack.__exit__(None, None, None)
+
+
+@both
+def test_a60_what_a_peer_may_not_send(cluster3, family):
+    """Under n2's address: every inner packet that no dprd sends is counted by its reason, and ends there."""
+    n1, n2, _ = cluster3.nodes
+    source, to = tunnel_address(n2, family), tunnel_address(n1, family)
+    with Watch(cluster3, family) as watch:
+        for story, inner, reason in inner_cases(cluster3, family):
+            expected = {"seen": COPIES, reason: COPIES}
+            assert moved_by(cluster3, [outer(family, source, to, inner)] * COPIES, expected) == expected, story
+        assert watch.came_out() == (0, 0, 0)
+
+
+@both
+def test_a61_what_a_peer_may_send(cluster3, family):
+    """The counter-example of all the others: a sound inner packet under n2's address, and n1 answers for n2."""
+    n1, n2, _ = cluster3.nodes
+    with Watch(cluster3, family, GOOD[family]) as watch:
+        packet = outer(family, tunnel_address(n2, family), tunnel_address(n1, family),
+                       syn(family, service(n2, family), source=GOOD[family]))
+        moved = moved_by(cluster3, [packet], {"seen": 1, "from_peer": 1})
+        assert moved["from_peer"] == moved["seen"] == 1
+        answer = watch.captures[0].wait(lambda packet: TCP in packet and packet[TCP].flags == "SA")
+        assert answer is not None and answer.payload.src == service(n2, family)
+        stack, routed, links = watch.came_out()
+        assert stack == 1 and routed == 0 and links >= 1
+
+
+@both
+def test_a62_strangers(cluster3, family):
+    """Tunnel packets of hosts that are no peers, of any content: the kernel counts and drops them, dprd sees none."""
+    n1, n2, _ = cluster3.nodes
+    to = tunnel_address(n1, family)
+    far = "203.0.113.77" if family == "v4" else "2001:db8:c::77"
+    own = {"v4": "10.80.0.200", "v6": "fd80::200"} if cluster3.layout == "own" else \
+        {"v4": "192.0.2.200", "v6": "2001:db8:a::200"}
+    before = strangers(cluster3, family)
+    sent = 0
+    with Watch(cluster3, family) as watch:
+        for source in (own[family], far, to):
+            for inner in (syn(family, service(n2, family)), syn(family, service(n1, family)), b"", b"\xff" * 40):
+                assert moved_by(cluster3, [outer(family, source, to, inner)] * COPIES, {}) == {}
+                sent += COPIES
+        cluster3.wait_until(lambda: strangers(cluster3, family) == before + sent, "all are counted", 2)
+        assert "seen" not in moved_by(cluster3, [], {})
+        assert watch.came_out() == (0, 0, 0)
+
+
+@both
+def test_a63_other_outer_headers(cluster3, family):
+    """Under n2's address, but to another address of n1, to all hosts, of another protocol, cut: nobody takes them."""
+    n1, n2, n3 = cluster3.nodes
+    source, to = tunnel_address(n2, family), tunnel_address(n1, family)
+    inner = syn(family, service(n2, family))
+    other = {"v4": 41, "v6": 4}[family]
+    packets = [outer(family, source, to, inner, protocol=other), outer(family, source, tunnel_address(n3, family), inner)]
+    if cluster3.layout == "own":
+        packets.append(outer(family, source, service(n1, family), inner))
+    if family == "v4":
+        packets += [outer(family, source, to.rsplit(".", 1)[0] + ".255", inner),
+                    outer(family, source, "255.255.255.255", inner),
+                    outer(family, source, to, inner, len=200)]
+    else:
+        packets += [outer(family, source, "ff02::1", inner), outer(family, source, to, inner, plen=200)]
+    before = strangers(cluster3, family)
+    with Watch(cluster3, family) as watch:
+        for packet in packets:
+            assert moved_by(cluster3, [packet] * COPIES, {}) == {}, packet.summary()
+        assert watch.came_out() == (0, 0, 0)
+    assert strangers(cluster3, family) == before
+
+
+@both
+def test_a64_outer_options_and_fragments(cluster3, family):
+    """A tunnel packet with options, or in two pieces: no dprd sends that, and this one takes none."""
+    n1, n2, _ = cluster3.nodes
+    source, to = tunnel_address(n2, family), tunnel_address(n1, family)
+    inner = syn(family, service(n2, family))
+    if family == "v4":
+        cases = [([outer(family, source, to, inner, options=[IPOption_NOP()] * 4)], "inner_bad"),
+                 (fragment(outer(family, source, to, inner), 24), "inner_bad")]
+    else:
+        # The kernel's header walk finds the tunnel behind them; they are left to the stack, which has no tunnel.
+        cases = [([IPv6(src=source, dst=to) / IPv6ExtHdrDestOpt(nh=41, options=[PadN(optdata=b"ab")]) / bytes(inner)],
+                  "options"),
+                 ([IPv6(src=source, dst=to) / IPv6ExtHdrFragment(nh=41, m=1, id=7) / bytes(inner)[:56],
+                   IPv6(src=source, dst=to) / IPv6ExtHdrFragment(nh=41, offset=7, id=7) / bytes(inner)[56:]],
+                  "fragment")]
+    with Watch(cluster3, family) as watch:
+        for packets, reason in cases:
+            expected = {"seen": len(packets), reason: len(packets)}
+            assert moved_by(cluster3, packets, expected) == expected
+        assert watch.came_out() == (0, 0, 0)
+
+
+@both
+def test_a65_congestion_marks_come_through(cluster3, family):
+    """A router within the tunnel marks "congestion experienced": the serving node's stack sees the mark, on packets
+    that may carry it; one that may not is dropped."""
+    entry, target = forward_to(cluster3, "n3")
+    ip = "ip" if family == "v4" else "ip6"
+    mark = "ip protocol 4 ip ecn set ce" if family == "v4" else "meta l4proto 41 ip6 ecn set ce"
+    fields = {"tos": 2} if family == "v4" else {"tc": 2}
+    with RawClient(cluster3, service(entry, family), 8080, 20650, **fields) as client:
+        client.open()
+        assert client.wait_heard(lambda heard: heard == b"n3\n")
+        with rules(cluster3, "n3", [f"{ip} saddr {client.source} tcp dport 8080 {ip} ecn ce counter"], "input") as marked:
+            client.say(b"unmarked\n")
+            assert client.wait_heard(lambda heard: heard.endswith(b"unmarked\n"))
+            assert marked() == 0
+            with rules(cluster3, "n1", [mark], name="lab_mark"):
+                client.say(b"marked\n")
+                assert client.wait_heard(lambda heard: heard.endswith(b"marked\n") and b"unmarked" in heard[:20])
+                assert client.wait_heard(lambda heard: heard == b"n3\nunmarked\nmarked\n")
+                assert marked() == 1
+                client.ip_fields = {}
+                with counting(cluster3) as moved:
+                    client.say(b"lost\n")
+                    cluster3.wait_until(lambda: cluster3.counters("n3")["inner_bad"] > 0, "n3 drops it", 3)
+            assert marked() == 1
+        assert moved[target.name]["inner_bad"] == 1
+        client.sequence -= len(b"lost\n")
+        client.say(b"found\n")
+        assert client.wait_heard(lambda heard: heard.endswith(b"found\n"))
+        client.reset()
