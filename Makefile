@@ -24,7 +24,13 @@ PROGRAMS := $(BUILD)/dprd/dprd $(BUILD)/dprd/dprctl $(BUILD)/loadcast/loadcast
 LIBS = $(shell pkg-config --libs $(PACKAGES)) -linih -lm
 LIBS_LOADCAST = $(shell pkg-config --libs libprotobuf-c libsodium libmnl) -linih -lm
 
+# Commands are shown with V=1; else one short line for each file.
+Q = $(if $(V),,@echo '  $(1) $@';)
+
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+
+# Objects of tests are kept: the next build needs them.
+.SECONDARY:
 
 .PHONY: all
 all: $(PROGRAMS) lab-tools
@@ -35,37 +41,37 @@ help:
 
 $(PROTO).c $(PROTO).h: loadcast/announce.proto
 	@mkdir -p $(@D)
-	protoc-c --c_out=$(BUILD) $<
+	$(call Q,PROTO)protoc-c --c_out=$(BUILD) $<
 
 $(PROTO).o: $(PROTO).c
-	$(CC) $(ALL_CFLAGS) -w -c -o $@ $<
+	$(call Q,CC   )$(CC) $(ALL_CFLAGS) -w -c -o $@ $<
 
 $(BUILD)/%.o: %.c $(PROTO).h
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call Q,CC   )$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/libdprd.a: $(LIBRARY)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call Q,AR   )$(AR) rcs $@ $^
 
 $(BUILD)/dprd/dprd: $(BUILD)/dprd/main.o $(BUILD)/libdprd.a
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/dprd/dprctl: $(BUILD)/dprd/dprctl.o $(BUILD)/libdprd.a
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/loadcast/loadcast: $(BUILD)/loadcast/main.o $(BUILD)/libdprd.a
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_LOADCAST)
+	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_LOADCAST)
 
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libdprd.a
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
 # Programs that the laboratory, the tests and the benchmarks use: one source file each.
 LAB_TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/lab/*.c tests/bench/*.c))
 .PHONY: lab-tools
 lab-tools: $(LAB_TOOLS)
 $(LAB_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 ## make setup        install the Debian packages that the build and the tests need (root)
 .PHONY: setup

