@@ -62,7 +62,7 @@ def strange_syn(client, family, shape):
     if family == "v4":
         return fragment(IP(src=client.source, dst=client.address, id=7) / bytes_of(tcp, client), 24)
     if shape == "options":
-        return [IPv6(src=client.source, dst=client.address) / IPv6ExtHdrDestOpt(options=[PadN(optdata=b"ab")]) / tcp]
+        return [IPv6(src=client.source, dst=client.address) / IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0\0\0\0")]) / tcp]
     whole = bytes(bytes_of(tcp, client))
     head = IPv6(src=client.source, dst=client.address)
     return [head / IPv6ExtHdrFragment(nh=6, m=1, id=7) / Raw(whole[:24]),

@@ -2,6 +2,7 @@
 """Faults 10: dprd is killed, frozen, restarted, upgraded or stopped while clients are connected."""
 import os
 import shutil
+import socket
 import time
 
 import pytest
@@ -180,3 +181,31 @@ def test_b17_killed_and_never_back(one3):
     later = work.made(since=dead + 0.2)
     assert len(later) > 100 and {connect.node for connect in later} == {"n1"}
     assert sorted(connect.took for connect in later)[len(later) * 9 // 10] < 0.2, "nothing waits for a dead dprd"
+
+
+def test_b18_watchdog(own3):
+    """The test is n1's service manager, with a watchdog of 1 s. dprd reports to it, until it is frozen: then it is
+    killed and started again. Nobody connected notices more than a pause.
+    """
+    path = os.path.join(own3.directory, "notify")
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(path)
+    own3.set_policy("rr")
+    own3.stop("n1", "dprd")
+    own3.environment = [f"NOTIFY_SOCKET={path}", "WATCHDOG_USEC=1000000"]
+    own3.start("n1", "dprd")
+    own3.environment = []
+    own3.wait_ready()
+    with manager, load(own3, ["n1", "n2"]) as work:
+        manager.settimeout(1)
+        said = [manager.recv(4096) for _ in range(6)]
+        assert said[0].startswith(b"READY=1") and said.count(b"WATCHDOG=1") >= 2
+        own3.freeze("n1", "dprd")
+        with pytest.raises(TimeoutError):
+            while True:
+                manager.recv(4096)  # what it said before; then a second of silence
+        own3.kill("n1", "dprd")
+        own3.start("n1", "dprd")
+        own3.wait_ready(timeout_s=5)
+    work.check_flows()
+    work.check_connects(SECOND_SYN_S)

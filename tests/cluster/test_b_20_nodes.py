@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Faults 20: loadcast, a whole host, the web server; drain; configuration under load."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -176,3 +177,33 @@ def test_b25_configuration_changes(own3):
     work.check_connects(FIRST_SYN_S)
     assert own3.log_text("n1", "dprd").count(f"dprd.conf:{line}: ") >= 3, "SIGHUP says it in the log"
     assert set(work.served_by(to="n1", since=marked)) == set(ALL)
+
+
+def signal_all(pids, number):
+    """To all of them; one that was only a command of a daemon may be gone."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def test_b26_a_host_is_paused(one3):
+    """All of n2 stands still for 2 s, as a virtual machine that is moved. What it serves waits; nothing else does."""
+    one3.set_policy("rr")
+    pids = one3.site.pids("n2")
+    assert len(pids) >= 5
+    with load(one3, ALL, new_to=["n1", "n3"]) as work:
+        signal_all(pids, signal.SIGSTOP)
+        start = time.monotonic()
+        try:
+            wait_for(lambda: not any("n2" in eligible(one3, node) for node in ("n1", "n3")), "n2 is given up", 1.5)
+            gone = time.monotonic()
+            time.sleep(max(0, start + 2 - gone))
+            end = time.monotonic()
+        finally:
+            signal_all(pids, signal.SIGCONT)
+        one3.wait_ready(timeout_s=3)
+        time.sleep(0.3)
+    work.check_flows()
+    work.check_connects(SECOND_SYN_S)
+    assert set(work.served_by(since=gone + 0.1, until=end - 0.1)) == {"n1", "n3"}
+    assert work.longest_ms(work.local("n1") + work.forwarded(entry="n1", serving="n3")) < 500

@@ -2,7 +2,7 @@
 """Faults 40: the cluster's network loses announcements, or falls apart."""
 import time
 
-from faultlib import FIRST_SYN_S, eligible, load, members, settings, steady, wait_for
+from faultlib import FIRST_SYN_S, SECOND_SYN_S, eligible, load, members, settings, steady, wait_for
 
 ALL = ["n1", "n2", "n3"]
 
@@ -91,3 +91,26 @@ def test_b43_multicast_only_and_lossy(own3):
     work.check_connects(FIRST_SYN_S)
     spread = work.served_by()
     assert min(spread[node] for node in ALL) > sum(spread.values()) / 6, spread
+
+
+def test_b44_the_cable_is_pulled(own3):
+    """n2's interface on the cluster's network goes down, and with it its IPv6 address; then all is put back."""
+    own3.set_policy("rr")
+    with load(own3, ["n1", "n2"]) as work:
+        own3.site.ip("n2", ["link set eth1 down"])
+        wait_for(lambda: not eligible(own3, "n2") and eligible(own3, "n1") == {"n3"}, "both sides know it", 1.7)
+        start = time.monotonic()
+        time.sleep(1)
+        end = time.monotonic()
+        own3.site.ip("n2", ["link set eth1 up", f"addr replace {own3.node('n2').cluster_v6}/64 dev eth1 nodad"])
+        wait_for(lambda: all(own3.sees(node, ALL) for node in ALL), "all agree again", 3)
+        time.sleep(1.2)  # path MTUs are looked at each second
+        back = time.monotonic()
+        time.sleep(0.5)
+    work.check_flows()
+    work.check_connects(SECOND_SYN_S)
+    assert set(work.served_by(to="n2", since=start + 0.1, until=end)) == {"n2"}
+    for node in (own3.node("n1"), own3.node("n2")):
+        for address in (node.service_v4, node.service_v6):
+            served = {connect.node for connect in work.made(since=back) if connect.to == address}
+            assert "n3" in served and len(served) > 1, (address, served)

@@ -158,14 +158,12 @@ def upload(cluster, address, data, host="c1"):
     return name, int(count), digest, progress.worst_s
 
 
-def download(cluster, address, path, host="c1", half_close=False, pause_s=0):
+def download(cluster, address, path, host="c1"):
     """By HTTP/1.0: (node, sha256, bytes, longest stall in seconds)."""
     digest = hashlib.sha256()
     with connect(cluster, address, 80, host, timeout_s=20) as made:
         progress = Progress()
         made.sendall(f"GET {path} HTTP/1.0\r\nHost: lab\r\n\r\n".encode())
-        if half_close:
-            made.shutdown(socket.SHUT_WR)
         head = b""
         while b"\r\n\r\n" not in head:
             part = made.recv(65536)
@@ -179,7 +177,6 @@ def download(cluster, address, path, host="c1", half_close=False, pause_s=0):
             digest.update(part)
             total += len(part)
             progress.step()
-            time.sleep(pause_s)
     assert b" 200 " in head.split(b"\r\n")[0], head
     node = next(line[8:].decode() for line in head.split(b"\r\n") if line.startswith(b"X-Node: "))
     return node, digest.hexdigest(), total, progress.worst_s
