@@ -9,6 +9,8 @@
 #include "dprd/encap.h"
 #include "dprd/path.h"
 
+enum { COPY_PATIENCE_TENTHS = 25 };
+
 static uint64_t next_random(struct dprd *d)
 {
 	d->random_state = policy_mix(d->random_state);
@@ -28,6 +30,12 @@ static bool node_alive(void *context, uint32_t node_id)
 	return !load || load_age_ms(&p->d->table, load, p->now_ms) < p->d->config.dead_peer_timeout_ms;
 }
 
+/*
+ * Whether a copy of a SYN still goes where the first one went. A node that says its dprd is gone has
+ * not answered and will not. One that is merely silent may be slow, and its answer on the way: a
+ * second node must not answer, too (I3). So silence counts only after 2.5 times what makes
+ * a node ineligible for others; the second copy, 3 s after the SYN, then finds another node.
+ */
 static bool node_takes_copies(void *context, uint32_t node_id)
 {
 	const struct path *p = context;
@@ -35,7 +43,8 @@ static bool node_takes_copies(void *context, uint32_t node_id)
 	const struct node_load *load = view_node_load(p->d, node_id);
 
 	return load && (load->flags & NODE_REWRITER) && config_member_by_id(config, node_id) >= 0 &&
-	       load_age_ms(&p->d->table, load, p->now_ms) <= config->dead_periods * config->period_ms;
+	       load_age_ms(&p->d->table, load, p->now_ms) <=
+		       COPY_PATIENCE_TENTHS * config->dead_periods * config->period_ms / 10;
 }
 
 static bool has_port(const struct config *config, be16 port)

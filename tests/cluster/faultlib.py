@@ -22,6 +22,8 @@ import subprocess
 import threading
 import time
 
+from traffic import Capture
+
 ECHO_PORT = 8080
 # Two lost SYNs (1 s, then 2 s) and slack for a busy machine: the second retransmission gets through.
 SECOND_SYN_S = 3.5
@@ -126,6 +128,30 @@ class Connects:
         assert not self.thread.is_alive()
 
 
+class Answers:
+    """Sees every SYN-ACK on its way to the router, and by its hardware address the node that sent it (I3)."""
+
+    ONLY = "(tcp[13] & 18 = 18) or (ip6[6] = 6 and ip6[53] & 18 = 18)"
+
+    def __init__(self, cluster):
+        self.capture = Capture(cluster, "sw", "r", self.ONLY)
+        self.capture.__enter__()
+
+    def end(self):
+        self.capture.stop()
+
+    def check(self):
+        seen = collections.defaultdict(set)
+        for frame, _ in self.capture.frames:
+            v6 = frame[14] >> 4 == 6
+            tcp = frame[14 + (40 if v6 else 4 * (frame[14] & 15)):]
+            addresses, acknowledged = frame[22:54] if v6 else frame[26:34], tcp[8:12]
+            seen[addresses, tcp[:4], acknowledged].add(frame[6:12])
+        assert seen, "no SYN-ACK was seen"
+        twice = [key for key, nodes in seen.items() if len(nodes) > 1]
+        assert not twice, f"{len(twice)} of {len(seen)} SYNs were answered by more than one node"
+
+
 class Load:
     """Both, to all service addresses of some nodes; the short ones, if wanted, only to those of new_to."""
 
@@ -133,15 +159,22 @@ class Load:
         self.cluster = cluster
         self.entries = [cluster.node(entry) for entry in entries]
         addresses = [address for node in self.entries for address in (node.service_v4, node.service_v6)]
-        self.flows = Flows(cluster, addresses, flows, finish_s) if flows else None
-        self.connects = None
+        self.answers = Answers(cluster)
+        self.flows = self.connects = None
+        try:
+            self._start(addresses, [cluster.node(entry) for entry in new_to or entries], flows, per_second, finish_s)
+        except BaseException:
+            self.end()
+            raise
+
+    def _start(self, addresses, new_to, flows, per_second, finish_s):
+        self.flows = Flows(self.cluster, addresses, flows, finish_s) if flows else None
         if self.flows:
             ready = self.flows.wait_ready()
             assert ready == flows, f"only {ready} of {flows} flows began"
         if per_second:
-            new = [cluster.node(entry) for entry in new_to or entries]
-            self.connects = Connects(cluster, [address for node in new for address in (node.service_v4, node.service_v6)],
-                                     per_second)
+            self.connects = Connects(self.cluster, [address for node in new_to
+                                                    for address in (node.service_v4, node.service_v6)], per_second)
             time.sleep(0.3)
 
     def end(self):
@@ -149,6 +182,7 @@ class Load:
             self.connects.end()
         if self.flows:
             self.flows.end()
+        self.answers.end()
 
     # ---- the flows ----
 
@@ -181,7 +215,8 @@ class Load:
                 to in (None, self.cluster.node_by_address(connect.to).name)]
 
     def check_connects(self, within_s, **which):
-        """All of them were answered, and in time."""
+        """All of them were answered: once, and in time."""
+        self.answers.check()
         made = self.made(**which)
         assert made, "nothing connected"
         failed = [connect for connect in made if connect.error]

@@ -6,6 +6,7 @@ The host x is on the nodes' network and is no member. It sends under its own add
     x --- outer (x or n2 -> n1) | inner (client -> n2's service address) ---> n1
 """
 import json
+import time
 
 import pytest
 from scapy.all import (IPOption_NOP, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, UDP, ICMPv6EchoRequest, PadN, fragment)
@@ -104,8 +105,7 @@ def moved_by(cluster, packets, expected):
         now = cluster.counters("n1")
         return {key: now[key] - before[key] for key in now if now[key] != before[key] and key != "batches"}
 
-    if expected:
-        cluster.wait_until(lambda: moved().get("seen", 0) >= expected["seen"], f"n1 sees {expected}", 3)
+    cluster.wait_until(lambda: moved().get("seen", 0) >= expected["seen"], f"n1 sees {expected}", 3)
     return moved()
 
 
@@ -182,14 +182,14 @@ def test_a62_strangers(cluster3, family):
         {"v4": "192.0.2.200", "v6": "2001:db8:a::200"}
     before = strangers(cluster3, family)
     sent = 0
-    with Watch(cluster3, family) as watch:
+    with counting(cluster3) as moved, Watch(cluster3, family) as watch:
         for source in (own[family], far, to):
             for inner in (syn(family, service(n2, family)), syn(family, service(n1, family)), b"", b"\xff" * 40):
-                assert moved_by(cluster3, [outer(family, source, to, inner)] * COPIES, {}) == {}
+                put(cluster3, *[outer(family, source, to, inner)] * COPIES)
                 sent += COPIES
         cluster3.wait_until(lambda: strangers(cluster3, family) == before + sent, "all are counted", 2)
-        assert "seen" not in moved_by(cluster3, [], {})
         assert watch.came_out() == (0, 0, 0)
+    assert moved["n1"] == {}
 
 
 @both
@@ -209,10 +209,11 @@ def test_a63_other_outer_headers(cluster3, family):
     else:
         packets += [outer(family, source, "ff02::1", inner), outer(family, source, to, inner, plen=200)]
     before = strangers(cluster3, family)
-    with Watch(cluster3, family) as watch:
-        for packet in packets:
-            assert moved_by(cluster3, [packet] * COPIES, {}) == {}, packet.summary()
+    with counting(cluster3) as moved, Watch(cluster3, family) as watch:
+        put(cluster3, *packets * COPIES)
+        time.sleep(0.3)
         assert watch.came_out() == (0, 0, 0)
+    assert moved == {"n1": {}, "n2": {}, "n3": {}}
     assert strangers(cluster3, family) == before
 
 

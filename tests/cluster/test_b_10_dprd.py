@@ -26,12 +26,12 @@ def check_taken_over(cluster, node, before, starts, flows):
 
 @pytest.mark.parametrize("form, node", [("own3", "n1"), ("one3", "n2")], ids=["own-entry", "one-serving"])
 def test_b10_dprd_is_killed(clusters, form, node):
-    """All enter at n1, which forwards two thirds. dprd of n1 (of n2) is killed and comes back after 0, 1 and 3 s."""
+    """All enter at n1, which forwards two thirds. dprd of n1 (of n2) is killed and comes back after 3, 1 and 0 s."""
     cluster = clusters.get(form)
     cluster.set_policy("rr")
     starts = len(taken_over(cluster, node))
     with load(cluster, ["n1"]) as work:
-        for pause_s in (0, 1, 3):
+        for pause_s in (3, 1, 0):
             restart(cluster, node, pause_s)
         back = time.monotonic()
         time.sleep(0.5)
@@ -109,13 +109,17 @@ def test_b13_frozen_with_a_full_queue(own3):
 
 
 def test_b14_restarts_and_upgrades(one3):
-    """Under load n1's dprd is stopped and started three times; then another build of it takes over, and back."""
+    """Under load n1's dprd is stopped and started, with its flow table smaller in between; then comes another program
+    file, and again the old one.
+    """
     one3.set_policy("rr")
     starts = len(taken_over(one3, "n1"))
     other = os.path.join(one3.directory, "dprd-upgrade")
     shutil.copy(one3.program("dprd/dprd"), other)
     with load(one3, ["n1", "n2"]) as work:
-        for program in (None, None, None, other, None):
+        for program, max_flows in ((None, 262144), (None, 2048), (None, 8192), (other, 8192), (None, 262144)):
+            one3.set_config("Flows", "MaxFlows", max_flows, "n1")
+            one3.write_config("n1")
             assert one3.stop("n1", "dprd") == 0
             if program:
                 one3.daemons["n1", "dprd"] = one3.site.start("n1", [

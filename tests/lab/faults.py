@@ -11,7 +11,8 @@ class Faults:
         """Drops a share of the packets that an nft expression matches ("udp dport 7946"), before
         anything else sees them (input) or after everything (output)."""
         node = self.node(which)
-        chain = {"input": "type filter hook prerouting priority -500", "output": "type filter hook postrouting priority 500"}
+        chain = {"input": "type filter hook prerouting priority -500",
+                 "output": "type filter hook postrouting priority 500"}
         chance = "" if percent >= 100 else f"numgen random mod 10000 < {int(percent * 100)} "
         self.site.execute(node.name, ["nft", "-f", "-"], text_in=(
             f"add table {self.LOSS_TABLE}\n"

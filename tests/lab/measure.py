@@ -21,7 +21,8 @@ class Load:
         self.json_path = os.path.join(cluster.directory, f"load-{tag}.json")
         self.log_path = os.path.join(cluster.directory, f"load-{tag}.log") if log else None
         self.error_path = os.path.join(cluster.directory, f"load-{tag}.err")
-        words = [cluster.program("tests/lab/load"), "--files", cluster.file_list, "--json", self.json_path, "--progress"]
+        words = [cluster.program("tests/lab/load"), "--files", cluster.file_list, "--json", self.json_path,
+                 "--progress"]
         for name, value in options.items():
             words += ["--" + name.replace("_", "-"), str(value)]
         if log:
@@ -164,7 +165,8 @@ class Progress:
             then = before.get(name)
             parts.append(f"{name} gone".ljust(19) if not now else
                          f"{name} {max(0, now[0] - then[0]) if then else 0:4d}/s {max(0, now[1]):4d} open")
-        line = f"  {tag:12} {beat['second']:3d} s  {'  '.join(parts)}  {beat['completed']:5d} req/s {beat['mean_ms']:6.0f} ms"
+        line = (f"  {tag:12} {beat['second']:3d} s  {'  '.join(parts)}  "
+                f"{beat['completed']:5d} req/s {beat['mean_ms']:6.0f} ms")
         if beat["errors"]:
             line += f"  {beat['errors']} errors"
         if self.terminal:
