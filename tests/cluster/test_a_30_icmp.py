@@ -38,6 +38,7 @@ def forget_mtu(cluster, family):
 
 def ask_for_file(client, path):
     """A request whose answer stays without acknowledgement: the server has packets on the way."""
+    client.acknowledges = False
     client.say(f"GET {path} HTTP/1.0\r\n\r\n".encode())
     assert client.wait_heard(lambda heard: len(heard) > 2000)
 

@@ -348,6 +348,7 @@ class RawClient:
         self.source = CLIENT["v6" if ":" in address else "v4"]
         self.sequence = self.isn = 1_000_000 + 7919 * (local_port % 1000)
         self.acknowledged = self.first = 0
+        self.acknowledges = True
         self.capture = Capture(cluster, host, only=f"tcp port {local_port} or icmp or icmp6")
 
     def __enter__(self):
@@ -393,7 +394,8 @@ class RawClient:
 
     def say(self, payload, flags="PA"):
         """The next segment; it acknowledges what was heard."""
-        self.acknowledged = (self.first + len(self.heard())) & 0xFFFFFFFF
+        if self.acknowledges:
+            self.acknowledged = (self.first + len(self.heard())) & 0xFFFFFFFF
         self.send(self.packet(flags, payload))
         self.sequence += len(payload)
 
@@ -412,12 +414,19 @@ class RawClient:
         return stream
 
     def wait_heard(self, condition, timeout_s=3):
+        """Whether condition(all bytes heard) comes true; acknowledges what comes, unless acknowledges is unset."""
         deadline = time.monotonic() + timeout_s
-        while not condition(self.heard()):
+        while True:
+            heard = self.heard()
+            expected = (self.first + len(heard)) & 0xFFFFFFFF
+            if self.acknowledges and expected != self.acknowledged:
+                self.acknowledged = expected
+                self.send(self.packet("A"))
+            if condition(heard):
+                return True
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.02)
-        return True
 
     def reset(self):
         self.send(self.packet("R"))
