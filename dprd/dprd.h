@@ -234,9 +234,10 @@ bool rules_present(void);
 /* Tunnel packets of strangers that the kernel dropped, both families; -errno. */
 int64_t rules_strangers(void);
 
-/* preflight.c: what of this host does not fit. Prints each problem with the command that mends it.
+/* preflight.c: what of this host does not fit. Prints, or when starting
+ * logs, each problem with the command that mends it.
  * The number of problems that make dprd useless; *ret_warnings counts the others. */
-unsigned preflight(const struct config *config, unsigned *ret_warnings);
+unsigned preflight(const struct config *config, bool starting, unsigned *ret_warnings);
 
 /* control.c */
 int control_open(struct dprd *d);

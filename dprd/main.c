@@ -291,6 +291,10 @@ static int run(struct dprd *d)
 	int error = dprd_open(d);
 
 	if (!error) {
+		unsigned warnings;
+
+		/* None of it keeps dprd from starting: what cannot be forwarded is served here. */
+		preflight(&d->config, true, &warnings);
 		sd_notify(0, "READY=1");
 		log_info("dprd " DPRD_VERSION " on %s: policy %s, %u members, %u worker%s", d->config.node_name,
 			 d->config.policy, d->config.member_count, d->worker_count, d->worker_count == 1 ? "" : "s");
@@ -320,7 +324,7 @@ static int purge(struct dprd *d)
 
 static int check(const struct dprd *d)
 {
-	unsigned warnings = 0, errors = preflight(&d->config, &warnings);
+	unsigned warnings = 0, errors = preflight(&d->config, false, &warnings);
 
 	if (errors)
 		printf("%u errors, %u warnings\n", errors, warnings);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "dprd/base/log.h"
 #include "dprd/command.h"
 #include "dprd/dprd.h"
 #include "dprd/encap.h"
@@ -22,12 +23,15 @@ enum { MTU_LEAST_V4 = 576 + ENCAP_V4_BYTES, MTU_LEAST_V6 = 1280 + ENCAP_V6_BYTES
 
 struct report {
 	unsigned errors, warnings;
+	bool to_log;
 };
 
 static void problem(struct report *r, bool fatal, const char *what, const char *mend)
 {
-	printf("%s: %s\n    mend: %s\n", fatal ? "ERROR" : "warning", what, mend);
-	fflush(stdout);
+	if (r->to_log)
+		log_warning("%s; mend: %s", what, mend);
+	else
+		printf("%s: %s\n    mend: %s\n", fatal ? "ERROR" : "warning", what, mend);
 	if (fatal)
 		r->errors++;
 	else
@@ -273,16 +277,18 @@ static void check_listeners(struct report *r, const struct config *config)
 	}
 }
 
-unsigned preflight(const struct config *config, unsigned *ret_warnings)
+unsigned preflight(const struct config *config, bool starting, unsigned *ret_warnings)
 {
-	struct report report = { 0, 0 };
+	struct report report = { .to_log = starting };
 	char message[CONFIG_ERROR_BYTES];
 	uint8_t key[32];
 
 	if (config_read_key(config->key_file, key, message))
 		problem(&report, true, message, "dprctl genkey, the same file on every node");
 	explicit_bzero(key, sizeof(key));
-	check_tools(&report);
+	/* At a start the rules themselves are the test of the tools. */
+	if (!starting)
+		check_tools(&report);
 	check_addresses(&report, config);
 	check_kernel_tunnels(&report);
 	check_peers(&report, config);

@@ -80,7 +80,8 @@ class Connects:
         self.thread.start()
 
     def _open(self, poll, waiting, to):
-        made = socket.socket(socket.AF_INET6 if ":" in to else socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        family = socket.AF_INET6 if ":" in to else socket.AF_INET
+        made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         start = time.monotonic()
         error = made.connect_ex((to, ECHO_PORT))
         if error not in (0, errno.EINPROGRESS):
@@ -196,7 +197,8 @@ class Load:
                 entry in (None, self.entry_of(flow)) and serving in (None, flow["node"])]
 
     def local(self, node=None):
-        return [flow for flow in self.flows.each if flow["node"] == self.entry_of(flow) and node in (None, flow["node"])]
+        return [flow for flow in self.flows.each if flow["node"] == self.entry_of(flow) and
+                node in (None, flow["node"])]
 
     def check_flows(self, unless=lambda flow: False):
         """Nothing broke, but what unless() lets; and there was something of both kinds to break."""

@@ -45,7 +45,8 @@ def ask_for_file(client, path):
 
 @both
 def test_a30_too_big_reaches_the_serving_node(cluster3, family):
-    """n3 serves for n1. A router tells n1's address that a packet was too big: n3 sends smaller ones, n1 does not care."""
+    """n3 serves for n1. A router tells n1's address that a packet was too big: n3 sends smaller ones, n1 does not
+    care."""
     entry, target = forward_to(cluster3, "n3")
     path = cluster3.add_file("pmtu", 200_000)
     address = service(entry, family)

@@ -54,7 +54,8 @@ def test_a40_a_repeated_syn_keeps_its_target(cluster3, family):
 
 @both
 def test_a41_lost_answers_change_no_target(cluster3, family):
-    """Half of all SYN-ACKs are lost on the way to the client. 100 connections at once: one target each, all get through."""
+    """Half of all SYN-ACKs are lost on the way to the client. 100 connections at once: one target each, all get
+    through."""
     cluster3.set_policy("rr")
     address = service(cluster3.nodes[0], family)
     kind = socket.AF_INET6 if family == "v6" else socket.AF_INET

@@ -24,7 +24,8 @@ def state(cluster, family, port):
 
 
 def wait_state(cluster, family, port, wanted, timeout_s=5):
-    cluster.wait_until(lambda: state(cluster, family, port) == wanted, f"the flow of port {port} is {wanted}", timeout_s)
+    cluster.wait_until(lambda: state(cluster, family, port) == wanted, f"the flow of port {port} is {wanted}",
+                       timeout_s)
 
 
 def sockets(cluster, node, port):

@@ -11,14 +11,15 @@ import time
 import pytest
 from scapy.all import (IPOption_NOP, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, UDP, ICMPv6EchoRequest, PadN, fragment)
 
-from traffic import (FAMILIES, ICMP, IP, Capture, IPv6, Raw, RawClient, TCP, counting, forward_to, ip_layer, rules, send,
-                     service, tunnel_address)
+from traffic import (FAMILIES, ICMP, IP, TCP, Capture, IPv6, Raw, RawClient, counting, forward_to, ip_layer, rules,
+                     send, service, tunnel_address)
 
 both = pytest.mark.parametrize("family", FAMILIES)
 COPIES = 3
 LEAK = {"v4": "198.51.100.7", "v6": "2001:db8:dead::7"}
 GOOD = {"v4": "198.51.100.8", "v6": "2001:db8:dead::8"}
 TUNNEL = {"v4": 4, "v6": 41}
+NO_OPTIONS = IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0\0\0\0")])
 
 
 def tunnel_link(cluster):
@@ -83,8 +84,8 @@ def inner_cases(cluster, family):
         ]
     else:
         cases += [
-            ("destination options", IPv6(src=LEAK[family], dst=to_n2) / IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0\0\0\0")]) /
-             TCP(dport=80, flags="S"), "inner_bad"),
+            ("destination options", IPv6(src=LEAK[family], dst=to_n2) / NO_OPTIONS / TCP(dport=80, flags="S"),
+             "inner_bad"),
             ("a fragment", IPv6(src=LEAK[family], dst=to_n2) / IPv6ExtHdrFragment(m=1) / TCP(dport=80, flags="S"),
              "inner_bad"),
             ("an echo request", IPv6(src=LEAK[family], dst=to_n2) / ICMPv6EchoRequest(), "inner_foreign"),
@@ -199,7 +200,8 @@ def test_a63_other_outer_headers(cluster3, family):
     source, to = tunnel_address(n2, family), tunnel_address(n1, family)
     inner = syn(family, service(n2, family))
     other = {"v4": 41, "v6": 4}[family]
-    packets = [outer(family, source, to, inner, protocol=other), outer(family, source, tunnel_address(n3, family), inner)]
+    packets = [outer(family, source, to, inner, protocol=other),
+               outer(family, source, tunnel_address(n3, family), inner)]
     if cluster3.layout == "own":
         packets.append(outer(family, source, service(n1, family), inner))
     if family == "v4":
@@ -228,7 +230,7 @@ def test_a64_outer_options_and_fragments(cluster3, family):
                  (fragment(outer(family, source, to, inner), 24), "inner_bad")]
     else:
         # The kernel's header walk finds the tunnel behind them; they are left to the stack, which has no tunnel.
-        cases = [([IPv6(src=source, dst=to) / IPv6ExtHdrDestOpt(nh=41, options=[PadN(optdata=b"\0\0\0\0")]) / bytes(inner)],
+        cases = [([IPv6(src=source, dst=to) / IPv6ExtHdrDestOpt(nh=41, options=NO_OPTIONS.options) / bytes(inner)],
                   "options"),
                  ([IPv6(src=source, dst=to) / IPv6ExtHdrFragment(nh=41, m=1, id=7) / bytes(inner)[:56],
                    IPv6(src=source, dst=to) / IPv6ExtHdrFragment(nh=41, offset=7, id=7) / bytes(inner)[56:]],
@@ -251,7 +253,8 @@ def test_a65_congestion_marks_come_through(cluster3, family):
     with RawClient(cluster3, service(entry, family), 8080, 20650, **fields) as client:
         client.open()
         assert client.wait_heard(lambda heard: heard == b"n3\n")
-        with rules(cluster3, "n3", [f"{ip} saddr {client.source} tcp dport 8080 {ip} ecn ce counter"], "input") as marked:
+        wanted = f"{ip} saddr {client.source} tcp flags & psh != 0 {ip} ecn ce counter"
+        with rules(cluster3, "n3", [wanted], "input") as marked:
             client.say(b"unmarked\n")
             assert client.wait_heard(lambda heard: heard.endswith(b"unmarked\n"))
             assert marked() == 0

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Traffic 70: clients that are nodes, SYNs of a strange shape, and whoever never was in a flow."""
+import json
+import socket
+
 import pytest
 from scapy.all import IPOption_NOP, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, PadN, fragment
 
 from traffic import (CLIENT, FAMILIES, IP, TCP, Capture, IPv6, Raw, RawClient, counting, flow_of, forward_all, ip_layer,
                      send, service, whoami)
 
+NO_OPTIONS = IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0\0\0\0")])
 both = pytest.mark.parametrize("family", FAMILIES)
 
 
@@ -40,7 +44,6 @@ def test_a72_a_member_asks_another_host(cluster3, family):
     """Web servers are clients as well: a node fetches from the clients' network, whatever dprd does."""
     forward_all(cluster3)
     with cluster3.site.inside("c1"):
-        import socket
         listener = socket.create_server((CLIENT[family], 9000), family=socket.AF_INET if family == "v4" else
                                         socket.AF_INET6)
     with listener:
@@ -62,7 +65,7 @@ def strange_syn(client, family, shape):
     if family == "v4":
         return fragment(IP(src=client.source, dst=client.address, id=7) / bytes_of(tcp, client), 24)
     if shape == "options":
-        return [IPv6(src=client.source, dst=client.address) / IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0\0\0\0")]) / tcp]
+        return [IPv6(src=client.source, dst=client.address) / NO_OPTIONS / tcp]
     whole = bytes(bytes_of(tcp, client))
     head = IPv6(src=client.source, dst=client.address)
     return [head / IPv6ExtHdrFragment(nh=6, m=1, id=7) / Raw(whole[:24]),
@@ -80,7 +83,8 @@ def bytes_of(tcp, client):
 @both
 @pytest.mark.parametrize("shape", ("options", "fragments"))
 def test_a73_a_strange_syn_is_served_here(cluster3, family, shape):
-    """n1 drains, but a SYN with IP options or in fragments is none that it judges: n1 serves it, the whole connection."""
+    """n1 drains, but a SYN with IP options or in fragments is none that it judges: n1 serves it, the
+    whole connection."""
     forward_all(cluster3)
     reason = {"options": "options", "fragments": "fragment"}[shape]
     with counting(cluster3) as moved, RawClient(cluster3, service(cluster3.nodes[0], family), 8080, 20730) as client:
@@ -122,7 +126,7 @@ def test_a76_nothing_is_tunnelled_twice(cluster3, family):
     """All nodes drain but n3. n2's client lands on n3 by one tunnel; no node sends on what came by a tunnel."""
     for name in ("n1", "n2"):
         cluster3.dprctl(name, "drain")
-    cluster3.wait_until(lambda: cluster3.sees("n1", ["n3"]) and cluster3.sees("n2", ["n3"]), "only n3 takes connections")
+    cluster3.wait_until(lambda: cluster3.sees("n1", ["n3"]) and cluster3.sees("n2", ["n3"]), "only n3 is left")
     interface = "eth1" if cluster3.layout == "own" else "eth0"
     with Capture(cluster3, "n3", interface, "proto 4 or ip6 proto 41") as tunnelled:
         for node in cluster3.nodes:
@@ -136,7 +140,6 @@ def test_a76_nothing_is_tunnelled_twice(cluster3, family):
 def test_a77_a_packet_to_an_alias_address_goes_nowhere(one3, family):
     """Layout "one": the private addresses that stand for the peers within a node are dead on the wire."""
     alias = one3.site.execute("n1", ["nft", "-j", "list", "set", "inet", "dprd", f"foreign{family[1]}"])
-    import json
     held = next(item["set"]["elem"] for item in json.loads(alias)["nftables"] if "set" in item)
     assert len(held) == 2
     with Capture(one3, "n1", only=f"host {CLIENT[family]}") as seen:

@@ -17,7 +17,7 @@ ALL = ["n1", "n2", "n3"]
 
 @pytest.mark.parametrize("fault", ["killed", "frozen"])
 def test_b20_loadcast_is_away(own3, fault):
-    """loadcast of n2 is killed (frozen): within 1.5 s nobody forwards to n2, and n2 serves its clients. Then it is back."""
+    """loadcast of n2 is killed (frozen): within 1.5 s nobody forwards to n2, and n2 serves its clients. It is back."""
     own3.set_policy("rr")
     with load(own3, ["n1", "n2"]) as work:
         if fault == "killed":
@@ -105,7 +105,8 @@ def test_b22_drain(one3):
     assert work.served_by(to="n2", since=drained, until=end), "its clients were served elsewhere"
     after.check_connects(FIRST_SYN_S)
     assert "n2" not in after.served_by(since=0, until=undrained)
-    assert after.served_by(to="n1", since=undrained + 0.5)["n2"] and after.served_by(to="n2", since=undrained + 0.5)["n2"]
+    for entry in ("n1", "n2"):
+        assert "n2" in after.served_by(to=entry, since=undrained + 0.5)
 
 
 def test_b23_a_web_server_is_gone(own3):
@@ -113,7 +114,8 @@ def test_b23_a_web_server_is_gone(own3):
     with settings(own3, Health={"Interval": "100ms", "Timeout": "200ms", "Fall": "2", "Rise": "1"}):
         with load(own3, ["n1", "n2"]) as work:
             own3.stop_web("n2")
-            wait_for(lambda: all(members(own3, node)["n2"]["state"] == "unhealthy" for node in ALL), "n2 is unhealthy", 1.5)
+            wait_for(lambda: all(members(own3, node)["n2"]["state"] == "unhealthy" for node in ALL),
+                     "n2 is unhealthy", 1.5)
             seen = time.monotonic()
             time.sleep(1)
             end = time.monotonic()

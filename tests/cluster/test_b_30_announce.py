@@ -55,11 +55,11 @@ def rejecting(cluster, at_least):
     """n1 rejects so many within the block."""
     before = rejected(cluster)
     yield
-    wait_for(lambda: rejected(cluster) - before >= at_least, f"{at_least} rejected, not {rejected(cluster) - before}", 1)
+    wait_for(lambda: rejected(cluster) - before >= at_least, f"n1 rejects {at_least}", 1)
 
 
 def test_b30_damaged(own3):
-    """n2's announcements come again with bits flipped, cut short, too long, or as noise: n1 takes none, and hears n2."""
+    """n2's announcements come again damaged, cut short, too long, or as noise: n1 takes none, and still hears n2."""
     heard = record(own3, "n2", 1)
     noise = random.Random(SEED)
     own3.set_policy("rr")
@@ -98,7 +98,7 @@ def test_b34_forged(own3):
 
 
 def test_b31_foreign_key(own3):
-    """loadcast of n2 starts with another cluster's key: n1 and n3 reject it, it rejects them. Then with the right one."""
+    """loadcast of n2 starts with another cluster's key: n1 and n3 reject it, and it them. Then with the right one."""
     own3.stop("n2", "loadcast")
     key = os.path.join(own3.directory, "foreign.key")
     with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:

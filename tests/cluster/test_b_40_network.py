@@ -31,7 +31,7 @@ def test_b40_one_way_partition(own3):
 
 
 def test_b41_full_partition(own3):
-    """n2 is cut off from the cluster's network, not from the clients: it serves alone, the others without it. It heals."""
+    """n2 is cut off from the cluster's network, not from clients: it serves alone, the others without it. It heals."""
     own3.set_policy("rr")
     with load(own3, ["n1", "n2"]) as work:
         own3.lose("n2", "iifname eth1")

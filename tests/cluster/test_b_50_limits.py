@@ -27,7 +27,8 @@ def test_b50_the_ruleset_is_flushed(own3):
         flushed = time.monotonic()
         own3.site.execute("n1", ["nft", "flush", "ruleset"])
         took = wait_for(lambda: own3.counters("n1")["rules_restored"] > before, "dprd sees it", 3)
-        wait_for(lambda: own3.site.execute("n1", ["iptables-save", "-t", "raw"]).count("NFQUEUE") == 2, "rules are back", 2)
+        wait_for(lambda: own3.site.execute("n1", ["iptables-save", "-t", "raw"]).count("NFQUEUE") == 2,
+                 "the rules are back", 2)
         restored = time.monotonic()
         time.sleep(0.7)
     lost = [flow for flow in work.forwarded(entry="n1") + work.forwarded(serving="n1") if flow["fate"] != "good"]
@@ -149,7 +150,8 @@ def test_b54_valgrind(clusters):
 
 
 def dprd(cluster, *words, node="n1"):
-    return run_in(cluster, node, [cluster.program("dprd/dprd"), "-c", cluster.config_path(node), "--node", node, *words])
+    return run_in(cluster, node, [cluster.program("dprd/dprd"), "-c", cluster.config_path(node), "--node", node,
+                                  *words])
 
 
 def test_b55_wrong_use(own3):
@@ -168,7 +170,8 @@ def test_b55_wrong_use(own3):
     key = os.path.join(own3.directory, "cluster.key")
     os.chmod(key, 0o644)
     try:
-        status, said = run_in(own3, "n1", [own3.program("loadcast/loadcast"), "-c", own3.config_path("n1"), "--node", "n1"])
+        status, said = run_in(own3, "n1", [own3.program("loadcast/loadcast"), "-c", own3.config_path("n1"),
+                                           "--node", "n1"])
         assert status == 1 and f"{key}: readable by everyone" in said, said
     finally:
         os.chmod(key, 0o600)
@@ -176,9 +179,9 @@ def test_b55_wrong_use(own3):
 
 
 def test_b56_check(clusters):
-    """dprd --check on a good node, then with each setting spoiled: it names what is wrong and the command that mends it.
+    """dprd --check on a good node, then with each setting spoiled: it names what is wrong, and a command.
 
-    The command is taken at its word: after it the check is content again.
+    That command is taken at its word: after it the check is content again.
     """
     cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
     cluster.write_config("n1")

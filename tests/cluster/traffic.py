@@ -468,7 +468,8 @@ def route_mtu(cluster, mtu):
     try:
         yield
     finally:
-        cluster.site.ip("r", [f"route replace {net} dev {dev} proto kernel scope link src {src}" for net, dev, src in v4] +
+        cluster.site.ip("r", [f"route replace {net} dev {dev} proto kernel scope link src {src}"
+                              for net, dev, src in v4] +
                         [f"route del {net} dev {dev} metric 1" for net, dev in v6])
         for node in cluster.nodes:  # what they learnt of the path
             cluster.site.execute(node.name, ["ip", "route", "flush", "cache"])
