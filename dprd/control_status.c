@@ -248,8 +248,9 @@ json_t *control_status(struct dprd *d, const struct control_recent *recent)
 	json_object_set_new(status, "totals", totals_json(&totals));
 	json_object_set_new(status, "law_holds", json_boolean(totals.law_holds));
 	json_object_set_new(status, "flows",
-			    json_pack("{s:I, s:I, s:I, s:I}", "half_open", (json_int_t)s.flows.half_open, "confirmed",
-				      (json_int_t)s.flows.confirmed, "max_half_open",
+			    json_pack("{s:I, s:I, s:I, s:I, s:I}", "half_open", (json_int_t)s.flows.half_open,
+				      "confirmed", (json_int_t)s.flows.confirmed, "closing",
+				      (json_int_t)s.flows.closing, "max_half_open",
 				      (json_int_t)d->flow_limits.max_half_open, "max_confirmed",
 				      (json_int_t)d->flow_limits.max_confirmed));
 	json_object_set_new(status, "arrivals_per_second", control_real(s.arrivals_per_1000_s / 1000.0));

@@ -55,14 +55,16 @@ static long forwarded(const struct dprctl *c)
 {
 	json_t *status;
 	const json_t *flows;
-	double half_open, confirmed;
+	double half_open, confirmed, closing;
 	long sum = -1;
 
 	if (dprctl_ask_one(c->run_dir, json_pack("{s:s}", "command", "status"), &status))
 		return -1;
 	flows = json_object_get(status, "flows");
-	if (number_of(flows, "half_open", &half_open) && number_of(flows, "confirmed", &confirmed))
-		sum = (long)(half_open + confirmed);
+	/* A closing flow's client is done: it is kept only for what may still be on its way. */
+	if (number_of(flows, "half_open", &half_open) && number_of(flows, "confirmed", &confirmed) &&
+	    number_of(flows, "closing", &closing))
+		sum = (long)(half_open + confirmed - closing);
 	json_decref(status);
 	return sum;
 }

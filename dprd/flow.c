@@ -13,6 +13,7 @@ enum {
 	FLOW_MAGIC = 0x574f4c46, /* "FLOW" */
 	FLOW_VERSION = 1,
 	FLOW_ENTRIES_MAX = 1 << 24,
+	HALF_OPEN_GRACE_MS = 1000,
 };
 
 _Static_assert(sizeof(struct flow_key) == 36, "flow keys are hashed and compared as bytes");
@@ -246,6 +247,13 @@ struct flow *flow_add(struct flow_table *t, const struct flow_key *key, uint32_t
 		entry_release(t, entry_at(t, t->oldest));
 	}
 	return entry_take(t, true, &fresh);
+}
+
+bool flow_has_room(const struct flow_table *t, uint64_t now_ms)
+{
+	if (t->counts.half_open + t->counts.confirmed >= t->limits.max_confirmed)
+		return false;
+	return t->free_half_open || entry_at(t, t->oldest)->last_seen_ms + HALF_OPEN_GRACE_MS <= now_ms;
 }
 
 /* Moves a half-open flow to the confirmed pool; NULL when that is full. First there, then away from

@@ -77,6 +77,12 @@ struct flow *flow_add(struct flow_table *table, const struct flow_key *key, uint
 		      uint64_t now_ms, struct flow *ret_evicted);
 
 /*
+ * Whether a new flow would find room: a free place, or one of a half-open flow so old that its client
+ * has had time to answer. Pushing out a younger one would break a connection that is being made.
+ */
+bool flow_has_room(const struct flow_table *table, uint64_t now_ms);
+
+/*
  * A packet of the flow: refreshes it, and moves it on by the TCP flags. The first non-SYN packet
  * moves a half-open flow to the confirmed pool. Returns the flow, which may have moved; NULL when
  * the confirmed pool is full: it then stays half-open (*flow still good).

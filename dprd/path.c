@@ -150,7 +150,6 @@ static void env_fill(struct path *p)
 static void env_fill_syn(struct path *p, const struct packet *packet)
 {
 	struct dprd *d = p->d;
-	struct flow_counts counts = flow_counts(d->flows);
 
 	if (!p->own_load_read) {
 		view_own_load(d);
@@ -161,8 +160,7 @@ static void env_fill_syn(struct path *p, const struct packet *packet)
 		p->family = packet->v6;
 	}
 	p->env.rate_limited = rate_limited(d, p->now_ms);
-	/* Every half-open flow is promised a place among the confirmed ones. */
-	p->env.table_full = counts.confirmed + counts.half_open >= d->flow_limits.max_confirmed;
+	p->env.table_full = !flow_has_room(d->flows, p->now_ms);
 	p->env.from_cluster = is_cluster_address(p, &packet->source);
 	p->env.random = next_random(d);
 }

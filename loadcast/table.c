@@ -92,24 +92,27 @@ static bool take_token(struct token_bucket *bucket, unsigned period_ms, uint64_t
 	return true;
 }
 
+static bool is_current(const struct table_member *m, const struct announce_header *header)
+{
+	return m->heard && header->epoch == m->epoch;
+}
+
 /*
- * The cheap checks before the MAC. Copies and old ones are sorted out before they cost a token, and
- * other epochs have a bucket of their own: neither a replay nor a guess can eat the tokens of the
- * living sender.
+ * The cheap checks before the MAC. Copies and old ones are sorted out here. Other epochs than the
+ * known one have a token bucket of their own, so that neither a replay nor a guess costs the living
+ * sender anything.
  */
 static enum reject check_cheap(struct table *table, struct table_member *m, const struct announce_header *header,
 			       uint64_t now_ms)
 {
-	bool current = m->heard && header->epoch == m->epoch;
-
 	if (!table->observer && header->sender == table->self_id && header->epoch == table->epoch)
 		return REJECT_OWN;
-	if (current && header->sequence == m->sequence)
+	if (!is_current(m, header))
+		return take_token(&m->other, table->config->period_ms, now_ms) ? REJECT_NONE : REJECT_RATE;
+	if (header->sequence == m->sequence)
 		return REJECT_DUPLICATE;
-	if (current && header->sequence < m->sequence)
+	if (header->sequence < m->sequence)
 		return m->sequence - header->sequence <= TABLE_LATE_MAX ? REJECT_LATE : REJECT_OLD_SEQUENCE;
-	if (!take_token(current ? &m->current : &m->other, table->config->period_ms, now_ms))
-		return REJECT_RATE;
 	return REJECT_NONE;
 }
 
@@ -224,6 +227,7 @@ static enum reject receive(struct table *table, const struct announce_keys *keys
 {
 	struct announce_header header;
 	enum reject reason = announce_read_header(datagram, size, &header);
+	struct table_member *m;
 	int member;
 
 	if (reason)
@@ -231,9 +235,13 @@ static enum reject receive(struct table *table, const struct announce_keys *keys
 	member = find_sender(table, source, header.sender);
 	if (member < 0)
 		return REJECT_SOURCE;
-	reason = check_cheap(table, &table->member[member], &header, now_ms);
+	m = &table->member[member];
+	reason = check_cheap(table, m, &header, now_ms);
 	if (!reason)
 		reason = announce_verify(datagram, &header, keys);
+	/* Not before the MAC: a forger who sees the traffic would choose whose announcements are dropped. */
+	if (!reason && is_current(m, &header) && !take_token(&m->current, table->config->period_ms, now_ms))
+		reason = REJECT_RATE;
 	if (!reason)
 		reason = take_authentic(table, (unsigned)member, &header, datagram, now_ms);
 	return reason;

@@ -168,6 +168,31 @@ static const struct flow_limits large = {
 	.hash_key = { 1, 2 },
 };
 
+/* A half-open flow makes room only when its client has had a second to answer. */
+static void room_is_not_taken_from_the_young(void **state)
+{
+	const struct flow_key keys[] = { model_key(0), model_key(1), model_key(2) };
+	struct flow_limits limits = model_limits;
+	struct flow_table *table;
+	struct flow evicted;
+
+	(void)state;
+	limits.max_half_open = 2;
+	limits.max_confirmed = 3;
+	table = flow_table_init(calloc(1, flow_table_bytes(&limits)), &limits);
+	flow_add(table, &keys[0], 7, 1, 5000, &evicted);
+	assert_true(flow_has_room(table, 5000));
+	flow_add(table, &keys[1], 7, 1, 5000, &evicted);
+	assert_false(flow_has_room(table, 5999));
+	assert_true(flow_has_room(table, 6000));
+	flow_touch(table, flow_find(table, &keys[0]), TCP_ACK, 6000);
+	assert_true(flow_has_room(table, 6000));
+	flow_add(table, &keys[2], 7, 1, 6000, &evicted);
+	/* One confirmed and two that may become so: all three places are promised. */
+	assert_false(flow_has_room(table, 60000));
+	free(table);
+}
+
 /* The whole pool, and one more; then it empties in steps of which none is long. */
 static void it_holds_65536_flows(void **state)
 {
@@ -461,6 +486,7 @@ int main(void)
 		cmocka_unit_test(a_flood_leaves_confirmed_flows_alone),
 		cmocka_unit_test(states_live_as_long_as_they_may),
 		cmocka_unit_test(closing_flows_make_room_under_pressure),
+		cmocka_unit_test(room_is_not_taken_from_the_young),
 		cmocka_unit_test(it_holds_65536_flows),
 		cmocka_unit_test(adopted_flows_are_the_same),
 		cmocka_unit_test(smaller_tables_adopt_what_fits),

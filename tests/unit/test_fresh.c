@@ -48,6 +48,23 @@ static void replay_flood(void **state)
 	assert_true(has(N1, N2, NODE_ECHOES));
 }
 
+/* Nor do forgeries with the right epoch and the sequences to come, from one who sees the traffic. */
+static void forgery_flood(void **state)
+{
+	uint8_t forged[ANNOUNCE_BYTES_MAX];
+	unsigned i;
+
+	(void)state;
+	period(ALL_LINKS);
+	memcpy(forged, nodes[N2].datagram, sizeof(forged));
+	for (i = 0; i < 200; i++) {
+		forged[30]++;
+		assert_int_equal(hear_bytes(N1, N2, forged, nodes[N2].size), REJECT_MAC);
+	}
+	say(N2);
+	assert_int_equal(hear(N1, N2), REJECT_NONE);
+}
+
 static void restart(void **state)
 {
 	(void)state;
@@ -328,6 +345,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(copies_and_old, setup),
 		cmocka_unit_test_setup(replay_flood, setup),
+		cmocka_unit_test_setup(forgery_flood, setup),
 		cmocka_unit_test_setup(restart, setup),
 		cmocka_unit_test_setup(restart_with_lower_epoch, setup),
 		cmocka_unit_test_setup(restart_of_deaf, setup),
