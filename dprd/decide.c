@@ -108,23 +108,25 @@ static const struct flow *forwarded_flow(const struct decide_env *env, const str
  * a new connection that wants a decision of its own.
  *
  *   flow \ SYN     the same sequence number           another one
- *   half-open      same_syn if the node is eligible   decide: the client gave the first one up
+ *   half-open      same_syn if eligible, or young     decide: the client gave the first one up
  *   confirmed      same_syn if the node is alive      same_flow if the node is alive: it has the
  *                                                     socket and answers by RFC 9293 and 5961, so
  *                                                     that a forged SYN cannot break the connection
  *   closing, reset same_syn if the node is alive      decide: the client uses the port again
  *
- * A half-open flow asks for more than life: nothing is lost yet, and a node that is not heard any
- * more would swallow all copies.
+ * A half-open flow asks for more than life, since nothing is lost yet and a node that is not heard
+ * any more would swallow all copies. But a node that is merely slow may have answered the first one,
+ * and a second node must not answer, too (I3): so only after COPY_PATIENCE_MS.
  */
 static enum reason syn_of_flow(const struct decide_env *env, const struct flow *flow, uint32_t sequence)
 {
 	bool same = flow->syn_sequence == sequence;
+	bool young = env->now_ms - flow->made_ms < COPY_PATIENCE_MS;
 
-	if (flow->state == FLOW_HALF_OPEN)
-		return same && env->node_eligible(env->context, flow->node_id) ? REASON_SAME_SYN : REASONS;
 	if (!env->node_alive(env->context, flow->node_id))
 		return REASONS;
+	if (flow->state == FLOW_HALF_OPEN)
+		return same && (young || env->node_eligible(env->context, flow->node_id)) ? REASON_SAME_SYN : REASONS;
 	if (same)
 		return REASON_SAME_SYN;
 	return flow->state == FLOW_CONFIRMED ? REASON_SAME_FLOW : REASONS;

@@ -92,6 +92,7 @@ struct decide_env {
 	bool from_cluster; /* the client's address is one of the cluster's: a peer would not take it */
 	bool maybe_stale; /* the packet may have waited longer than STALE_MS in the queue */
 	uint64_t random;
+	uint64_t now_ms; /* of the flow table's clock */
 	/* Whether a flow to this node is still worth keeping: its host is not known to be gone. */
 	bool (*node_alive)(void *context, uint32_t node_id);
 	/* Whether this node may get a copy of a SYN. */
@@ -99,7 +100,12 @@ struct decide_env {
 	void *context;
 };
 
-enum { STALE_MS = 500 };
+enum {
+	STALE_MS = 500,
+	/* As long as this a SYN's copies go where it went, though the node looks away: after the first
+	 * copy (1 s, RFC 6298 2), before the second (3 s). */
+	COPY_PATIENCE_MS = 2500,
+};
 
 /*
  * The verdict on a packet sent to one of our own service addresses: a SYN, a packet of a forwarded

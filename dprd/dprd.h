@@ -145,7 +145,8 @@ struct dprd {
 	uint64_t last_decapsulated_ms;
 	uint64_t random_state;
 	uint64_t syns_at_rate; /* counters.syns when arrivals_per_1000_s was last computed */
-	bool rules_lost; /* the kernel's set was gone: the main thread sets up the rules again */
+	bool rules_changed; /* the MSS or the configuration: the main thread sets up the rules again */
+	bool rules_gone; /* likewise: the kernel's set was not there */
 };
 
 /* main.c: reads and checks the file again; only then applies it. 0, or -EINVAL with *errors filled

@@ -11,7 +11,7 @@
 
 enum {
 	FLOW_MAGIC = 0x574f4c46, /* "FLOW" */
-	FLOW_VERSION = 1,
+	FLOW_VERSION = 2,
 	FLOW_ENTRIES_MAX = 1 << 24,
 	HALF_OPEN_GRACE_MS = 1000,
 };
@@ -212,6 +212,7 @@ static struct flow *entry_take(struct flow_table *t, bool half_open, const struc
 	flow->key = from->key;
 	flow->node_id = from->node_id;
 	flow->syn_sequence = from->syn_sequence;
+	flow->made_ms = from->made_ms;
 	flow->last_seen_ms = from->last_seen_ms;
 	flow->packets = from->packets;
 	flow->next = *bucket;
@@ -235,6 +236,7 @@ struct flow *flow_add(struct flow_table *t, const struct flow_key *key, uint32_t
 	struct flow fresh = { .key = *key,
 			      .node_id = node_id,
 			      .syn_sequence = syn_sequence,
+			      .made_ms = now_ms,
 			      .last_seen_ms = now_ms,
 			      .packets = 1,
 			      .state = FLOW_HALF_OPEN };

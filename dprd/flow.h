@@ -29,6 +29,7 @@ struct flow {
 	uint32_t node_id; /* member_id() of the serving node */
 	uint32_t syn_sequence; /* ISN of the SYN that made it */
 	uint32_t next; /* chain within its bucket, internal */
+	uint64_t made_ms; /* when its first SYN came */
 	uint64_t last_seen_ms;
 	uint64_t packets;
 	uint8_t state; /* enum flow_state */

@@ -124,7 +124,7 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 	if (sampler)
 		d->sampler = sampler;
 	apply_config(d);
-	d->rules_lost = true; /* set up anew by the next tick */
+	d->rules_changed = true; /* set up anew by the next tick */
 	pthread_mutex_unlock(&d->lock);
 	sampler_free(old);
 	tick_refresh_mtu(d);

@@ -9,8 +9,6 @@
 #include "dprd/encap.h"
 #include "dprd/path.h"
 
-enum { COPY_PATIENCE_TENTHS = 25 };
-
 static uint64_t next_random(struct dprd *d)
 {
 	d->random_state = policy_mix(d->random_state);
@@ -30,12 +28,6 @@ static bool node_alive(void *context, uint32_t node_id)
 	return !load || load_age_ms(&p->d->table, load, p->now_ms) < p->d->config.dead_peer_timeout_ms;
 }
 
-/*
- * Whether a copy of a SYN still goes where the first one went. A node that says its dprd is gone has
- * not answered and will not. One that is merely silent may be slow, and its answer on the way: a
- * second node must not answer, too (I3). So silence counts only after 2.5 times what makes
- * a node ineligible for others; the second copy, 3 s after the SYN, then finds another node.
- */
 static bool node_takes_copies(void *context, uint32_t node_id)
 {
 	const struct path *p = context;
@@ -43,8 +35,7 @@ static bool node_takes_copies(void *context, uint32_t node_id)
 	const struct node_load *load = view_node_load(p->d, node_id);
 
 	return load && (load->flags & NODE_REWRITER) && config_member_by_id(config, node_id) >= 0 &&
-	       load_age_ms(&p->d->table, load, p->now_ms) <=
-		       COPY_PATIENCE_TENTHS * config->dead_periods * config->period_ms / 10;
+	       load_age_ms(&p->d->table, load, p->now_ms) <= config->dead_periods * config->period_ms;
 }
 
 static bool has_port(const struct config *config, be16 port)
@@ -140,6 +131,7 @@ static void env_fill(struct path *p)
 		.unhealthy = self && self->state == NODE_UNHEALTHY,
 		.minority = d->minority,
 		.maybe_stale = p->batch->maybe_stale,
+		.now_ms = p->now_ms,
 		.node_alive = node_alive,
 		.node_eligible = node_takes_copies,
 		.context = p,
@@ -399,7 +391,7 @@ static void tell_kernel(struct path *p)
 		return;
 	pthread_mutex_lock(&p->d->lock);
 	p->d->counters.set_errors++;
-	p->d->rules_lost = p->d->rules_lost || error == -ENOENT;
+	p->d->rules_gone = p->d->rules_gone || error == -ENOENT;
 	for (i = 0; i < p->batch->count; i++) {
 		if (p->batch->packets[i].set_add)
 			path_serve_instead(p, &p->batch->packets[i], REASON_FORWARD_FAILED);

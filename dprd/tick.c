@@ -112,7 +112,7 @@ void tick_refresh_mtu(struct dprd *d)
 				continue;
 			pthread_mutex_lock(&d->lock);
 			d->tunnel_mtu[member][v6] = mtu;
-			d->rules_lost = true; /* the MSS of SYN-ACKs depends on it */
+			d->rules_changed = true; /* the MSS of SYN-ACKs depends on it */
 			pthread_mutex_unlock(&d->lock);
 			log_debug("tunnel MTU to %s, IPv%c: %u", m->name, v6 ? '6' : '4', mtu);
 		}
@@ -159,8 +159,9 @@ static void restore_rules(struct dprd *d, uint64_t now_ms)
 		gone = !rules_present();
 	}
 	pthread_mutex_lock(&d->lock);
-	wanted = d->rules_lost || gone;
-	d->rules_lost = false;
+	gone = gone || d->rules_gone;
+	wanted = d->rules_changed || gone;
+	d->rules_changed = d->rules_gone = false;
 	d->counters.rules_restored += gone;
 	pthread_mutex_unlock(&d->lock);
 	if (!wanted)

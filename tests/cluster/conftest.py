@@ -30,6 +30,7 @@ from netns import LabError
 TEST_SECONDS = 60
 FIXTURE_SECONDS = 60
 LOG_BYTES = 4000
+OWN_PORTS = "20000-20999"  # client ports that a test may choose
 FORMS = {"own3": {"layout": "own"}, "one3": {"layout": "one"}}
 
 
@@ -83,6 +84,8 @@ def make(daemons=True, **options):
                          "file_cap_bytes": 100_000, **options})
     cluster.up()
     try:
+        for client in cluster.clients:  # a test's own ports are nobody else's
+            cluster.site.sysctl(client, {"net.ipv4.ip_local_reserved_ports": OWN_PORTS})
         base_config(cluster)
         if daemons:
             cluster.start_daemons()

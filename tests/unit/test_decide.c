@@ -315,9 +315,13 @@ static const struct syn_case {
 	enum flow_state state;
 	bool same_isn, alive, eligible;
 	enum reason reason;
+	bool young; /* the first SYN came less than COPY_PATIENCE_MS ago */
 } syn_cases[] = {
 	{ FLOW_HALF_OPEN, true, true, true, REASON_SAME_SYN },
 	{ FLOW_HALF_OPEN, true, true, false, REASON_CHOSEN },
+	{ FLOW_HALF_OPEN, true, true, false, REASON_SAME_SYN, .young = true },
+	{ FLOW_HALF_OPEN, true, false, false, REASON_CHOSEN, .young = true },
+	{ FLOW_HALF_OPEN, false, true, false, REASON_CHOSEN, .young = true },
 	{ FLOW_HALF_OPEN, true, false, false, REASON_CHOSEN },
 	{ FLOW_HALF_OPEN, false, true, true, REASON_CHOSEN },
 	{ FLOW_HALF_OPEN, false, false, false, REASON_CHOSEN },
@@ -369,6 +373,7 @@ static void test_syn_of_flow(void **context)
 		add_flow(&syn, c->state, 102);
 		alive[2] = c->alive;
 		eligible_for_copy[2] = c->eligible;
+		env.now_ms = 1000 + COPY_PATIENCE_MS - c->young;
 		syn.tcp_sequence = c->same_isn ? ISN : ISN + 1;
 		env.maybe_stale = env.rate_limited = false;
 		assert_forward(&syn, c->reason, c->reason == REASON_CHOSEN ? 101 : 102);
