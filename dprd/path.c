@@ -309,7 +309,8 @@ static void decide_all(struct path *p)
 
 		if (!q->captured)
 			q->verdict = (struct verdict) { .kind = VERDICT_PASS, .reason = REASON_QUEUE_UNPARSED };
-		else if (q->packet.protocol == (q->packet.v6 ? PROTO_IPV6 : PROTO_IPIP))
+		/* Nothing but TCP and tunnel packets is let in there, however they are dressed up. */
+		else if (q->packet.kind == PACKET_TUNNEL || (p->batch->forward_queue && q->packet.kind != PACKET_TCP))
 			decapsulate_one(p, q);
 		else
 			decide_one(p, q);
