@@ -74,14 +74,16 @@ $(LAB_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 ## make setup        install the Debian packages that the build and the tests need (root)
-.PHONY: setup
+.PHONY: setup setup-demo
 setup:
 	@tests/setup.sh
+setup-demo:
+	@tests/setup.sh demo
 
 ## make demo         raise a cluster in network namespaces, load it, compare policies, break things (root)
 ##                   KEEP=1 leaves it up
 .PHONY: demo
-demo: setup
+demo: setup-demo
 	@$(MAKE) --no-print-directory -s -j2 all
 	@tests/lab/demo $(if $(KEEP),--keep)
 
@@ -123,7 +125,7 @@ fuzz: $(PROTO).c
 
 ## make bench        measurements, interleaved and repeated (root); QUICK=1 for a short run
 .PHONY: bench
-bench: setup
+bench: setup-demo
 	@$(MAKE) --no-print-directory -s -j2 all
 	@tests/bench/bench $(if $(QUICK),--quick)
 

@@ -1,15 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Installs the Debian packages that building, testing and demonstrating need. Does nothing when all
-# are there. Needs root only when something is missing.
+# Installs the Debian packages that building, testing and demonstrating need ("demo": all but those
+# of the tests). Does nothing when all are there. Needs root only when something is missing.
 set -eu
 
+# To build, to raise a laboratory, to demonstrate and to measure.
 packages="gcc make pkg-config libc6-dev linux-libc-dev git ca-certificates
 libnetfilter-queue-dev libmnl-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev
-libinih-dev libsodium-dev libjansson-dev libcmocka-dev
-iptables nftables iproute2 ethtool tcpdump procps
-nginx-light dnsmasq-base bind9-dnsutils httperf wrk curl
-python3 python3-pytest python3-scapy
+libinih-dev libsodium-dev libjansson-dev
+iptables nftables iproute2 ethtool procps python3
+nginx-light dnsmasq-base httperf wrk curl"
+# To test, too.
+[ "${1:-all}" = demo ] || packages="$packages libcmocka-dev
+bind9-dnsutils tcpdump python3-pytest python3-scapy
 clang clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck valgrind mandoc"
 
 missing=""

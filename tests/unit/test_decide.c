@@ -314,30 +314,30 @@ static void test_draining_and_unhealthy(void **context)
 static const struct syn_case {
 	enum flow_state state;
 	bool same_isn, alive, eligible;
-	enum reason reason;
 	bool young; /* the first SYN came less than COPY_PATIENCE_MS ago */
+	enum reason reason;
 } syn_cases[] = {
-	{ FLOW_HALF_OPEN, true, true, true, REASON_SAME_SYN },
-	{ FLOW_HALF_OPEN, true, true, false, REASON_CHOSEN },
-	{ FLOW_HALF_OPEN, true, true, false, REASON_SAME_SYN, .young = true },
-	{ FLOW_HALF_OPEN, true, false, false, REASON_CHOSEN, .young = true },
-	{ FLOW_HALF_OPEN, false, true, false, REASON_CHOSEN, .young = true },
-	{ FLOW_HALF_OPEN, true, false, false, REASON_CHOSEN },
-	{ FLOW_HALF_OPEN, false, true, true, REASON_CHOSEN },
-	{ FLOW_HALF_OPEN, false, false, false, REASON_CHOSEN },
-	{ FLOW_CONFIRMED, true, true, true, REASON_SAME_SYN },
-	{ FLOW_CONFIRMED, true, true, false, REASON_SAME_SYN },
-	{ FLOW_CONFIRMED, true, false, false, REASON_CHOSEN },
-	{ FLOW_CONFIRMED, false, true, true, REASON_SAME_FLOW },
-	{ FLOW_CONFIRMED, false, true, false, REASON_SAME_FLOW },
-	{ FLOW_CONFIRMED, false, false, false, REASON_CHOSEN },
-	{ FLOW_CLOSING, true, true, true, REASON_SAME_SYN },
-	{ FLOW_CLOSING, true, true, false, REASON_SAME_SYN },
-	{ FLOW_CLOSING, true, false, false, REASON_CHOSEN },
-	{ FLOW_CLOSING, false, true, true, REASON_CHOSEN },
-	{ FLOW_RESET, true, true, true, REASON_SAME_SYN },
-	{ FLOW_RESET, true, false, false, REASON_CHOSEN },
-	{ FLOW_RESET, false, true, true, REASON_CHOSEN },
+	{ FLOW_HALF_OPEN, true, true, true, false, REASON_SAME_SYN },
+	{ FLOW_HALF_OPEN, true, true, false, false, REASON_CHOSEN },
+	{ FLOW_HALF_OPEN, true, true, false, true, REASON_SAME_SYN },
+	{ FLOW_HALF_OPEN, true, false, false, true, REASON_CHOSEN },
+	{ FLOW_HALF_OPEN, false, true, false, true, REASON_CHOSEN },
+	{ FLOW_HALF_OPEN, true, false, false, false, REASON_CHOSEN },
+	{ FLOW_HALF_OPEN, false, true, true, false, REASON_CHOSEN },
+	{ FLOW_HALF_OPEN, false, false, false, false, REASON_CHOSEN },
+	{ FLOW_CONFIRMED, true, true, true, false, REASON_SAME_SYN },
+	{ FLOW_CONFIRMED, true, true, false, false, REASON_SAME_SYN },
+	{ FLOW_CONFIRMED, true, false, false, false, REASON_CHOSEN },
+	{ FLOW_CONFIRMED, false, true, true, false, REASON_SAME_FLOW },
+	{ FLOW_CONFIRMED, false, true, false, false, REASON_SAME_FLOW },
+	{ FLOW_CONFIRMED, false, false, false, false, REASON_CHOSEN },
+	{ FLOW_CLOSING, true, true, true, false, REASON_SAME_SYN },
+	{ FLOW_CLOSING, true, true, false, false, REASON_SAME_SYN },
+	{ FLOW_CLOSING, true, false, false, false, REASON_CHOSEN },
+	{ FLOW_CLOSING, false, true, true, false, REASON_CHOSEN },
+	{ FLOW_RESET, true, true, true, false, REASON_SAME_SYN },
+	{ FLOW_RESET, true, false, false, false, REASON_CHOSEN },
+	{ FLOW_RESET, false, true, true, false, REASON_CHOSEN },
 };
 
 static void add_flow(const struct packet *syn, enum flow_state state, uint32_t node_id)
