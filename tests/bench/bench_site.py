@@ -101,8 +101,10 @@ class BenchSite:
         cluster.set_config("Queue", "Length", QUEUE_LENGTH)
         # The guard against floods would turn the half that is to be forwarded into local service.
         cluster.set_config("Flows", "MaxNewFlowsPerSecond", 10_000_000)
-        # Room for what is forwarded within the time that ended flows are remembered.
-        cluster.set_config("Flows", "MaxFlows", 131_072)
+        # Room for what is forwarded within the time that ended flows are remembered, and for the flood:
+        # half-open flows younger than a second do not give way, what is above them is served locally.
+        cluster.set_config("Flows", "MaxFlows", 1_048_576)
+        cluster.set_config("Flows", "MaxHalfOpen", 262_144)
         cluster.set_config("Flows", "FinTimeout", "2s")
         cluster.set_config("Flows", "RstTimeout", "2s")
 
@@ -117,6 +119,12 @@ class BenchSite:
         cluster.wait_until(lambda: self._asked(HALF, 24) == {HALF, SERVING}, "n2 forwards some connections", 15)
         if self._asked(LOCAL, 6) != {LOCAL}:
             raise LabError("n1 does not serve all its connections itself")
+
+    def flows_made(self, arm):
+        """Connections that the arm's dprd has forwarded so far; 0 for an accept-all program."""
+        if not arm.name.startswith("dprd"):
+            return 0
+        return self.cluster.counters(arm.host)["flows_made"]
 
     def sink_tunnels(self, wanted):
         """Tunnel packets are lost at the switch, or arrive again."""

@@ -17,13 +17,14 @@ GENERATOR, PROGRAM = min(ALL), max(ALL)
 class Flooded:
     """What one flood showed of one program."""
 
-    def __init__(self, sent, seconds, decided, cpu_s):
+    def __init__(self, sent, seconds, decided, cpu_s, forwarded):
+        self.forwarded = forwarded / decided
         self.rate = decided / seconds
         self.missed = 1 - decided / sent
         self.cpu_ns = cpu_s * 1e9 / decided
 
     def __str__(self):
-        return f"{self.rate / 1e3:.0f} k/s {self.cpu_ns:.0f} ns {self.missed * 100:.1f}%"
+        return f"{self.rate / 1e3:.0f} k/s {self.cpu_ns:.0f} ns {self.missed * 100:.1f}% fwd {self.forwarded * 100:.0f}%"
 
 
 def generate(site, arm, processor, words):
@@ -37,6 +38,7 @@ def flood(site, arm, seconds):
     answered; with a full queue the rest passes by it (fail-open) and does not count."""
     pin(arm.pid, {PROGRAM})
     _, before = queue_state(arm.pid)
+    made_before = site.flows_made(arm)
     cpu_before = task_seconds([arm.pid])
     output = generate(site, arm, GENERATOR, ["flood", seconds])
     deadline = time.monotonic() + 5
@@ -50,7 +52,8 @@ def flood(site, arm, seconds):
     time.sleep(0.005)  # so that it sleeps, and its processor time is complete
     if after - before <= 0:
         raise LabError(f"{arm.name}: no SYN came to the queue")
-    return Flooded(output["sent"], output["seconds"], after - before, task_seconds([arm.pid]) - cpu_before)
+    cpu_s = task_seconds([arm.pid]) - cpu_before
+    return Flooded(output["sent"], output["seconds"], after - before, cpu_s, site.flows_made(arm) - made_before)
 
 
 def drain(site, arm, chunks):
@@ -70,6 +73,8 @@ def add_flood(results, values):
     results.add_ratio("syn_rate_all_forwarded_of_accept_all", rates["dprd_all_forwarded"], base)
     for name, found in rates.items():
         results.add(f"syn_rate_{name}", "1/s", found)
+    for name in ("dprd_half_forwarded", "dprd_all_forwarded"):
+        results.add(f"syn_share_forwarded_{name}", "ratio", [one.forwarded for one in values[name]])
 
 
 def add_drain(results, ns):
@@ -88,7 +93,7 @@ def run(site, results, arguments):
     rounds = arguments.rounds or (7 if arguments.quick else 15)
     seconds = 0.5 if arguments.quick else 1.0
     found = Rounds(f"SYN flood, {seconds} s each: decided SYNs/s, the program's CPU per SYN, share that passed by "
-                   "a full queue", site.arms, rounds).run(lambda arm: flood(site, arm, seconds), str)
+                   "a full queue, share forwarded", site.arms, rounds).run(lambda arm: flood(site, arm, seconds), str)
     add_flood(results, found)
     chunks = 30 if arguments.quick else 100
     found = Rounds(f"waiting backlog of {CHUNK} SYNs, median of {chunks}: the program's CPU per SYN", site.arms,

@@ -26,7 +26,7 @@ def record(cluster, node, seconds):
         layer = packet.getlayer(IP) or packet.getlayer(IPv6)
         if layer is not None and UDP in packet and layer.src in sources:
             heard.append((layer.src, bytes(packet[UDP].payload)))
-    assert len(heard) > 10
+    assert len(heard) > 4
     return heard
 
 
