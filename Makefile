@@ -24,8 +24,9 @@ PROGRAMS := $(BUILD)/dprd/dprd $(BUILD)/dprd/dprctl $(BUILD)/loadcast/loadcast
 LIBS = $(shell pkg-config --libs $(PACKAGES)) -linih -lm
 LIBS_LOADCAST = $(shell pkg-config --libs libprotobuf-c libsodium libmnl) -linih -lm
 
-# Commands are shown with V=1; else one short line for each file.
-Q = $(if $(V),,@echo '  $(1) $@';)
+# Commands are shown with V=1; else one short line for each file, and with -s nothing.
+silent := $(findstring s,$(firstword -$(MAKEFLAGS)))
+Q = $(if $(V),,$(if $(silent),@,@echo '  $(1) $@';))
 
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 
