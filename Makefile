@@ -6,7 +6,7 @@ CC ?= cc
 BUILD ?= build
 VERSION := 0.1.0
 
-PACKAGES := libnetfilter_queue libmnl libprotobuf-c libsystemd libsodium jansson
+PACKAGES := libnetfilter_queue libmnl libprotobuf-c libsystemd libsodium jansson libbpf
 WARNINGS := -Wall -Wextra -Wshadow -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla \
 	-Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition
 HARDEN := -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE
@@ -18,6 +18,7 @@ ALL_LDFLAGS = $(LDFLAGS) $(SAN) -pthread $(if $(SAN),,-pie -Wl,-z,relro,-z,now)
 # The sources of each program; what is named nowhere here goes into the library that all share.
 MAINS := dprd/main.c dprd/dprctl.c loadcast/main.c
 PROTO := $(BUILD)/loadcast/announce.pb-c
+SKELETON := $(BUILD)/dprd/bpf/dprd.skel.h
 SOURCES := $(wildcard dprd/base/*.c dprd/*.c loadcast/*.c)
 LIBRARY := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(SOURCES))) $(PROTO).o
 PROGRAMS := $(BUILD)/dprd/dprd $(BUILD)/dprd/dprctl $(BUILD)/loadcast/loadcast
@@ -47,7 +48,18 @@ $(PROTO).c $(PROTO).h: loadcast/announce.proto
 $(PROTO).o: $(PROTO).c
 	$(call Q,CC   )$(CC) $(ALL_CFLAGS) -w -c -o $@ $<
 
-$(BUILD)/%.o: %.c $(PROTO).h
+# BPF programs know no C library; its headers ask which processor that would be for.
+BPF_FLAGS = -O2 -g -target bpf -mcpu=v3 -Wall -Wextra $(BPF_WARNINGS) -I. -D__$(shell uname -m)__ \
+	-I/usr/include/$(shell $(CC) -print-multiarch 2>/dev/null)
+
+$(BUILD)/%.bpf.o: %.bpf.c
+	@mkdir -p $(@D)
+	$(call Q,BPF  )clang $(BPF_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+
+$(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
+	$(call Q,SKEL )(echo '// NOLINTBEGIN' && bpftool gen skeleton $< && echo '// NOLINTEND') >$@.new && mv $@.new $@
+
+$(BUILD)/%.o: %.c $(PROTO).h $(SKELETON)
 	@mkdir -p $(@D)
 	$(call Q,CC   )$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -68,9 +80,12 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libdprd.a
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
 # Programs that the laboratory, the tests and the benchmarks use: one source file each.
-LAB_TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/lab/*.c tests/bench/*.c))
+LAB_TOOLS := $(patsubst %.c,$(BUILD)/%,$(filter-out %.bpf.c,$(wildcard tests/lab/*.c tests/bench/*.c)))
 .PHONY: lab-tools
 lab-tools: $(LAB_TOOLS)
+$(BUILD)/tests/bench/progbench.o: $(BUILD)/tests/bench/progbench.skel.h
+$(BUILD)/tests/bench/livegen.o: $(BUILD)/tests/bench/livegen.skel.h
+$(BUILD)/tests/bench/tcsink.o: $(BUILD)/tests/bench/tcsink.skel.h
 $(LAB_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -130,6 +145,7 @@ bench: setup-demo
 	@$(MAKE) --no-print-directory -s -j2 all
 	@tests/bench/bench $(if $(QUICK),--quick)
 
+-include tests/bpf/bpf.mk
 include conf/install.mk
 
 ## make clean        remove everything that was built

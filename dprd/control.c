@@ -239,7 +239,7 @@ static void watch_counters(struct control *control)
 	*slot = now;
 	if (control->seconds++ % CONTROL_STRANGERS_S)
 		return;
-	strangers = rules_strangers();
+	strangers = control_strangers(control->d);
 	/* Rules set up again count from 0. */
 	control->recent.strangers_recent = control->recent.strangers >= 0 && strangers > control->recent.strangers
 						   ? strangers - control->recent.strangers

@@ -101,6 +101,8 @@ const char *control_node_name(const struct config *config, uint32_t node_id, cha
 
 /* control_status.c */
 void control_take_snapshot(struct dprd *d, struct control_snapshot *ret);
+/* Tunnel packets of strangers that were dropped; -errno. */
+int64_t control_strangers(struct dprd *d);
 struct control_totals control_sum(const struct counters *counters);
 const struct node_load *control_node_load(const struct control_snapshot *s, uint32_t node_id);
 bool control_table_fresh(const struct config *config, const struct control_snapshot *s);

@@ -115,18 +115,17 @@ static json_t *flow_line(const struct config *config, const struct flow *flow, u
 	char client[ADDR_TEXT_BYTES], service[ADDR_TEXT_BYTES], name[NAME_BYTES];
 	uint64_t idle_ms = now_ms > flow->last_seen_ms ? now_ms - flow->last_seen_ms : 0;
 
-	return json_pack("{s:s, s:i, s:s, s:i, s:o, s:s, s:I, s:I}", "client", addr_format(&flow->key.client, client),
+	return json_pack("{s:s, s:i, s:s, s:i, s:o, s:s, s:I}", "client", addr_format(&flow->key.client, client),
 			 "client_port", (int)ntohs(flow->key.client_port), "service",
 			 addr_format(&flow->key.service, service), "service_port", (int)ntohs(flow->key.service_port),
 			 "node", control_text(control_node_name(config, flow->node_id, name)), "state",
-			 flow->state <= FLOW_RESET ? state_names[flow->state] : "?", "idle_ms", (json_int_t)idle_ms,
-			 "packets", (json_int_t)flow->packets);
+			 flow->state <= FLOW_RESET ? state_names[flow->state] : "?", "idle_ms", (json_int_t)idle_ms);
 }
 
 json_t *control_listing_next(struct dprd *d, struct control_listing *listing)
 {
 	static struct chunk chunk; /* main thread only */
-	uint64_t now_ms = clock_now_ms();
+	uint64_t now_ms = clock_flow_ms();
 	struct flow_counts counts;
 	json_t *lines = json_array();
 	unsigned i;

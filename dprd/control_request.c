@@ -81,6 +81,7 @@ static json_t *set_draining(struct dprd *d, bool draining)
 	d->draining = draining;
 	flows = flow_counts(d->flows);
 	pthread_mutex_unlock(&d->lock);
+	plane_decide_now(d);
 	if (before != draining)
 		log_info("%s", draining ? "draining: new connections go to the peers" : "no longer draining");
 	return json_pack("{s:s, s:b, s:I}", "schema", "dprd.drain/1", "draining", draining, "flows",

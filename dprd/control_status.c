@@ -18,6 +18,7 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	memset(s, 0, sizeof(*s));
 	s->now_ms = clock_now_ms();
 	pthread_mutex_lock(&d->lock);
+	plane_count(d);
 	s->counters = d->counters;
 	s->flows = flow_counts(d->flows);
 	s->table_valid = d->table_valid;
@@ -35,6 +36,19 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	s->minority = d->minority;
 	s->arrivals_per_1000_s = d->arrivals_per_1000_s;
 	pthread_mutex_unlock(&d->lock);
+}
+
+int64_t control_strangers(struct dprd *d)
+{
+	int64_t packets;
+
+	if (!d->fastpath)
+		return rules_strangers();
+	pthread_mutex_lock(&d->lock);
+	plane_count(d);
+	packets = (int64_t)d->counters.reason[REASON_NOT_PEER];
+	pthread_mutex_unlock(&d->lock);
+	return packets;
 }
 
 const struct node_load *control_node_load(const struct control_snapshot *s, uint32_t node_id)
@@ -211,7 +225,7 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 	json_t *head = json_pack("{s:s, s:o, s:o, s:s, s:I, s:f, s:s, s:s, s:b, s:s}", "schema", "dprd.status/1",
 				 "node", control_text(config->node_name), "cluster", control_text(config->cluster_name),
 				 "version", DPRD_VERSION, "pid", (json_int_t)getpid(), "uptime_seconds",
-				 (double)(s->now_ms - d->started_ms) / 1000, "datapath", "nfqueue", "policy",
+				 (double)(s->now_ms - d->started_ms) / 1000, "datapath", plane_name(d), "policy",
 				 s->policy ? s->policy->name : "?", "policy_threshold",
 				 s->policy && s->policy->threshold, "load_metric", metric_names[config->metric]);
 	json_t *ports = json_array();
@@ -230,6 +244,7 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 	json_object_set_new(head, "table_age_ms", count_or_null(s->table_valid, table_age_ms(s)));
 	json_object_set_new(head, "table_valid", json_boolean(s->table_valid));
 	json_object_set_new(head, "table_fresh", json_boolean(control_table_fresh(config, s)));
+	json_object_set_new(head, "datapath_why", control_text(d->plane_why));
 	json_object_set_new(head, "announcements_rejected", count_or_null(s->table_valid, s->table.rejected));
 	return head;
 }

@@ -54,6 +54,8 @@ json_t *control_why(struct dprd *d, const json_t *request)
 				     CONTROL_WHY_MAX);
 	if (!addr_parse(client, &address))
 		return control_error("why: %.60s is not an address", client);
+	/* What the programs decided since the last tick belongs to it. */
+	plane_decide_now(d);
 	pthread_mutex_lock(&d->lock);
 	while ((found = why_find(d->why, &address, port, &cursor)) && count < limit)
 		records[count++] = *found;

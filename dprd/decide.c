@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "dprd/decapsulate.h"
+
 /* The names stand here in the case that is shown; the tests hold them against DECIDE_REASONS. */
 static const char *const names[REASONS] = {
 	[REASON_LOCAL_POLICY] = "local_policy",
@@ -95,12 +97,10 @@ static struct verdict verdict_chosen(enum reason reason, const struct load_view 
 	return v;
 }
 
-/* The flow of this key if it leads elsewhere: an adopted table may name a node that is now us. */
-static const struct flow *forwarded_flow(const struct decide_env *env, const struct flow_key *key)
+/* A flow that leads here is none: an adopted table may name a node that is now us. */
+static bool is_self(const struct decide_env *env, const struct flow *flow)
 {
-	const struct flow *flow = flow_find(env->flows, key);
-
-	return flow && flow->node_id != env->view->nodes[0].node_id ? flow : NULL;
+	return flow->node_id == env->view->nodes[0].node_id;
 }
 
 /*
@@ -120,8 +120,9 @@ static const struct flow *forwarded_flow(const struct decide_env *env, const str
  */
 static enum reason syn_of_flow(const struct decide_env *env, const struct flow *flow, uint32_t sequence)
 {
-	bool same = flow->syn_sequence == sequence;
-	bool young = env->now_ms - flow->made_ms < COPY_PATIENCE_MS;
+	bool same = flow_same_sequence(flow, sequence);
+	/* A half-open flow keeps the time of its first SYN. */
+	bool young = env->now_ms < flow->last_seen_ms + COPY_PATIENCE_MS;
 
 	if (!env->node_alive(env->context, flow->node_id))
 		return REASONS;
@@ -139,7 +140,7 @@ static unsigned choose(const struct decide_env *env, const struct packet *packet
 		.view = env->view,
 		.state = env->policy_state,
 		.random = env->random,
-		.flow_hash = flow_hash(env->hash_key, &packet->key),
+		.flow_hash = packet ? flow_hash(env->hash_key, &packet->key) : policy_mix(env->random),
 	};
 	unsigned index = env->policy->choose(&input);
 
@@ -154,8 +155,7 @@ static unsigned least_loaded_peer(const struct decide_env *env)
 	return policy_lowest(&input, 1, policy_load);
 }
 
-/* A SYN that belongs to no flow: who serves? */
-static struct verdict decide_new(const struct decide_env *env, const struct packet *packet)
+struct verdict decide_new(const struct decide_env *env, const struct packet *packet)
 {
 	const struct load_view *view = env->view;
 	double own = policy_load(&view->nodes[0]);
@@ -197,20 +197,30 @@ static struct verdict decide_new(const struct decide_env *env, const struct pack
 
 static struct verdict decide_tcp(const struct decide_env *env, const struct packet *packet)
 {
-	const struct flow *flow = forwarded_flow(env, &packet->key);
-	enum reason reason;
+	struct verdict v;
+	struct flow flow;
+	bool found = flow_find(env->flows, &packet->key, &flow);
+	bool forwarded = found && !is_self(env, &flow);
+	enum reason reason = REASONS;
 
-	if (!packet_is_syn(packet))
-		return flow ? verdict_node(REASON_FLOW, flow->node_id) : verdict(REASON_NO_FLOW);
-	reason = flow ? syn_of_flow(env, flow, packet->tcp_sequence) : REASONS;
-	return reason != REASONS ? verdict_node(reason, flow->node_id) : decide_new(env, packet);
+	if (!packet_is_syn(packet)) {
+		v = forwarded ? verdict_node(REASON_FLOW, flow.node_id) : verdict(REASON_NO_FLOW);
+	} else {
+		if (forwarded)
+			reason = syn_of_flow(env, &flow, packet->tcp_sequence);
+		v = reason != REASONS ? verdict_node(reason, flow.node_id) : decide_new(env, packet);
+	}
+	v.old_flow = found;
+	return v;
 }
 
 static struct verdict decide_icmp_error(const struct decide_env *env, const struct packet *packet)
 {
-	const struct flow *flow = forwarded_flow(env, &packet->key);
+	struct flow flow;
 
-	return flow ? verdict_node(REASON_ICMP_RELAY, flow->node_id) : verdict(REASON_NO_FLOW);
+	return flow_find(env->flows, &packet->key, &flow) && !is_self(env, &flow)
+		       ? verdict_node(REASON_ICMP_RELAY, flow.node_id)
+		       : verdict(REASON_NO_FLOW);
 }
 
 struct verdict decide(const struct decide_env *env, const struct packet *packet)
@@ -234,47 +244,6 @@ struct verdict decide(const struct decide_env *env, const struct packet *packet)
 	return verdict(REASON_OTHER);
 }
 
-/* An address that no client can have: nothing, loopback, multicast, broadcast, reserved. */
-static bool is_impossible_source(const struct packet *packet)
-{
-	static const struct addr v6_loopback = { .bytes = { [15] = 1 } };
-	const uint8_t *bytes = packet->source.bytes;
-
-	if (!packet->v6)
-		return bytes[12] == 0 || bytes[12] == 127 || bytes[12] >= 224;
-	/* A v4-mapped address in an IPv6 header would be taken for the IPv4 address. */
-	return addr_is_zero(&packet->source) || addr_equal(&packet->source, &v6_loopback) || bytes[0] == 0xff ||
-	       addr_is_v4(&packet->source);
-}
-
-/* Whether the datagram within may come out at all; REASON_FROM_PEER: yes. */
-static enum reason judge_inner(const struct decap_env *env, const struct packet *outer, const struct packet *inner,
-			       int peer)
-{
-	int owner;
-
-	if (inner->kind == PACKET_TUNNEL)
-		return REASON_INNER_NESTED;
-	if (inner->kind != PACKET_TCP && inner->kind != PACKET_ICMP_ERROR)
-		return inner->kind == PACKET_OTHER ? REASON_INNER_FOREIGN : REASON_INNER_BAD;
-	if (inner->v6 != outer->v6 || inner->total_bytes != outer->inner_bytes)
-		return REASON_INNER_BAD;
-	/* For an ICMP error the client is another host than the sender: neither may be one of us. */
-	if (is_impossible_source(inner) || env->is_cluster_address(env->context, &inner->source) ||
-	    env->is_cluster_address(env->context, &inner->key.client))
-		return REASON_INNER_SOURCE;
-	if (inner->v6 && addr_is_v4(&inner->destination))
-		return REASON_INNER_FOREIGN;
-	owner = env->service_owner(env->context, &inner->key.service, inner->key.service_port);
-	if (owner < 0)
-		return REASON_INNER_FOREIGN;
-	if (owner != peer)
-		return REASON_INNER_NOT_SENDERS;
-	if (env->maybe_stale && packet_is_syn(inner))
-		return REASON_STALE_TUNNEL_SYN;
-	return REASON_FROM_PEER;
-}
-
 struct verdict decide_decapsulation(const struct decap_env *env, const struct packet *outer, struct packet *ret_inner)
 {
 	enum reason reason;
@@ -289,7 +258,7 @@ struct verdict decide_decapsulation(const struct decap_env *env, const struct pa
 	if (peer < 0)
 		return verdict(REASON_NOT_PEER);
 	packet_parse(outer->inner, outer->inner_bytes, ret_inner);
-	reason = judge_inner(env, outer, ret_inner, peer);
+	reason = decapsulate_judge(env, outer, ret_inner, peer);
 	return reason == REASON_FROM_PEER ? verdict_node(reason, env->member_node_id(env->context, peer))
 					  : verdict(reason);
 }

@@ -68,6 +68,7 @@ struct verdict {
 	enum reason reason;
 	unsigned view_index; /* FORWARD by the policy: index into the view */
 	uint32_t node_id; /* FORWARD: the target; DECAPSULATE: the sender */
+	bool old_flow; /* decide(): the key has a flow, wherever it leads */
 };
 
 /* Name and text of a reason, and the kind it stands for. */
@@ -113,6 +114,12 @@ enum {
  * SERVE or another target replaces that flow: the caller removes or overwrites it.
  */
 struct verdict decide(const struct decide_env *env, const struct packet *packet);
+
+/*
+ * The part of decide() for a SYN that belongs to no flow: who serves? packet may be NULL: then it is
+ * the verdict on a SYN of any client (a stateless policy draws instead of hashing).
+ */
+struct verdict decide_new(const struct decide_env *env, const struct packet *packet);
 
 /* An address of the cluster as decapsulation checks it. */
 struct decap_env {

@@ -20,17 +20,16 @@ static const char *endpoint(char text[ENDPOINT_BYTES], const json_t *object, con
 
 void render_flow_heading(FILE *out)
 {
-	fprintf(out, "%-26s %-26s %-12s %-10s %8s %9s\n", "CLIENT", "ARRIVED AT", "SERVED BY", "STATE", "IDLE",
-		"PACKETS");
+	fprintf(out, "%-26s %-26s %-12s %-10s %8s\n", "CLIENT", "ARRIVED AT", "SERVED BY", "STATE", "IDLE");
 }
 
 void render_flow(FILE *out, const json_t *flow)
 {
-	char client[ENDPOINT_BYTES], service[ENDPOINT_BYTES], idle[CELL_BYTES], packets[CELL_BYTES];
+	char client[ENDPOINT_BYTES], service[ENDPOINT_BYTES], idle[CELL_BYTES];
 
-	fprintf(out, "%-26s %-26s %-12s %-10s %8s %9s\n", endpoint(client, flow, "client", "client_port"),
+	fprintf(out, "%-26s %-26s %-12s %-10s %8s\n", endpoint(client, flow, "client", "client_port"),
 		endpoint(service, flow, "service", "service_port"), text_of(flow, "node"), text_of(flow, "state"),
-		cell_age(idle, flow, "idle_ms"), cell_number(packets, flow, "packets", 0));
+		cell_age(idle, flow, "idle_ms"));
 }
 
 void render_flows_end(FILE *out, const json_t *end)

@@ -153,7 +153,6 @@ static void counters(FILE *out, const json_t *status)
 		{ "dpr_routes_made_total", "Forwarded flows made.", "flows_made" },
 		{ "dpr_routes_evicted_total", "Half-open flows that made room.", "flows_evicted" },
 		{ "dpr_routes_expired_total", "Flows that timed out.", "flows_expired" },
-		{ "dpr_routes_refused_total", "Flows that found no room.", "confirmed_full" },
 		{ "dpr_queue_overruns_total", "Overruns of the kernel's queue.", "queue_overruns" },
 		{ "dpr_tunnel_errors_total", "Tunnel packets that the kernel would not send.", "tunnel_errors" },
 		{ "dpr_set_errors_total", "Changes of the kernel's flow set that failed.", "set_errors" },

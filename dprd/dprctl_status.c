@@ -19,6 +19,11 @@ static void render_head(FILE *out, const json_t *status)
 	fputc('\n', out);
 }
 
+static void render_datapath(FILE *out, const json_t *status)
+{
+	fprintf(out, "  datapath %s: %s\n", text_of(status, "datapath"), text_of(status, "datapath_why"));
+}
+
 static void render_cluster(FILE *out, const json_t *status)
 {
 	const json_t *members = json_object_get(status, "members"), *member;
@@ -131,6 +136,7 @@ void render_status(FILE *out, const json_t *status, const struct style *style)
 	if (!style->no_heading) {
 		render_head(out, status);
 		render_cluster(out, status);
+		render_datapath(out, status);
 		render_deciding(out, status);
 	}
 	render_members(out, json_object_get(status, "members"), style);

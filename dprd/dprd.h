@@ -33,9 +33,13 @@ enum {
 	WORKERS_MAX = 16,
 	QUEUE_BATCH_MAX = 64, /* packets per recvmmsg(2) */
 	COPY_BYTES = 9728, /* copy range: a whole jumbo frame */
-	FLOW_EXPIRE_STEPS = 16384, /* entries looked at per tick */
+	DECIDE_COPY_BYTES = 2048, /* of SYNs and ICMP errors */
+	FLOW_EXPIRE_TICK_STEPS = 65536, /* slots looked at per tick, at most */
+	FLOW_EXPIRE_STEPS = 16384, /* slots looked at without giving the lock back */
 	HEARTBEAT_LATE_MS = 1000, /* a worker silent for longer stops the watchdog's pings */
 	TOO_BIG_PER_S = 100, /* ICMP messages to clients */
+	PLANE_WHY_BYTES = 256,
+	TUNNEL_MTU_LEAST = 256, /* of the way to a node: headers, and something to carry */
 	DECAPSULATE_GRACE_MS = 600000, /* a peer's established flows outlive its announcements */
 };
 
@@ -56,7 +60,6 @@ enum {
 	X(flows_evicted, "half-open flows that made room")                          \
 	X(flows_expired, "flows that timed out")                                    \
 	X(flows_dead_peer, "flows removed because their node's host is gone")       \
-	X(confirmed_full, "flows that found no room among the confirmed ones")      \
 	X(queue_overruns, "ENOBUFS from the kernel's queue")                        \
 	X(verdict_errors, "verdicts that the kernel did not take")                  \
 	X(rules_restored, "times the firewall table was gone and set up again")     \
@@ -76,6 +79,9 @@ struct control; /* control.c */
 struct flowset; /* flowset.c */
 struct socket_lookup; /* socket_lookup.c */
 struct tunnel; /* tunnel.c */
+struct fastpath; /* fastpath.h */
+struct plane_decide; /* plane_decide.c */
+struct mnl_socket; /* libmnl */
 
 /* One packet of a batch, from the kernel's queue to its verdict. */
 struct queued {
@@ -118,7 +124,12 @@ struct dprd {
 	uint64_t watchdog_pinged_ms;
 	uint64_t rules_checked_ms, rules_checked_all_ms;
 	struct control *control;
-	void *flow_memory; /* the mapped file run_dir/flows */
+	struct fastpath *fastpath; /* the BPF plane; NULL: the nfqueue plane carries all packets */
+	struct mnl_socket *neighbours; /* BPF plane: routes and hardware addresses */
+	char plane_why[PLANE_WHY_BYTES]; /* why this plane */
+	uint64_t living_told; /* members whose tunnel packets the programs take */
+	struct plane_decide *decide_ahead; /* Decide=kernel; else NULL */
+	void *flow_memory; /* nfqueue plane: the mapped file run_dir/flows */
 	size_t flow_memory_bytes;
 
 	pthread_mutex_t lock; /* all that follows */
@@ -153,9 +164,31 @@ struct dprd {
  * and nothing changed. What needs a restart (queues, table sizes) is named in note, else empty. */
 int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES]);
 
+/* plane.c. The plane is chosen, and the flow table opened with the flows of a former process of either
+ * plane. 0 or -errno. */
+int plane_open(struct dprd *d);
+/* BPF plane: the programs go to work. Needs the view and the path MTUs. 0 or -errno. */
+int plane_attach(struct dprd *d);
+/* After the rules: what the other plane left goes. */
+void plane_started(struct dprd *d);
+const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */
+void plane_update(struct dprd *d); /* each second, and after a change: what the programs are told */
+void plane_tick(struct dprd *d, bool works); /* every TICK_MS: that dprd works, and what the programs did */
+void plane_count(struct dprd *d); /* the programs' counters into d->counters, now. Lock held */
+void plane_close(struct dprd *d, bool keep);
+
+/* plane_decide.c: the programs' verdicts, see Decide=kernel. */
+struct plane_decide *plane_decide_new(void); /* free() frees it */
+void plane_decide_tick(struct dprd *d, uint64_t now_ms); /* lock held */
+/* After a change that the next new connection must find. Lock not held. */
+void plane_decide_now(struct dprd *d);
+
 /* flowfile.c: the flow table in run_dir/flows, with the flows of a former process. 0 or -errno. */
 int flowfile_open(struct dprd *d);
 void flowfile_close(struct dprd *d, bool keep);
+/* The flows of a former process into d->flows, wherever that lies. */
+void flowfile_adopt(struct dprd *d);
+void flowfile_remove(const struct dprd *d);
 
 /* tick.c: what happens every TICK_MS, and each second. */
 int tick_start(struct dprd *d);
@@ -174,10 +207,16 @@ uint64_t queue_heartbeat_ms(const struct dprd *d);
 
 /*
  * path.c: the way of a batch. Decides all packets, does what the verdicts say, and leaves in each
- * packet what the kernel's queue must be told: verdict.kind, replace.
+ * packet what the kernel's queue must be told: verdict.kind, replace. set and lookup: NULL on the BPF
+ * plane.
  */
 void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct socket_lookup *lookup,
 		struct tunnel *tunnel);
+
+/* What decide() may look at, but for what a packet adds. Lock held. */
+void path_decide_env(struct dprd *d, struct decide_env *ret);
+/* True while new flows are made faster than configured. Lock held. */
+bool path_rate_limited(struct dprd *d, uint64_t now_ms);
 
 /* view.c. Lock held for all of them. */
 /* A fresh load table into d->table and d->view; NULL: there was none, only its age goes on. missing:
@@ -231,8 +270,10 @@ unsigned tunnel_path_mtu(const struct addr *source, const struct addr *destinati
 int rules_install(struct dprd *d);
 /* keep_forwarding: only what hands new SYNs to dprd; forwarded flows then wait for the next dprd. */
 int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding);
-bool rules_present(void);
-/* Tunnel packets of strangers that the kernel dropped, both families; -errno. */
+bool rules_present(const struct dprd *d);
+/* The MSS that fits the narrowest tunnel of a family: what clients of tunnelled flows are told. */
+unsigned rules_mss(const struct dprd *d, bool v6);
+/* Tunnel packets of strangers that the kernel dropped since dprd started; -errno. */
 int64_t rules_strangers(void);
 
 /* preflight.c: what of this host does not fit. Prints, or when starting

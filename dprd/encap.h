@@ -70,30 +70,34 @@ static inline uint32_t checksum_pseudo(bool v6, const uint8_t *ip, uint8_t proto
 static inline void write_ipv4_header(uint8_t *ip, uint32_t total_bytes, uint8_t tos, bool dont_fragment, uint16_t id,
 				     uint8_t protocol, be32 source, be32 destination)
 {
-	memset(ip, 0, IPV4_HEADER_BYTES);
-	ip[0] = 0x45;
-	ip[1] = tos;
-	write_be16(ip + 2, total_bytes);
-	write_be16(ip + 4, id);
-	ip[6] = dont_fragment ? 0x40 : 0;
-	ip[8] = ENCAP_TTL;
-	ip[9] = protocol;
-	memcpy(ip + 12, &source, 4);
-	memcpy(ip + 16, &destination, 4);
-	write_be16(ip + 10, checksum_fold(checksum_add(0, ip, IPV4_HEADER_BYTES)));
+	uint32_t words[5] = { to_be32(0x45000000 | (uint32_t)tos << 16 | (total_bytes & 0xffff)),
+			      to_be32((uint32_t)id << 16 | (dont_fragment ? 0x4000 : 0)),
+			      to_be32((uint32_t)ENCAP_TTL << 24 | (uint32_t)protocol << 16), source, destination };
+	uint64_t sum = 0;
+	int i;
+
+	/* A one's complement sum of whole words, in any byte order. RFC 1071 2 (B), (C). */
+	for (i = 0; i < 5; i++)
+		sum += words[i];
+	sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	for (i = 0; i < 5; i++)
+		store_u32(ip + 4 * i, words[i]);
+	store_u16(ip + 10, (uint16_t)~sum);
 }
 
 static inline void write_ipv6_header(uint8_t *ip, uint32_t payload_bytes, uint8_t traffic_class, uint8_t protocol,
 				     const struct addr *source, const struct addr *destination)
 {
-	memset(ip, 0, 8);
-	ip[0] = (uint8_t)(0x60 | traffic_class >> 4);
-	ip[1] = (uint8_t)(traffic_class << 4);
-	write_be16(ip + 4, payload_bytes);
-	ip[6] = protocol;
-	ip[7] = ENCAP_TTL;
-	memcpy(ip + 8, source->bytes, 16);
-	memcpy(ip + 24, destination->bytes, 16);
+	int i;
+
+	store_u32(ip, to_be32(0x60000000 | (uint32_t)traffic_class << 20));
+	store_u32(ip + 4, to_be32(payload_bytes << 16 | (uint32_t)protocol << 8 | ENCAP_TTL));
+	for (i = 0; i < 4; i++) {
+		store_u32(ip + 8 + 4 * i, source->words[i]);
+		store_u32(ip + 24 + 4 * i, destination->words[i]);
+	}
 }
 
 /*
@@ -254,38 +258,48 @@ static inline uint32_t encap_segment(const uint8_t *bytes, const struct packet *
 }
 
 /*
- * "Too big" about packet, from its destination to its source, with the MTU that fits the tunnel.
- * Returns the bytes written to out (at most TOO_BIG_BYTES_MAX). captured: bytes of packet at hand.
+ * "Too big" about packet, from its destination to its source, with the MTU that fits the tunnel: the
+ * headers of the message, in front of quoted bytes of the packet, whose sum (checksum_add()) is
+ * quoted_sum. out: encap_bytes() + ICMP_HEADER_BYTES.
+ */
+static inline void encap_too_big_header(uint8_t *out, const struct packet *packet, uint32_t quoted, uint32_t quoted_sum,
+					uint32_t mtu)
+{
+	uint32_t length = ICMP_HEADER_BYTES + quoted;
+	uint8_t *icmp = out + (packet->v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES);
+
+	store_u32(icmp, 0);
+	write_be32(icmp + 4, mtu);
+	if (packet->v6) {
+		write_ipv6_header(out, length, 0, PROTO_ICMPV6, &packet->destination, &packet->source);
+		icmp[0] = 2;
+		quoted_sum += checksum_pseudo(true, out, PROTO_ICMPV6, length);
+	} else {
+		write_ipv4_header(out, IPV4_HEADER_BYTES + length, 0, false, 0, PROTO_ICMP,
+				  addr_v4(&packet->destination), addr_v4(&packet->source));
+		icmp[0] = 3;
+		icmp[1] = 4;
+		write_be16(icmp + 4, 0);
+	}
+	write_be16(icmp + 2, checksum_fold(checksum_add(quoted_sum, icmp, ICMP_HEADER_BYTES)));
+}
+
+/*
+ * The whole message. Returns the bytes written to out (at most TOO_BIG_BYTES_MAX). captured: bytes
+ * of packet at hand.
  */
 static inline uint32_t encap_too_big(const uint8_t *bytes, const struct packet *packet, uint32_t captured, uint32_t mtu,
 				     uint8_t *out)
 {
 	uint32_t limit = packet->v6 ? TOO_BIG_BYTES_MAX : TOO_BIG_V4_BYTES_MAX;
-	uint32_t header = packet->v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES;
+	uint32_t headers = encap_bytes(packet->v6) + ICMP_HEADER_BYTES;
 	uint32_t quoted = captured < packet->total_bytes ? captured : packet->total_bytes;
-	uint8_t *icmp = out + header;
 
-	if (quoted > limit - header - ICMP_HEADER_BYTES)
-		quoted = limit - header - ICMP_HEADER_BYTES;
-	memset(icmp, 0, ICMP_HEADER_BYTES);
-	memcpy(icmp + ICMP_HEADER_BYTES, bytes, quoted);
-	if (packet->v6) {
-		write_ipv6_header(out, ICMP_HEADER_BYTES + quoted, 0, PROTO_ICMPV6, &packet->destination,
-				  &packet->source);
-		icmp[0] = 2;
-		write_be32(icmp + 4, mtu);
-		write_be16(icmp + 2, checksum_fold(checksum_add(
-					     checksum_pseudo(true, out, PROTO_ICMPV6, ICMP_HEADER_BYTES + quoted), icmp,
-					     ICMP_HEADER_BYTES + quoted)));
-	} else {
-		write_ipv4_header(out, header + ICMP_HEADER_BYTES + quoted, 0, false, 0, PROTO_ICMP,
-				  addr_v4(&packet->destination), addr_v4(&packet->source));
-		icmp[0] = 3;
-		icmp[1] = 4;
-		write_be16(icmp + 6, mtu);
-		write_be16(icmp + 2, checksum_fold(checksum_add(0, icmp, ICMP_HEADER_BYTES + quoted)));
-	}
-	return header + ICMP_HEADER_BYTES + quoted;
+	if (quoted > limit - headers)
+		quoted = limit - headers;
+	memcpy(out + headers, bytes, quoted);
+	encap_too_big_header(out, packet, quoted, checksum_add(0, out + headers, quoted), mtu);
+	return headers + quoted;
 }
 
 #endif

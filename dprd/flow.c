@@ -1,416 +1,309 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Memory: header | buckets | half-open order | entries. Entries 0 .. max_half_open-1 are the
- * half-open pool, the rest the confirmed one. Links are indices + 1, so that zeroed memory is empty.
- * Only the entries matter to a successor: it rebuilds buckets, lists and order from them.
- */
-#include "dprd/flow.h"
-
-#include <errno.h>
-#include <sodium.h>
+/* flow.c - single flows: found, made, moved on, removed. Contract: flow.h; memory: flow_private.h. */
+#include "dprd/flow_private.h"
 
 enum {
-	FLOW_MAGIC = 0x574f4c46, /* "FLOW" */
-	FLOW_VERSION = 2,
-	FLOW_ENTRIES_MAX = 1 << 24,
-	HALF_OPEN_GRACE_MS = 1000,
+	HAND_BUCKETS = 64, /* looked at for an old half-open flow */
+	LOOKS_IN_VAIN = 8, /* within a ms */
 };
 
-_Static_assert(sizeof(struct flow_key) == 36, "flow keys are hashed and compared as bytes");
-
-struct order {
-	uint32_t older, newer;
-};
-
-struct flow_table {
-	uint32_t magic, version;
-	uint32_t entry_bytes;
-	uint32_t bucket_count;
-	struct flow_limits limits;
-	struct flow_counts counts;
-	uint32_t free_half_open, free_confirmed; /* heads of lists chained by flow.next */
-	uint32_t oldest, newest; /* of the half-open pool */
-	uint32_t expire_cursor;
-	/* Followed by: uint32_t bucket[bucket_count]; struct order order[max_half_open]; struct flow entry[]. */
-};
-
-static uint32_t buckets_for(const struct flow_limits *limits)
+/* The tick's first whole ms, so that it is in that tick again. */
+static uint64_t ms_of(uint64_t now_ms, uint32_t word)
 {
-	uint32_t entries = limits->max_half_open + limits->max_confirmed, buckets = 64;
+	uint64_t tick = now_ms * 1000000 >> FLOW_TICK_SHIFT, age = flow_age_ticks(word, flow_tick(now_ms));
 
-	while (buckets < entries)
-		buckets *= 2;
-	return buckets;
+	return age < tick ? (((tick - age) << FLOW_TICK_SHIFT) + 999999) / 1000000 : 0;
 }
 
-static uint32_t *bucket_array(const struct flow_table *t)
+bool flow_slot_read(const struct flow_table *t, uint32_t index, struct flow *ret)
 {
-	return (uint32_t *)((uintptr_t)t + sizeof(*t));
-}
+	const struct flow_slot *slot = flow_slot_at(t, index);
+	struct flow_slot copy = { .key = *(volatile const uint64_t *)&slot->key };
+	bool v6 = copy.v4.tag == FLOW_TAG_V6;
 
-static struct order *order_array(const struct flow_table *t)
-{
-	return (struct order *)(bucket_array(t) + t->bucket_count);
-}
-
-static struct flow *entry_array(const struct flow_table *t)
-{
-	return (struct flow *)(order_array(t) + t->limits.max_half_open);
-}
-
-static uint32_t entry_count(const struct flow_table *t)
-{
-	return t->limits.max_half_open + t->limits.max_confirmed;
-}
-
-static size_t table_bytes(uint32_t buckets, uint32_t half_open, uint32_t confirmed)
-{
-	return sizeof(struct flow_table) + (size_t)buckets * sizeof(uint32_t) +
-	       (size_t)half_open * sizeof(struct order) + ((size_t)half_open + confirmed) * sizeof(struct flow);
-}
-
-static struct flow *entry_at(const struct flow_table *t, uint32_t link)
-{
-	return &entry_array(t)[link - 1];
-}
-
-static uint32_t link_of(const struct flow_table *t, const struct flow *flow)
-{
-	return (uint32_t)(flow - entry_array(t)) + 1;
-}
-
-static bool is_half_open_slot(const struct flow_table *t, const struct flow *flow)
-{
-	return link_of(t, flow) <= t->limits.max_half_open;
-}
-
-size_t flow_table_bytes(const struct flow_limits *limits)
-{
-	return table_bytes(buckets_for(limits), limits->max_half_open, limits->max_confirmed);
-}
-
-struct flow_table *flow_table_init(void *memory, const struct flow_limits *limits)
-{
-	struct flow_table *t = memory;
-	uint32_t link;
-
-	memset(memory, 0, flow_table_bytes(limits));
-	t->magic = FLOW_MAGIC;
-	t->version = FLOW_VERSION;
-	t->entry_bytes = sizeof(struct flow);
-	t->bucket_count = buckets_for(limits);
-	t->limits = *limits;
-	for (link = entry_count(t); link > limits->max_half_open; link--) {
-		entry_at(t, link)->next = t->free_confirmed;
-		t->free_confirmed = link;
-	}
-	for (; link > 0; link--) {
-		entry_at(t, link)->next = t->free_half_open;
-		t->free_half_open = link;
-	}
-	return t;
-}
-
-void flow_table_set_timeouts(struct flow_table *t, const struct flow_limits *limits)
-{
-	t->limits.syn_timeout_ms = limits->syn_timeout_ms;
-	t->limits.idle_timeout_ms = limits->idle_timeout_ms;
-	t->limits.fin_timeout_ms = limits->fin_timeout_ms;
-	t->limits.rst_timeout_ms = limits->rst_timeout_ms;
-}
-
-uint64_t flow_hash(const uint64_t hash_key[2], const struct flow_key *key)
-{
-	uint64_t hash;
-
-	crypto_shorthash((unsigned char *)&hash, (const unsigned char *)key, sizeof(*key),
-			 (const unsigned char *)hash_key);
-	return hash;
-}
-
-static uint32_t *bucket_of(const struct flow_table *t, const struct flow_key *key)
-{
-	return &bucket_array(t)[flow_hash(t->limits.hash_key, key) & (t->bucket_count - 1)];
-}
-
-struct flow *flow_find(struct flow_table *t, const struct flow_key *key)
-{
-	uint32_t link = *bucket_of(t, key);
-
-	while (link) {
-		struct flow *flow = entry_at(t, link);
-
-		if (memcmp(&flow->key, key, sizeof(*key)) == 0)
-			return flow;
-		link = flow->next;
-	}
-	return NULL;
-}
-
-static void order_unlink(struct flow_table *t, uint32_t link)
-{
-	struct order *order = order_array(t), *o = &order[link - 1];
-
-	if (o->older)
-		order[o->older - 1].newer = o->newer;
-	else
-		t->oldest = o->newer;
-	if (o->newer)
-		order[o->newer - 1].older = o->older;
-	else
-		t->newest = o->older;
-	*o = (struct order) { 0 };
-}
-
-static void order_append(struct flow_table *t, uint32_t link)
-{
-	struct order *order = order_array(t);
-
-	order[link - 1] = (struct order) { .older = t->newest };
-	if (t->newest)
-		order[t->newest - 1].newer = link;
-	else
-		t->oldest = link;
-	t->newest = link;
-}
-
-/* Out of its bucket and onto the free list of its pool. */
-static void entry_release(struct flow_table *t, struct flow *flow)
-{
-	uint32_t link = link_of(t, flow), *at = bucket_of(t, &flow->key);
-
-	while (*at && *at != link)
-		at = &entry_at(t, *at)->next;
-	if (*at)
-		*at = flow->next;
-	t->counts.closing -= flow->state == FLOW_CLOSING || flow->state == FLOW_RESET;
-	flow->state = FLOW_FREE;
-	if (is_half_open_slot(t, flow)) {
-		order_unlink(t, link);
-		flow->next = t->free_half_open;
-		t->free_half_open = link;
-		t->counts.half_open--;
-	} else {
-		flow->next = t->free_confirmed;
-		t->free_confirmed = link;
-		t->counts.confirmed--;
-	}
-}
-
-/* Takes a free entry of one pool, fills it from *from and links it; the state comes last, so that a
- * successor never sees half an entry. NULL when the pool is full. */
-static struct flow *entry_take(struct flow_table *t, bool half_open, const struct flow *from)
-{
-	uint32_t *free_list = half_open ? &t->free_half_open : &t->free_confirmed, link = *free_list;
-	uint32_t *bucket = bucket_of(t, &from->key);
-	struct flow *flow;
-
-	if (!link)
-		return NULL;
-	flow = entry_at(t, link);
-	*free_list = flow->next;
-	flow->key = from->key;
-	flow->node_id = from->node_id;
-	flow->syn_sequence = from->syn_sequence;
-	flow->made_ms = from->made_ms;
-	flow->last_seen_ms = from->last_seen_ms;
-	flow->packets = from->packets;
-	flow->next = *bucket;
-	*bucket = link;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	flow->state = from->state;
-	if (half_open) {
-		order_append(t, link);
-		t->counts.half_open++;
-	} else {
-		t->counts.confirmed++;
-		t->counts.closing += flow->state == FLOW_CLOSING || flow->state == FLOW_RESET;
-	}
-	return flow;
-}
-
-struct flow *flow_add(struct flow_table *t, const struct flow_key *key, uint32_t node_id, uint32_t syn_sequence,
-		      uint64_t now_ms, struct flow *ret_evicted)
-{
-	struct flow *old = flow_find(t, key);
-	struct flow fresh = { .key = *key,
-			      .node_id = node_id,
-			      .syn_sequence = syn_sequence,
-			      .made_ms = now_ms,
-			      .last_seen_ms = now_ms,
-			      .packets = 1,
-			      .state = FLOW_HALF_OPEN };
-
-	ret_evicted->state = FLOW_FREE;
-	if (old)
-		entry_release(t, old);
-	if (!t->free_half_open) {
-		*ret_evicted = *entry_at(t, t->oldest);
-		entry_release(t, entry_at(t, t->oldest));
-	}
-	return entry_take(t, true, &fresh);
-}
-
-bool flow_has_room(const struct flow_table *t, uint64_t now_ms)
-{
-	if (t->counts.half_open + t->counts.confirmed >= t->limits.max_confirmed)
+	if ((!v6 && copy.v4.tag != FLOW_TAG_V4) || (v6 && index % 2))
 		return false;
-	return t->free_half_open || entry_at(t, t->oldest)->last_seen_ms + HALF_OPEN_GRACE_MS <= now_ms;
+	/* What is there stays: flows are removed with dprd's lock alone. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	copy.target = *(volatile const uint32_t *)&slot->target;
+	copy.state = flow_slot_word(slot);
+	if (copy.v4.service >= t->service_count || !t->nodes[copy.target & FLOW_NODE_MASK].id)
+		return false;
+	if (v6) {
+		memcpy(ret->key.client.bytes, &slot[1].address_high, 8);
+		memcpy(ret->key.client.bytes + 8, &slot[1].address_low, 8);
+	} else {
+		ret->key.client = addr_from_v4(copy.v4.client);
+	}
+	ret->key.service = t->services[copy.v4.service].address;
+	ret->key.service_port = t->services[copy.v4.service].port;
+	ret->key.client_port = copy.v4.client_port;
+	ret->node_id = t->nodes[copy.target & FLOW_NODE_MASK].id;
+	ret->syn_sequence = copy.target >> FLOW_SEQUENCE_SHIFT;
+	ret->state = (uint8_t)((copy.state & FLOW_STATE_MASK) + FLOW_HALF_OPEN);
+	ret->last_seen_ms = ms_of(t->now_ms, copy.state);
+	ret->slot = index;
+	return true;
 }
 
-/* Moves a half-open flow to the confirmed pool; NULL when that is full. First there, then away from
- * here: a process killed in between leaves the flow twice, never nowhere. */
-static struct flow *flow_promote(struct flow_table *t, struct flow *flow)
+void flow_search_key(const struct flow_table *t, const struct flow_key *key, unsigned service, struct flow_search *ret)
 {
-	struct flow copy = *flow, *confirmed;
+	uint64_t high, low;
 
-	copy.state = FLOW_CONFIRMED;
-	confirmed = entry_take(t, false, &copy);
-	if (confirmed)
-		entry_release(t, flow);
-	return confirmed;
+	memset(ret, 0, sizeof(*ret));
+	if (addr_is_v4(&key->client)) {
+		flow_search_v4(ret, t->limits.hash_key, t->bucket_count, (uint8_t)service, addr_v4(&key->client),
+			       key->client_port);
+		return;
+	}
+	memcpy(&high, key->client.bytes, 8);
+	memcpy(&low, key->client.bytes + 8, 8);
+	flow_search_v6(ret, t->limits.hash_key, t->bucket_count, (uint8_t)service, high, low, key->client_port);
 }
 
-struct flow *flow_touch(struct flow_table *t, struct flow *flow, uint8_t tcp_flags, uint64_t now_ms)
+struct flow_slot *flow_slot_find(const struct flow_table *t, const struct flow_search *s)
 {
-	flow->last_seen_ms = now_ms;
-	flow->packets++;
-	if (flow->state == FLOW_HALF_OPEN) {
-		order_unlink(t, link_of(t, flow));
-		order_append(t, link_of(t, flow));
-		if (tcp_flags & TCP_SYN)
-			return flow;
-		flow = flow_promote(t, flow);
-		if (!flow)
+	struct flow_bucket *home = flow_bucket_at(t, s->bucket);
+	struct flow_slot *slot = flow_bucket_find(home, s);
+
+	return slot || !flow_bucket_overflows(home) ? slot : flow_bucket_find(home + 1, s);
+}
+
+static uint32_t index_of(const struct flow_table *t, const struct flow_slot *slot)
+{
+	return (uint32_t)(slot - flow_slot_at(t, 0));
+}
+
+bool flow_find(const struct flow_table *t, const struct flow_key *key, struct flow *ret)
+{
+	int service = flow_service_find(t, &key->service, key->service_port);
+	struct flow_slot *slot;
+	struct flow_search s;
+	struct flow unused;
+
+	if (service < 0)
+		return false;
+	flow_search_key(t, key, (unsigned)service, &s);
+	slot = flow_slot_find(t, &s);
+	return slot && flow_slot_read(t, index_of(t, slot), ret ? ret : &unused);
+}
+
+void flow_prefetch(const struct flow_table *t, const struct flow_key *key)
+{
+	int service = flow_service_find(t, &key->service, key->service_port);
+	const struct flow_bucket *home;
+	struct flow_search s;
+
+	if (service < 0)
+		return;
+	flow_search_key(t, key, (unsigned)service, &s);
+	home = flow_bucket_at(t, s.bucket);
+	__builtin_prefetch(&home->slot[0]);
+	__builtin_prefetch(&home->slot[FLOW_BUCKET_SLOTS / 2]);
+}
+
+void flow_count_in(struct flow_counts *counts, unsigned state, unsigned by)
+{
+	if (state == FLOW_HALF_OPEN)
+		counts->half_open += by;
+	else if (state != FLOW_FREE)
+		counts->confirmed += by;
+	if (state == FLOW_CLOSING || state == FLOW_RESET)
+		counts->closing += by;
+}
+
+void flow_count(struct flow_table *t, uint32_t slot, unsigned from, unsigned to)
+{
+	flow_count_in(&t->counts, from, -1u);
+	flow_count_in(&t->counts, to, 1);
+	if (slot < t->cursor) {
+		flow_count_in(&t->sums, from, -1u);
+		flow_count_in(&t->sums, to, 1);
+	}
+}
+
+void flow_slot_clear(const struct flow_table *t, uint32_t index)
+{
+	struct flow_slot *slot = flow_slot_at(t, index);
+	bool v6 = flow_slot_tag(slot) == FLOW_TAG_V6;
+
+	__atomic_store_n(&slot->key, 0, __ATOMIC_SEQ_CST);
+	if (v6 && index % 2 == 0) {
+		slot[1].address_high = 0;
+		slot[1].address_low = 0;
+	}
+	__sync_fetch_and_and(&slot->state, FLOW_OVERFLOW);
+	__atomic_store_n(&slot->target, 0, __ATOMIC_RELEASE);
+}
+
+void flow_remove_as_read(struct flow_table *t, const struct flow *flow)
+{
+	flow_slot_clear(t, flow->slot);
+	flow_count(t, flow->slot, flow->state, FLOW_FREE);
+}
+
+/* Whether the flow still lies where it was found; *ret is what it is now. */
+static bool is_still_there(const struct flow_table *t, const struct flow *flow, struct flow *ret)
+{
+	return flow->slot < flow_slot_count(t) && flow_slot_read(t, flow->slot, ret) &&
+	       memcmp(&ret->key, &flow->key, sizeof(flow->key)) == 0;
+}
+
+void flow_remove(struct flow_table *t, const struct flow *flow)
+{
+	struct flow there;
+
+	if (is_still_there(t, flow, &there))
+		flow_remove_as_read(t, &there);
+}
+
+void flow_touch(struct flow_table *t, struct flow *flow, uint8_t tcp_flags, uint64_t now_ms)
+{
+	struct flow there;
+
+	t->now_ms = now_ms;
+	if (!is_still_there(t, flow, &there))
+		return;
+	flow_slot_touch(flow_slot_at(t, flow->slot), tcp_flags, flow_tick(now_ms));
+	if (!is_still_there(t, &there, flow))
+		return;
+	flow_count(t, flow->slot, there.state, flow->state);
+}
+
+/* --- half-open flows that make room --- */
+
+static bool is_old(const struct flow_table *t, uint32_t index, uint32_t tick, struct flow *ret)
+{
+	const struct flow_slot *slot = flow_slot_at(t, index);
+
+	if ((flow_slot_word(slot) & FLOW_STATE_MASK) != SLOT_HALF_OPEN || flow_slot_is_free(slot))
+		return false;
+	/* The age only then: the flow may just have come. */
+	return flow_slot_read(t, index, ret) && ret->state == FLOW_HALF_OPEN &&
+	       flow_age_ticks(flow_slot_word(slot), tick) >= flow_ticks_of(HALF_OPEN_GRACE_MS);
+}
+
+/*
+ * Goes on where the last one was found. After some looks in vain there is none before the next ms: most
+ * SYNs of a flood cost nothing more.
+ */
+static bool find_old(struct flow_table *t, uint64_t now_ms, struct flow *ret)
+{
+	uint32_t buckets, i;
+
+	if (t->looked_ms != now_ms)
+		t->looks_in_vain = 0;
+	t->looked_ms = now_ms;
+	if (t->looks_in_vain >= LOOKS_IN_VAIN)
+		return false;
+	for (buckets = 0; buckets < HAND_BUCKETS && buckets <= t->bucket_count; buckets++) {
+		for (i = 0; i < FLOW_BUCKET_SLOTS; i++) {
+			if (is_old(t, t->hand * FLOW_BUCKET_SLOTS + i, flow_tick(now_ms), ret))
+				return true;
+		}
+		t->hand = (t->hand + 1) % (t->bucket_count + 1);
+	}
+	t->looks_in_vain++;
+	return false;
+}
+
+/* Whether the place of a flow is enough for the one that is looked for. */
+static bool is_enough(const struct flow_slot *slot, bool odd, const struct flow_search *s)
+{
+	if (flow_slot_tag(slot) == FLOW_TAG_V6)
+		return true;
+	if (s->v6)
+		return flow_slot_is_free(odd ? slot - 1 : slot + 1);
+	return !odd || flow_slot_tag(slot - 1) == FLOW_TAG_V4;
+}
+
+/* In the two buckets where the flow that is looked for may lie. */
+static bool find_old_nearby(const struct flow_table *t, const struct flow_search *s, uint64_t now_ms, struct flow *ret)
+{
+	uint32_t first = s->bucket * FLOW_BUCKET_SLOTS, i;
+
+	for (i = first; i < first + 2 * FLOW_BUCKET_SLOTS; i++) {
+		if (is_old(t, i, flow_tick(now_ms), ret) && is_enough(flow_slot_at(t, i), i % 2, s))
+			return true;
+	}
+	return false;
+}
+
+static unsigned all_flows(const struct flow_table *t)
+{
+	return flow_count_of(t->counts.half_open + t->counts.confirmed);
+}
+
+bool flow_has_room(struct flow_table *t, uint64_t now_ms)
+{
+	struct flow unused;
+
+	t->now_ms = now_ms;
+	return all_flows(t) < t->limits.max_confirmed &&
+	       (flow_counts(t).half_open < t->limits.max_half_open || find_old(t, now_ms, &unused));
+}
+
+/* All of this key: two processors may have made one each. */
+static void remove_same(struct flow_table *t, const struct flow_search *s)
+{
+	struct flow_slot *slot;
+	struct flow flow;
+	unsigned i;
+
+	for (i = 0; i < 2 * FLOW_BUCKET_SLOTS && (slot = flow_slot_find(t, s)); i++) {
+		if (flow_slot_read(t, index_of(t, slot), &flow))
+			flow_remove_as_read(t, &flow);
+		else
+			flow_slot_clear(t, index_of(t, slot));
+	}
+}
+
+/*
+ * Puts the flow in its place. victim: an old half-open flow that goes when it is in, since the pool is full;
+ * state FLOW_FREE: none. Without a place one nearby goes instead, and is left there.
+ */
+static struct flow_slot *insert_for(struct flow_table *t, const struct flow_search *s, uint32_t target, uint64_t now_ms,
+				    struct flow *victim)
+{
+	struct flow_bucket *home = flow_bucket_at(t, s->bucket);
+	uint32_t word = flow_tick(now_ms) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN;
+	struct flow_slot *slot = flow_slot_insert(home, home + 1, s, target, word);
+	struct flow nearby;
+
+	if (!slot) {
+		victim->state = FLOW_FREE;
+		if (!find_old_nearby(t, s, now_ms, &nearby))
 			return NULL;
+		*victim = nearby;
 	}
-	t->counts.closing += flow->state == FLOW_CONFIRMED && tcp_flags & (TCP_RST | TCP_FIN);
-	if (tcp_flags & TCP_RST)
-		flow->state = FLOW_RESET;
-	else if (flow->state == FLOW_RESET)
-		flow->state = FLOW_CLOSING;
-	else if (tcp_flags & TCP_FIN && flow->state == FLOW_CONFIRMED)
-		flow->state = FLOW_CLOSING;
-	return flow;
+	if (victim->state != FLOW_FREE)
+		flow_remove_as_read(t, victim);
+	return slot ? slot : flow_slot_insert(home, home + 1, s, target, word);
 }
 
-void flow_remove(struct flow_table *t, struct flow *flow)
+bool flow_add(struct flow_table *t, const struct flow_key *key, uint32_t node_id, uint32_t syn_sequence,
+	      uint64_t now_ms, struct flow *ret_evicted)
 {
-	entry_release(t, flow);
-}
+	int service = flow_table_service(t, &key->service, key->service_port, true);
+	int node = flow_table_node(t, node_id, true);
+	struct flow victim = { .state = FLOW_FREE };
+	struct flow_slot *slot;
+	struct flow_search s;
 
-unsigned flow_lifetime_ms(const struct flow_limits *limits, uint8_t state, unsigned used)
-{
-	unsigned sooner = used < limits->max_confirmed / 2 ? 1 : used < limits->max_confirmed / 4 * 3 ? 8 : 64;
-
-	switch (state) {
-	case FLOW_HALF_OPEN:
-		return limits->syn_timeout_ms;
-	case FLOW_CLOSING:
-		return limits->fin_timeout_ms / sooner;
-	case FLOW_RESET:
-		return limits->rst_timeout_ms / sooner;
-	default:
-		return limits->idle_timeout_ms;
-	}
-}
-
-void flow_expire(struct flow_table *t, unsigned steps, uint64_t now_ms, flow_gone_fn *gone, void *context)
-{
-	uint32_t count = entry_count(t), used = t->counts.confirmed;
-
-	if (steps > count)
-		steps = count;
-	for (; steps; steps--) {
-		struct flow *flow = &entry_array(t)[t->expire_cursor];
-
-		t->expire_cursor = (t->expire_cursor + 1) % count;
-		/* Adopted from a damaged table: no flow was seen in the future. */
-		if (flow->last_seen_ms > now_ms)
-			flow->last_seen_ms = now_ms;
-		if (flow->state == FLOW_FREE ||
-		    now_ms - flow->last_seen_ms < flow_lifetime_ms(&t->limits, flow->state, used))
-			continue;
-		gone(context, flow);
-		entry_release(t, flow);
-	}
-}
-
-unsigned flow_remove_node(struct flow_table *t, uint32_t node_id, flow_gone_fn *gone, void *context)
-{
-	unsigned removed = 0;
-	uint32_t i;
-
-	for (i = 0; i < entry_count(t); i++) {
-		struct flow *flow = &entry_array(t)[i];
-
-		if (flow->state == FLOW_FREE || flow->node_id != node_id)
-			continue;
-		gone(context, flow);
-		entry_release(t, flow);
-		removed++;
-	}
-	return removed;
-}
-
-void flow_each(const struct flow_table *t, flow_visit_fn *visit, void *context)
-{
-	uint32_t i;
-
-	for (i = 0; i < entry_count(t); i++) {
-		const struct flow *flow = &entry_array(t)[i];
-
-		if (flow->state != FLOW_FREE && !visit(context, flow))
-			return;
-	}
-}
-
-void flow_walk(const struct flow_table *t, uint32_t *cursor, unsigned steps, flow_visit_fn *visit, void *context)
-{
-	bool more = true;
-
-	for (; more && steps && *cursor < entry_count(t); steps--) {
-		const struct flow *flow = &entry_array(t)[(*cursor)++];
-
-		more = flow->state == FLOW_FREE || visit(context, flow);
-	}
-	if (*cursor >= entry_count(t))
-		*cursor = 0;
-}
-
-struct flow_counts flow_counts(const struct flow_table *t)
-{
-	return t->counts;
-}
-
-int flow_table_adopt(struct flow_table *t, const void *old, size_t size)
-{
-	struct flow_table header;
-	const uint8_t *entries;
-	uint32_t i, count;
-	int adopted = 0;
-
-	if (size < sizeof(header))
-		return -EINVAL;
-	memcpy(&header, old, sizeof(header));
-	if (header.magic != FLOW_MAGIC || header.version != FLOW_VERSION || header.entry_bytes != sizeof(struct flow) ||
-	    header.limits.max_half_open > FLOW_ENTRIES_MAX || header.limits.max_confirmed > FLOW_ENTRIES_MAX ||
-	    header.bucket_count > 4 * FLOW_ENTRIES_MAX ||
-	    table_bytes(header.bucket_count, header.limits.max_half_open, header.limits.max_confirmed) != size)
-		return -EINVAL;
-	count = header.limits.max_half_open + header.limits.max_confirmed;
-	entries = (const uint8_t *)old + size - (size_t)count * sizeof(struct flow);
-	for (i = 0; i < count; i++) {
-		struct flow flow;
-		bool half_open;
-
-		memcpy(&flow, entries + (size_t)i * sizeof(flow), sizeof(flow));
-		half_open = flow.state == FLOW_HALF_OPEN;
-		/* A process killed within a promotion leaves the flow twice: the first one found stays. */
-		if (flow.state == FLOW_FREE || flow.state > FLOW_RESET || !flow.node_id || flow_find(t, &flow.key))
-			continue;
-		if (entry_take(t, half_open, &flow))
-			adopted++;
-	}
-	return adopted;
+	t->now_ms = now_ms;
+	ret_evicted->state = FLOW_FREE;
+	if (service < 0 || node < 0 || key->client.bytes[0] == 0xff)
+		return false;
+	flow_search_key(t, key, (unsigned)service, &s);
+	remove_same(t, &s);
+	if (all_flows(t) >= t->limits.max_confirmed)
+		return false;
+	if (flow_counts(t).half_open >= t->limits.max_half_open && !find_old(t, now_ms, &victim))
+		return false;
+	slot = insert_for(t, &s, syn_sequence << FLOW_SEQUENCE_SHIFT | (uint32_t)node, now_ms, &victim);
+	*ret_evicted = victim;
+	if (!slot)
+		return false;
+	flow_count(t, index_of(t, slot), FLOW_FREE, FLOW_HALF_OPEN);
+	return true;
 }

@@ -18,8 +18,7 @@ static void path_of(const struct dprd *d, const char *suffix, char path[PATH_BYT
 	snprintf(path, PATH_BYTES + 16, "%s/flows%s", d->config.run_dir, suffix);
 }
 
-/* Flows of a former process; none is no error. */
-static void adopt(struct dprd *d)
+void flowfile_adopt(struct dprd *d)
 {
 	char path[PATH_BYTES + 16];
 	struct stat status;
@@ -79,7 +78,7 @@ int flowfile_open(struct dprd *d)
 	}
 	d->flow_memory_bytes = bytes;
 	d->flows = flow_table_init(d->flow_memory, &d->flow_limits);
-	adopt(d);
+	flowfile_adopt(d);
 	if (rename(fresh, path)) {
 		error = -errno;
 		log_err("%s: %s", path, strerror(-error));
@@ -87,16 +86,21 @@ int flowfile_open(struct dprd *d)
 	return error;
 }
 
-void flowfile_close(struct dprd *d, bool keep)
+void flowfile_remove(const struct dprd *d)
 {
 	char path[PATH_BYTES + 16];
 
+	path_of(d, "", path);
+	unlink(path);
+}
+
+void flowfile_close(struct dprd *d, bool keep)
+{
 	if (!d->flow_memory)
 		return;
 	munmap(d->flow_memory, d->flow_memory_bytes);
 	d->flow_memory = NULL;
 	d->flows = NULL;
-	path_of(d, "", path);
 	if (!keep)
-		unlink(path);
+		flowfile_remove(d);
 }

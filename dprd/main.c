@@ -18,8 +18,9 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
+#include "dprd/fastpath.h"
 
-enum { EXIT_USAGE = 2, EXIT_WARNINGS = 3, RECENT_MS = 120000 };
+enum { EXIT_USAGE = 2, EXIT_WARNINGS = 3, RECENT_MS = 120000, LOCK_TRY_MS = 10, LOCK_TRIES = 50 };
 
 enum mode { MODE_RUN, MODE_CHECK, MODE_CHECK_CONFIG, MODE_PURGE };
 
@@ -87,17 +88,23 @@ static void keep_fixed(const struct config *old, struct config *fresh, char note
 {
 	bool differs = old->queue_first != fresh->queue_first || old->queue_length != fresh->queue_length ||
 		       old->workers != fresh->workers || old->max_flows != fresh->max_flows ||
-		       old->max_half_open != fresh->max_half_open || strcmp(old->run_dir, fresh->run_dir) != 0;
+		       old->max_half_open != fresh->max_half_open || strcmp(old->run_dir, fresh->run_dir) != 0 ||
+		       old->plane != fresh->plane || old->decide_in != fresh->decide_in ||
+		       strcmp(old->pin_dir, fresh->pin_dir) != 0;
 
 	note[0] = '\0';
 	if (differs)
 		snprintf(note, CONFIG_ERROR_BYTES,
-			 "[Queue], MaxFlows, MaxHalfOpen and [Run] Directory take effect at the next restart");
+			 "[Queue], [Datapath], MaxFlows, MaxHalfOpen and [Run] Directory take effect at the next "
+			 "restart");
 	fresh->queue_first = old->queue_first;
 	fresh->queue_length = old->queue_length;
 	fresh->workers = old->workers;
 	fresh->max_flows = old->max_flows;
 	fresh->max_half_open = old->max_half_open;
+	fresh->plane = old->plane;
+	fresh->decide_in = old->decide_in;
+	memcpy(fresh->pin_dir, old->pin_dir, sizeof(fresh->pin_dir));
 	memcpy(fresh->run_dir, old->run_dir, sizeof(fresh->run_dir));
 }
 
@@ -105,8 +112,8 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 {
 	static struct config fresh; /* too large for a stack; main thread only */
 	struct sampler *sampler, *old;
+	unsigned mtu[MEMBERS_MAX][2] = { { 0 } }, i;
 	int error = config_read(d->config_path, d->node_name, &fresh, errors);
-	unsigned i;
 
 	if (error)
 		return error;
@@ -119,8 +126,15 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 		if (config_member_by_id(&fresh, d->config.member[i].id) < 0)
 			tick_forget_node(d, d->config.member[i].id);
 	}
+	for (i = 0; i < fresh.member_count; i++) {
+		/* The order may have changed, not the ways. */
+		int before = config_member_by_id(&d->config, fresh.member[i].id);
+
+		if (before >= 0)
+			memcpy(mtu[i], d->tunnel_mtu[before], sizeof(mtu[i]));
+	}
 	d->config = fresh;
-	memset(d->tunnel_mtu, 0, sizeof(d->tunnel_mtu)); /* indexed by member: the order may have changed */
+	memcpy(d->tunnel_mtu, mtu, sizeof(mtu));
 	if (sampler)
 		d->sampler = sampler;
 	apply_config(d);
@@ -129,6 +143,8 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 	sampler_free(old);
 	tick_refresh_mtu(d);
 	tick_refresh_view(d, clock_now_ms());
+	plane_update(d);
+	plane_decide_now(d);
 	log_info("configuration read again: policy %s, %u members%s%s", d->config.policy, d->config.member_count,
 		 *note ? "; " : "", note);
 	return 0;
@@ -167,6 +183,7 @@ static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info,
 static int take_lock(struct dprd *d)
 {
 	char path[PATH_BYTES + 16];
+	int tries;
 
 	if (mkdir(d->config.run_dir, 0755) && errno != EEXIST) {
 		log_err("%s: %s", d->config.run_dir, strerror(errno));
@@ -174,8 +191,11 @@ static int take_lock(struct dprd *d)
 	}
 	snprintf(path, sizeof(path), "%s/lock", d->config.run_dir);
 	d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (d->lock_fd < 0 || flock(d->lock_fd, LOCK_EX | LOCK_NB)) {
-		int error = errno;
+	/* A former process's tool (nft, ip) may hold it a moment longer than that process lived. */
+	for (tries = 0; d->lock_fd >= 0 && flock(d->lock_fd, LOCK_EX | LOCK_NB) && tries < LOCK_TRIES; tries++)
+		usleep(LOCK_TRY_MS * 1000);
+	if (d->lock_fd < 0 || tries == LOCK_TRIES) {
+		int error = d->lock_fd < 0 ? errno : EWOULDBLOCK;
 
 		log_err("%s: %s", path, error == EWOULDBLOCK ? "another dprd is running here" : strerror(error));
 		return -error;
@@ -217,7 +237,7 @@ static int dprd_open_state(struct dprd *d)
 		log_err("start: %s", strerror(errno));
 		return -ENOMEM;
 	}
-	return flowfile_open(d);
+	return plane_open(d);
 }
 
 static int dprd_open(struct dprd *d)
@@ -241,12 +261,17 @@ static int dprd_open(struct dprd *d)
 		return error;
 	tick_refresh_mtu(d);
 	tick_refresh_view(d, clock_now_ms());
+	/* Flows that were taken over go on at once; new connections are served here until all is ready. */
+	error = plane_attach(d);
 	/* Listeners first, so that no packet meets a rule without one. */
-	error = queue_start(d);
+	if (!error)
+		error = queue_start(d);
 	if (!error)
 		error = rules_install(d);
 	if (!error)
 		error = tick_refill_set(d);
+	if (!error)
+		plane_started(d);
 	if (!error)
 		error = dprd_open_loop(d);
 	if (!error)
@@ -267,6 +292,7 @@ static void dprd_close(struct dprd *d)
 	char path[PATH_BYTES + 16];
 
 	control_close(d);
+	plane_tick(d, false);
 	if (d->flows) {
 		/* Gone at once, so that loadcast takes this node out of its peers' reckoning. */
 		snprintf(path, sizeof(path), "%s/status", d->config.run_dir);
@@ -277,7 +303,7 @@ static void dprd_close(struct dprd *d)
 				 serving ? " and tunnelled ones of peers" : "");
 	}
 	queue_stop(d);
-	flowfile_close(d, keep);
+	plane_close(d, keep);
 	flowset_free(d->set);
 	sampler_free(d->sampler);
 	free(d->why);
@@ -318,6 +344,11 @@ static int purge(struct dprd *d)
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", d->config.run_dir, names[i]);
 		unlink(path);
+	}
+	if (fastpath_purge(&d->config)) {
+		log_err("%s: not all that is pinned there could be removed", d->config.pin_dir);
+		rules_remove(&d->config, 0, false);
+		return EXIT_FAILURE;
 	}
 	return rules_remove(&d->config, 0, false) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -70,26 +70,34 @@ struct packet {
 	uint32_t inner_bytes;
 };
 
+static inline uint16_t to_be16(uint16_t value)
+{
+	return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? value : __builtin_bswap16(value);
+}
+
+static inline uint32_t to_be32(uint32_t value)
+{
+	return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? value : __builtin_bswap32(value);
+}
+
 static inline uint16_t read_be16(const uint8_t *p)
 {
-	return (uint16_t)(p[0] << 8 | p[1]);
+	return to_be16(load_u16(p));
 }
 
 static inline uint32_t read_be32(const uint8_t *p)
 {
-	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+	return to_be32(load_u32(p));
 }
 
 static inline void write_be16(uint8_t *p, uint32_t value)
 {
-	p[0] = (uint8_t)(value >> 8);
-	p[1] = (uint8_t)value;
+	store_u16(p, to_be16((uint16_t)value));
 }
 
 static inline void write_be32(uint8_t *p, uint32_t value)
 {
-	write_be16(p, value >> 16);
-	write_be16(p + 2, value);
+	store_u32(p, to_be32(value));
 }
 
 static inline bool packet_is_syn(const struct packet *packet)
@@ -98,73 +106,87 @@ static inline bool packet_is_syn(const struct packet *packet)
 }
 
 /*
- * The IP header alone: family, lengths, addresses, protocol. 0, or the kind that names why not. The
- * datagram may be cut off behind its header, as in an ICMP error or by the copy range.
+ * What can be read of a datagram: from bytes to end, and how much of it there is. The two differ
+ * only in the kernel, where a packet lies in pieces and the first one alone can be read.
  */
-static inline int packet_parse_ip(const uint8_t *bytes, uint32_t length, struct packet *p)
+struct packet_bytes {
+	const uint8_t *bytes, *end;
+	uint32_t length;
+};
+
+/* Whether count bytes from at on can be read. */
+static inline bool packet_has(const struct packet_bytes *b, uint32_t at, uint32_t count)
 {
-	memset(p, 0, sizeof(*p));
-	if (length < 1)
+	return b->bytes + at + count <= b->end;
+}
+
+static inline int packet_parse_v4(const struct packet_bytes *b, struct packet *p)
+{
+	const uint8_t *bytes = b->bytes;
+
+	if (b->length < IPV4_HEADER_BYTES || !packet_has(b, 0, IPV4_HEADER_BYTES))
 		return PACKET_TRUNCATED;
-	if (bytes[0] >> 4 == 4) {
-		if (length < IPV4_HEADER_BYTES)
-			return PACKET_TRUNCATED;
-		p->header_bytes = (uint16_t)((bytes[0] & 0x0f) * 4);
-		p->total_bytes = read_be16(bytes + 2);
-		if (p->header_bytes < IPV4_HEADER_BYTES || p->total_bytes < p->header_bytes)
-			return PACKET_MALFORMED;
-		p->tos = bytes[1];
-		p->ttl = bytes[8];
-		p->protocol = bytes[9];
-		p->dont_fragment = bytes[6] & 0x40;
-		p->source = addr_from_v4(*(const be32 *)memcpy(&(be32) { 0 }, bytes + 12, 4));
-		p->destination = addr_from_v4(*(const be32 *)memcpy(&(be32) { 0 }, bytes + 16, 4));
-		if (p->header_bytes > IPV4_HEADER_BYTES)
-			return PACKET_OPTIONS;
-		if (read_be16(bytes + 6) & 0x3fff)
-			return PACKET_FRAGMENT;
-	} else if (bytes[0] >> 4 == 6) {
-		if (length < IPV6_HEADER_BYTES)
-			return PACKET_TRUNCATED;
-		p->v6 = true;
-		p->header_bytes = IPV6_HEADER_BYTES;
-		p->total_bytes = IPV6_HEADER_BYTES + (uint32_t)read_be16(bytes + 4);
-		p->tos = (uint8_t)(bytes[0] << 4 | bytes[1] >> 4);
-		p->protocol = bytes[6];
-		p->ttl = bytes[7];
-		p->dont_fragment = true;
-		p->source = addr_from_v6(bytes + 8);
-		p->destination = addr_from_v6(bytes + 24);
-		if (p->protocol == 44)
-			return PACKET_FRAGMENT;
-		if (p->protocol == 0 || p->protocol == 43 || p->protocol == 60)
-			return PACKET_OPTIONS;
-	} else {
+	p->header_bytes = (uint16_t)((bytes[0] & 0x0f) * 4);
+	p->total_bytes = read_be16(bytes + 2);
+	if (p->header_bytes < IPV4_HEADER_BYTES || p->total_bytes < p->header_bytes)
 		return PACKET_MALFORMED;
-	}
-	return 0;
+	p->tos = bytes[1];
+	p->ttl = bytes[8];
+	p->protocol = bytes[9];
+	p->dont_fragment = bytes[6] & 0x40;
+	p->source = addr_from_v4(load_u32(bytes + 12));
+	p->destination = addr_from_v4(load_u32(bytes + 16));
+	if (p->header_bytes > IPV4_HEADER_BYTES)
+		return PACKET_OPTIONS;
+	return read_be16(bytes + 6) & 0x3fff ? PACKET_FRAGMENT : 0;
+}
+
+static inline int packet_parse_v6(const struct packet_bytes *b, struct packet *p)
+{
+	const uint8_t *bytes = b->bytes;
+
+	if (b->length < IPV6_HEADER_BYTES || !packet_has(b, 0, IPV6_HEADER_BYTES))
+		return PACKET_TRUNCATED;
+	p->v6 = true;
+	p->header_bytes = IPV6_HEADER_BYTES;
+	p->total_bytes = IPV6_HEADER_BYTES + (uint32_t)read_be16(bytes + 4);
+	p->tos = (uint8_t)(bytes[0] << 4 | bytes[1] >> 4);
+	p->protocol = bytes[6];
+	p->ttl = bytes[7];
+	p->dont_fragment = true;
+	p->source = addr_from_v6(bytes + 8);
+	p->destination = addr_from_v6(bytes + 24);
+	if (p->protocol == 44)
+		return PACKET_FRAGMENT;
+	return p->protocol == 0 || p->protocol == 43 || p->protocol == 60 ? PACKET_OPTIONS : 0;
 }
 
 /* The quoted packet of an ICMP error was sent by the service: its tuple reversed is the client's. */
-static inline enum packet_kind packet_parse_quoted(const uint8_t *quoted, uint32_t length, struct packet *p)
+static inline enum packet_kind packet_parse_quoted(const struct packet_bytes *quoted, uint32_t header_bytes,
+						   struct packet *p)
 {
-	struct packet inner;
-	const uint8_t *tcp;
+	const uint8_t *tcp = quoted->bytes + header_bytes;
+	struct packet inner = { 0 };
 
-	if (packet_parse_ip(quoted, length, &inner) || inner.protocol != PROTO_TCP || inner.v6 != p->v6)
+	if (quoted->length < header_bytes)
 		return PACKET_OTHER;
-	if (length < (uint32_t)inner.header_bytes + ICMP_QUOTED_TCP_BYTES)
+	if (!packet_has(quoted, 0, header_bytes))
+		return PACKET_TRUNCATED;
+	if (quoted->bytes[0] >> 4 != (p->v6 ? 6 : 4) ||
+	    (p->v6 ? packet_parse_v6(quoted, &inner) : packet_parse_v4(quoted, &inner)) || inner.protocol != PROTO_TCP)
+		return PACKET_OTHER;
+	if (quoted->length < header_bytes + ICMP_QUOTED_TCP_BYTES ||
+	    !packet_has(quoted, header_bytes, ICMP_QUOTED_TCP_BYTES))
 		return PACKET_TRUNCATED;
 	/* An error about a packet that was not sent from the address it reports to is forged or lost. */
 	if (!addr_equal(&inner.source, &p->destination))
 		return PACKET_OTHER;
-	tcp = quoted + inner.header_bytes;
 	p->key.client = inner.destination;
 	p->key.service = inner.source;
-	memcpy(&p->key.service_port, tcp, 2);
-	memcpy(&p->key.client_port, tcp + 2, 2);
-	p->inner = quoted;
-	p->inner_bytes = length;
+	p->key.service_port = load_u16(tcp);
+	p->key.client_port = load_u16(tcp + 2);
+	p->inner = quoted->bytes;
+	p->inner_bytes = quoted->length;
 	return PACKET_ICMP_ERROR;
 }
 
@@ -175,45 +197,89 @@ static inline bool icmp_is_error(const struct packet *p, uint8_t type)
 	return type == 3 || type == 11 || type == 12;
 }
 
+static inline enum packet_kind packet_parse_tcp(const struct packet_bytes *payload, uint32_t header_bytes,
+						struct packet *p)
+{
+	const uint8_t *tcp = payload->bytes;
+
+	if (payload->length < TCP_HEADER_BYTES || !packet_has(payload, 0, TCP_HEADER_BYTES))
+		return PACKET_TRUNCATED;
+	p->tcp_header_bytes = (uint16_t)((tcp[12] >> 4) * 4);
+	if (p->tcp_header_bytes < TCP_HEADER_BYTES || p->total_bytes < header_bytes + p->tcp_header_bytes)
+		return PACKET_MALFORMED;
+	p->key.client = p->source;
+	p->key.service = p->destination;
+	p->key.client_port = load_u16(tcp);
+	p->key.service_port = load_u16(tcp + 2);
+	p->tcp_sequence = read_be32(tcp + 4);
+	p->tcp_flags = tcp[13];
+	return PACKET_TCP;
+}
+
+/* What follows the IP header of header_bytes; that is known when this is compiled. */
+static inline enum packet_kind packet_parse_payload(const struct packet_bytes *b, uint32_t header_bytes,
+						    struct packet *p)
+{
+	struct packet_bytes payload = { .bytes = b->bytes + header_bytes, .end = b->end }, quoted;
+
+	/* Bytes behind the datagram (link padding) are not part of it. */
+	payload.length = (b->length < p->total_bytes ? b->length : p->total_bytes) - header_bytes;
+	if (p->protocol == PROTO_TCP)
+		return packet_parse_tcp(&payload, header_bytes, p);
+	if (p->protocol == (p->v6 ? PROTO_IPV6 : PROTO_IPIP)) {
+		p->inner = payload.bytes;
+		p->inner_bytes = payload.length;
+		return PACKET_TUNNEL;
+	}
+	if (p->protocol != (p->v6 ? PROTO_ICMPV6 : PROTO_ICMP) || payload.length < ICMP_HEADER_BYTES)
+		return PACKET_OTHER;
+	if (!packet_has(&payload, 0, ICMP_HEADER_BYTES))
+		return PACKET_TRUNCATED;
+	if (!icmp_is_error(p, payload.bytes[0]))
+		return PACKET_OTHER;
+	quoted.bytes = payload.bytes + ICMP_HEADER_BYTES;
+	quoted.end = payload.end;
+	quoted.length = payload.length - ICMP_HEADER_BYTES;
+	return packet_parse_quoted(&quoted, header_bytes, p);
+}
+
+/*
+ * Parses what can be read of a datagram of this family. PACKET_TRUNCATED though it is long enough: more
+ * must be made readable.
+ */
+static inline enum packet_kind packet_parse_family(const struct packet_bytes *b, bool v6, struct packet *p)
+{
+	int problem;
+
+	memset(p, 0, sizeof(*p));
+	problem = v6 ? packet_parse_v6(b, p) : packet_parse_v4(b, p);
+	if (problem)
+		return p->kind = (enum packet_kind)problem;
+	return p->kind = packet_parse_payload(b, v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES, p);
+}
+
+/* The same of either family. */
+static inline enum packet_kind packet_parse_bytes(const struct packet_bytes *b, struct packet *p)
+{
+	int version = packet_has(b, 0, 1) ? b->bytes[0] >> 4 : 0;
+
+	if (version == 4)
+		return packet_parse_family(b, false, p);
+	if (version == 6)
+		return packet_parse_family(b, true, p);
+	memset(p, 0, sizeof(*p));
+	return p->kind = packet_has(b, 0, 1) ? PACKET_MALFORMED : PACKET_TRUNCATED;
+}
+
 /*
  * Parses a whole datagram of length captured bytes into *p; p points into bytes. Returns p->kind.
  * captured may be less than the datagram as long as it holds the headers (a short copy range).
  */
 static inline enum packet_kind packet_parse(const uint8_t *bytes, uint32_t length, struct packet *p)
 {
-	int problem = packet_parse_ip(bytes, length, p);
-	const uint8_t *payload;
-	uint32_t left;
+	const struct packet_bytes whole = { .bytes = bytes, .end = bytes + length, .length = length };
 
-	if (problem)
-		return p->kind = (enum packet_kind)problem;
-	payload = bytes + p->header_bytes;
-	/* Bytes behind the datagram (link padding) are not part of it. */
-	left = (length < p->total_bytes ? length : p->total_bytes) - p->header_bytes;
-	p->kind = PACKET_OTHER;
-	if (p->protocol == PROTO_TCP) {
-		if (left < TCP_HEADER_BYTES)
-			return p->kind = PACKET_TRUNCATED;
-		p->tcp_header_bytes = (uint16_t)((payload[12] >> 4) * 4);
-		if (p->tcp_header_bytes < TCP_HEADER_BYTES ||
-		    p->total_bytes < (uint32_t)p->header_bytes + p->tcp_header_bytes)
-			return p->kind = PACKET_MALFORMED;
-		p->key.client = p->source;
-		p->key.service = p->destination;
-		memcpy(&p->key.client_port, payload, 2);
-		memcpy(&p->key.service_port, payload + 2, 2);
-		p->tcp_sequence = read_be32(payload + 4);
-		p->tcp_flags = payload[13];
-		p->kind = PACKET_TCP;
-	} else if (p->protocol == (p->v6 ? PROTO_ICMPV6 : PROTO_ICMP)) {
-		if (left >= ICMP_HEADER_BYTES && icmp_is_error(p, payload[0]))
-			p->kind = packet_parse_quoted(payload + ICMP_HEADER_BYTES, left - ICMP_HEADER_BYTES, p);
-	} else if (p->protocol == (p->v6 ? PROTO_IPV6 : PROTO_IPIP)) {
-		p->inner = payload;
-		p->inner_bytes = left;
-		p->kind = PACKET_TUNNEL;
-	}
-	return p->kind;
+	return packet_parse_bytes(&whole, p);
 }
 
 #endif

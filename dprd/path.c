@@ -11,8 +11,8 @@
 
 static uint64_t next_random(struct dprd *d)
 {
-	d->random_state = policy_mix(d->random_state);
-	return d->random_state;
+	/* Not a chain: policies take further bits from policy_mix(random). */
+	return policy_mix(d->random_state++);
 }
 
 /* --- what decide() asks --- */
@@ -102,8 +102,7 @@ static uint32_t member_node_id(void *context, int member)
 
 /* --- verdicts --- */
 
-/* True while new flows are made faster than configured. */
-static bool rate_limited(struct dprd *d, uint64_t now_ms)
+bool path_rate_limited(struct dprd *d, uint64_t now_ms)
 {
 	if (now_ms - d->rate_window_ms >= 1000) {
 		d->rate_window_ms = now_ms;
@@ -112,13 +111,11 @@ static bool rate_limited(struct dprd *d, uint64_t now_ms)
 	return d->new_flows >= d->config.max_new_flows_per_s;
 }
 
-/* What is the same for all packets of a batch. */
-static void env_fill(struct path *p)
+void path_decide_env(struct dprd *d, struct decide_env *ret)
 {
-	struct dprd *d = p->d;
 	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
 
-	p->env = (struct decide_env) {
+	*ret = (struct decide_env) {
 		.flows = d->flows,
 		.view = &d->view,
 		.policy = d->policy,
@@ -130,12 +127,18 @@ static void env_fill(struct path *p)
 		.draining = d->draining,
 		.unhealthy = self && self->state == NODE_UNHEALTHY,
 		.minority = d->minority,
-		.maybe_stale = p->batch->maybe_stale,
-		.now_ms = p->now_ms,
-		.node_alive = node_alive,
-		.node_eligible = node_takes_copies,
-		.context = p,
 	};
+}
+
+/* What is the same for all packets of a batch. */
+static void env_fill(struct path *p)
+{
+	path_decide_env(p->d, &p->env);
+	p->env.maybe_stale = p->batch->maybe_stale;
+	p->env.now_ms = p->flow_ms;
+	p->env.node_alive = node_alive;
+	p->env.node_eligible = node_takes_copies;
+	p->env.context = p;
 }
 
 /* What only a SYN's decision needs, and what changes from one to the next. */
@@ -151,8 +154,8 @@ static void env_fill_syn(struct path *p, const struct packet *packet)
 		view_select_family(d, packet->v6);
 		p->family = packet->v6;
 	}
-	p->env.rate_limited = rate_limited(d, p->now_ms);
-	p->env.table_full = !flow_has_room(d->flows, p->now_ms);
+	p->env.rate_limited = path_rate_limited(d, p->now_ms);
+	p->env.table_full = !flow_has_room(d->flows, p->flow_ms);
 	p->env.from_cluster = is_cluster_address(p, &packet->source);
 	p->env.random = next_random(d);
 }
@@ -173,8 +176,7 @@ static bool resolve_target(struct path *p, struct queued *q)
 	unsigned mtu = member < 0 ? 0 : p->d->tunnel_mtu[member][q->packet.v6];
 	const struct member *self, *to;
 
-	/* Room for headers and something to carry. */
-	if (mtu < 256)
+	if (mtu < TUNNEL_MTU_LEAST)
 		return false;
 	self = &p->d->config.member[p->d->config.self];
 	to = &p->d->config.member[member];
@@ -185,31 +187,14 @@ static bool resolve_target(struct path *p, struct queued *q)
 	return true;
 }
 
-/* A SYN that starts a forwarded flow: into the table, and soon into the kernel's set. */
-static void make_flow(struct path *p, struct queued *q)
-{
-	struct dprd *d = p->d;
-	struct flow evicted;
-
-	flow_add(d->flows, &q->packet.key, q->verdict.node_id, q->packet.tcp_sequence, p->now_ms, &evicted);
-	if (evicted.state != FLOW_FREE) {
-		d->counters.flows_evicted++;
-		q->evict = true;
-		q->evicted = evicted.key;
-	}
-	q->fresh_flow = q->set_add = true;
-	d->counters.flows_made++;
-	d->new_flows++;
-	d->view_nodes[q->verdict.view_index].sent++;
-}
-
 static void forget_flow(struct path *p, struct queued *q)
 {
-	struct flow *flow = flow_find(p->d->flows, &q->packet.key);
+	struct flow flow;
+	bool found = flow_find(p->d->flows, &q->packet.key, &flow);
 
-	if (flow)
-		flow_remove(p->d->flows, flow);
-	q->set_remove = q->set_remove || flow;
+	if (found)
+		flow_remove(p->d->flows, &flow);
+	q->set_remove = q->set_remove || found;
 	q->set_add = q->fresh_flow = false;
 }
 
@@ -218,6 +203,30 @@ void path_serve_instead(struct path *p, struct queued *q, enum reason reason)
 {
 	q->verdict = (struct verdict) { .kind = VERDICT_SERVE, .reason = reason };
 	forget_flow(p, q);
+}
+
+/* A SYN that starts a forwarded flow: into the table, and soon into the kernel's set. */
+static void make_flow(struct path *p, struct queued *q)
+{
+	struct dprd *d = p->d;
+	bool replaces = flow_find(d->flows, &q->packet.key, NULL), made;
+	struct flow evicted;
+
+	made = flow_add(d->flows, &q->packet.key, q->verdict.node_id, q->packet.tcp_sequence, p->flow_ms, &evicted);
+	if (evicted.state != FLOW_FREE) {
+		d->counters.flows_evicted++;
+		q->evict = true;
+		q->evicted = evicted.key;
+	}
+	if (!made) {
+		q->set_remove = replaces;
+		path_serve_instead(p, q, REASON_TABLE_FULL);
+		return;
+	}
+	q->fresh_flow = q->set_add = true;
+	d->counters.flows_made++;
+	d->new_flows++;
+	d->view_nodes[q->verdict.view_index].sent++;
 }
 
 static void remember_why(struct path *p, const struct queued *q)
@@ -231,27 +240,28 @@ static void decide_one(struct path *p, struct queued *q)
 {
 	struct dprd *d = p->d;
 	bool syn = packet_is_syn(&q->packet);
-	struct flow *flow;
+	struct flow flow;
 
 	if (syn)
 		env_fill_syn(p, &q->packet);
 	q->verdict = decide(&p->env, &q->packet);
 	if (q->verdict.kind == VERDICT_FORWARD && !resolve_target(p, q))
-		q->verdict = syn ? (struct verdict) { .kind = VERDICT_SERVE, .reason = REASON_FORWARD_FAILED }
+		q->verdict = syn ? (struct verdict) { .kind = VERDICT_SERVE,
+						      .reason = REASON_FORWARD_FAILED,
+						      .old_flow = true }
 				 : (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_TUNNEL };
 	if (syn)
 		remember_why(p, q);
 	d->counters.syns += syn;
 	if (syn && q->verdict.kind == VERDICT_SERVE) {
-		forget_flow(p, q);
+		if (q->verdict.old_flow)
+			forget_flow(p, q);
 		d->view_nodes[0].load += d->config.factors.connections;
 	} else if (q->verdict.kind == VERDICT_FORWARD) {
-		flow = flow_find(d->flows, &q->packet.key);
 		if (syn && q->verdict.reason != REASON_SAME_SYN && q->verdict.reason != REASON_SAME_FLOW)
 			make_flow(p, q);
-		else if (flow && q->packet.kind == PACKET_TCP &&
-			 !flow_touch(d->flows, flow, q->packet.tcp_flags, p->now_ms))
-			d->counters.confirmed_full++;
+		else if (q->packet.kind == PACKET_TCP && flow_find(d->flows, &q->packet.key, &flow))
+			flow_touch(d->flows, &flow, q->packet.tcp_flags, p->flow_ms);
 	} else if (q->verdict.reason == REASON_NO_FLOW && p->batch->forward_queue) {
 		/* The kernel's set knows a flow that the table does not: left over from a former process. */
 		q->set_remove = q->packet.kind == PACKET_TCP;
@@ -304,6 +314,11 @@ static void decide_all(struct path *p)
 	unsigned i;
 
 	env_fill(p);
+	/* All at once: the memory answers them side by side. */
+	for (i = 0; i < p->batch->count; i++) {
+		if (p->batch->packets[i].packet.kind == PACKET_TCP)
+			flow_prefetch(p->d->flows, &p->batch->packets[i].packet.key);
+	}
 	for (i = 0; i < p->batch->count; i++) {
 		struct queued *q = &p->batch->packets[i];
 
@@ -327,6 +342,9 @@ static void keep_local_sockets(struct path *p)
 	bool found[QUEUE_BATCH_MAX];
 	unsigned i, count = 0;
 
+	/* BPF plane: the programs have looked. */
+	if (!p->lookup)
+		return;
 	for (i = 0; i < p->batch->count; i++) {
 		struct queued *q = &p->batch->packets[i];
 
@@ -362,11 +380,11 @@ static void forget_in_kernel(struct path *p)
 		if (q->evict)
 			keys[count++] = q->evicted;
 	}
-	if (!count)
+	if (!count || !p->set)
 		return;
 	pthread_mutex_lock(&p->d->lock);
 	for (i = 0; i < count;) {
-		if (flow_find(p->d->flows, &keys[i]))
+		if (flow_find(p->d->flows, &keys[i], NULL))
 			keys[i] = keys[--count];
 		else
 			i++;
@@ -383,6 +401,9 @@ static void tell_kernel(struct path *p)
 	unsigned i, count = 0;
 	int error;
 
+	/* BPF plane: the programs look in the same table. */
+	if (!p->set)
+		return;
 	for (i = 0; i < p->batch->count; i++) {
 		if (p->batch->packets[i].set_add)
 			keys[count++] = p->batch->packets[i].packet.key;
@@ -427,6 +448,7 @@ void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct
 			  .lookup = lookup,
 			  .tunnel = tunnel,
 			  .now_ms = clock_now_ms(),
+			  .flow_ms = clock_flow_ms(),
 			  .family = -1 };
 	bool forwards = false;
 	unsigned i;

@@ -15,6 +15,7 @@ struct path {
 	struct socket_lookup *lookup;
 	struct tunnel *tunnel;
 	uint64_t now_ms;
+	uint64_t flow_ms; /* the same by the flow table's clock */
 	bool own_load_read;
 	int family; /* the view's, -1: none selected yet */
 	struct decide_env env;

@@ -50,6 +50,7 @@ struct policy {
 	const char *name;
 	const char *summary; /* one line for dprctl and the manual */
 	bool threshold; /* MaxLoad and MinAdvantage apply */
+	bool keeps_state; /* a decision changes *policy_input.state */
 	/* Index into view->nodes; 0 (self) when nothing better is eligible. Never an ineligible peer. */
 	unsigned (*choose)(const struct policy_input *input);
 };

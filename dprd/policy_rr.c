@@ -34,5 +34,6 @@ static unsigned choose(const struct policy_input *input)
 const struct policy policy_rr = {
 	.name = "rr",
 	.summary = "one node after the other, whatever their loads and weights",
+	.keeps_state = true,
 	.choose = choose,
 };

@@ -35,5 +35,6 @@ static unsigned choose(const struct policy_input *input)
 const struct policy policy_wrr = {
 	.name = "wrr",
 	.summary = "round robin in proportion to the weights",
+	.keeps_state = true,
 	.choose = choose,
 };

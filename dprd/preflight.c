@@ -17,6 +17,7 @@
 #include "dprd/command.h"
 #include "dprd/dprd.h"
 #include "dprd/encap.h"
+#include "dprd/fastpath.h"
 
 /* Below these a client that is told the tunnel's MTU may not believe it (RFC 8200 5: at least 1280). */
 enum { MTU_LEAST_V4 = 576 + ENCAP_V4_BYTES, MTU_LEAST_V6 = 1280 + ENCAP_V6_BYTES };
@@ -239,6 +240,17 @@ static void check_tools(struct report *r)
 	free(output);
 }
 
+static void check_plane(struct report *r, const struct config *config)
+{
+	char why[FASTPATH_WHY_BYTES];
+
+	if (config->plane == PLANE_NFQUEUE || fastpath_possible(config, why))
+		return;
+	problem(r, config->plane == PLANE_BPF, why,
+		"run as root or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, on Linux 6.1 or later; or Plane=nfqueue "
+		"in [Datapath]");
+}
+
 /* True when some listener takes connections to the port on any address. */
 static bool has_wildcard_listener(uint16_t port, bool v6)
 {
@@ -287,8 +299,10 @@ unsigned preflight(const struct config *config, bool starting, unsigned *ret_war
 		problem(&report, true, message, "dprctl genkey, the same file on every node");
 	explicit_bzero(key, sizeof(key));
 	/* At a start the rules themselves are the test of the tools. */
-	if (!starting)
+	if (!starting) {
 		check_tools(&report);
+		check_plane(&report, config);
+	}
 	check_addresses(&report, config);
 	check_kernel_tunnels(&report);
 	check_peers(&report, config);

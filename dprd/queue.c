@@ -23,21 +23,27 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
+#include "dprd/fastpath.h"
 
 enum {
 	POLL_MS = 100,
-	MESSAGE_BYTES = COPY_BYTES + 512, /* one queued packet and its attributes */
+	ATTRIBUTES_BYTES = 512, /* of a queued packet */
+	MESSAGE_BYTES = COPY_BYTES + ATTRIBUTES_BYTES,
+	DECIDE_MESSAGE_BYTES = DECIDE_COPY_BYTES + ATTRIBUTES_BYTES,
 	VERDICT_BYTES = 256 * 1024, /* flushed when the next verdict may not fit */
 	RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024,
 	SEND_BUFFER_BYTES = 2 * VERDICT_BYTES,
 	STACK_BYTES = 256 * 1024,
 	CONFIGURE_BYTES = 8192,
+	DECIDE_LENGTH_PART = 8,
+	DECIDE_LENGTH_LEAST = 16,
 };
 
 struct nfqueue {
 	struct mnl_socket *socket;
 	uint16_t number;
 	bool forward;
+	unsigned message_bytes; /* room for one message: what is spread less stays in the cache */
 	unsigned stale_left; /* packets that may still be stale */
 };
 
@@ -56,7 +62,7 @@ struct worker {
 	struct iovec pieces[QUEUE_BATCH_MAX];
 	unsigned verdict_bytes;
 	uint64_t overruns, verdict_errors;
-	uint8_t buffers[QUEUE_BATCH_MAX][MESSAGE_BYTES] __attribute__((aligned(8)));
+	uint8_t buffers[QUEUE_BATCH_MAX * MESSAGE_BYTES] __attribute__((aligned(8)));
 	uint8_t verdicts[VERDICT_BYTES] __attribute__((aligned(8)));
 };
 
@@ -101,7 +107,7 @@ static int queue_bind(struct nfqueue *queue, unsigned length)
 	if (error)
 		return error;
 	message = nfq_nlmsg_put(buffer, NFQNL_MSG_CONFIG, queue->number);
-	nfq_nlmsg_cfg_put_params(message, NFQNL_COPY_PACKET, COPY_BYTES);
+	nfq_nlmsg_cfg_put_params(message, NFQNL_COPY_PACKET, queue->message_bytes - ATTRIBUTES_BYTES);
 	mnl_attr_put_u32(message, NFQA_CFG_QUEUE_MAXLEN, htonl(length));
 	mnl_attr_put_u32(message, NFQA_CFG_FLAGS, htonl(flags));
 	mnl_attr_put_u32(message, NFQA_CFG_MASK, htonl(NFQA_CFG_F_FAIL_OPEN));
@@ -144,7 +150,8 @@ static bool receive(struct worker *w, struct nfqueue *queue)
 	w->heartbeat_ms = now_ms;
 	w->batch.count = 0;
 	for (i = 0; i < QUEUE_BATCH_MAX; i++) {
-		w->pieces[i] = (struct iovec) { .iov_base = w->buffers[i], .iov_len = MESSAGE_BYTES };
+		w->pieces[i] = (struct iovec) { .iov_base = w->buffers + (size_t)i * queue->message_bytes,
+						.iov_len = queue->message_bytes };
 		w->messages[i].msg_hdr = (struct msghdr) { .msg_iov = &w->pieces[i], .msg_iovlen = 1 };
 	}
 	count = recvmmsg(mnl_socket_get_fd(queue->socket), w->messages, QUEUE_BATCH_MAX, MSG_DONTWAIT, NULL);
@@ -156,7 +163,7 @@ static bool receive(struct worker *w, struct nfqueue *queue)
 		return false;
 	}
 	for (i = 0; i < count; i++)
-		take_message(w, w->buffers[i], w->messages[i].msg_len);
+		take_message(w, w->pieces[i].iov_base, w->messages[i].msg_len);
 	w->batch.maybe_stale = queue->stale_left > 0;
 	w->batch.forward_queue = queue->forward;
 	queue->stale_left -= (unsigned)count < queue->stale_left ? (unsigned)count : queue->stale_left;
@@ -209,7 +216,13 @@ static void drain(struct worker *w, struct nfqueue *queue)
 	int rounds;
 
 	/* Bounded, so that one queue under a flood does not starve the other. */
-	for (rounds = 0; rounds < 16 && receive(w, queue); rounds++) {
+	for (rounds = 0; rounds < 16; rounds++) {
+		bool more = receive(w, queue);
+
+		if (w->d->fastpath)
+			fastpath_answered(w->d->fastpath);
+		if (!more)
+			return;
 		if (!w->batch.count)
 			continue;
 		path_batch(w->d, &w->batch, w->set, w->lookup, w->tunnel);
@@ -269,21 +282,29 @@ static void worker_free(struct worker *w)
 
 static int worker_open(struct worker *w, struct dprd *d, unsigned index)
 {
-	unsigned length = d->config.queue_length;
+	unsigned length = d->config.queue_length, decide_length = length;
 	int error;
+
+	/* Nothing but SYNs is in it then. Under a flood it is always full, and its length is their delay. */
+	if (d->fastpath && length > DECIDE_LENGTH_LEAST * DECIDE_LENGTH_PART)
+		decide_length = length / DECIDE_LENGTH_PART;
 
 	w->d = d;
 	w->decide.number = (uint16_t)(d->config.queue_first + index);
 	w->forward.number = (uint16_t)(d->config.queue_first + d->worker_count + index);
 	w->forward.forward = true;
+	w->decide.message_bytes = DECIDE_MESSAGE_BYTES;
+	w->forward.message_bytes = MESSAGE_BYTES;
 	w->heartbeat_ms = clock_now_ms();
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
-	w->set = flowset_new();
-	w->lookup = socket_lookup_new();
+	if (!d->fastpath) {
+		w->set = flowset_new();
+		w->lookup = socket_lookup_new();
+	}
 	w->tunnel = tunnel_new();
-	if (w->stop_fd < 0 || !w->set || !w->lookup || !w->tunnel)
+	if (w->stop_fd < 0 || (!d->fastpath && (!w->set || !w->lookup)) || !w->tunnel)
 		return errno ? -errno : -ENOMEM;
-	error = queue_bind(&w->decide, length);
+	error = queue_bind(&w->decide, decide_length);
 	if (!error)
 		error = queue_bind(&w->forward, length);
 	if (error)

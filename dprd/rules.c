@@ -12,6 +12,9 @@
  *   prerouting -295  the marks go away
  *   output           MSS of SYN-ACKs for tunnelled flows; alias back to service address
  *
+ * With the BPF plane the programs mark, earlier, at tc ingress: only the queue rules and the last chain
+ * are needed then.
+ *
  * A set's content survives every reload and restart: the chains are replaced in one transaction.
  */
 #define _GNU_SOURCE
@@ -194,8 +197,7 @@ static void write_prerouting(FILE *out, const struct dprd *d, bool v6)
 			     "meta mark set meta mark | " MARK_DECIDE " accept\n");
 }
 
-/* Inner MTU of the narrowest tunnel of a family: what a client's segments must fit. */
-static unsigned tunnel_inner_mtu(const struct dprd *d, bool v6)
+unsigned rules_mss(const struct dprd *d, bool v6)
 {
 	unsigned member, mtu = 0;
 
@@ -205,20 +207,42 @@ static unsigned tunnel_inner_mtu(const struct dprd *d, bool v6)
 		if (member != d->config.self && path && (!mtu || path < mtu))
 			mtu = path;
 	}
-	return (mtu ? mtu : MTU_DEFAULT) - encap_bytes(v6);
+	return (mtu ? mtu : MTU_DEFAULT) - encap_bytes(v6) - (v6 ? TCP_IP_V6_BYTES : TCP_IP_V4_BYTES);
 }
 
 static void write_output(FILE *out, const struct dprd *d, bool v6)
 {
 	const char *ip = v6 ? "ip6" : "ip";
-	unsigned headers = v6 ? TCP_IP_V6_BYTES : TCP_IP_V4_BYTES;
 	char f = v6 ? '6' : '4';
 
 	fprintf(out,
 		"add rule inet dprd output %s saddr @foreign%c tcp flags & (syn | ack) == (syn | ack) "
 		"tcp option maxseg size set %u\n",
-		ip, f, tunnel_inner_mtu(d, v6) - headers);
+		ip, f, rules_mss(d, v6));
 	fprintf(out, "add rule inet dprd output %s saddr set %s saddr map @alias%c\n", ip, ip, f);
+}
+
+static void write_unmark(FILE *out)
+{
+	fprintf(out,
+		"add rule inet dprd unmark meta mark & " MARK_BOTH " != 0 meta mark set meta mark & " MARK_CLEAR "\n");
+}
+
+/*
+ * With the BPF plane it is the programs that mark. A base chain that stays is never deleted, not even to
+ * be made anew: with a hook the kernel throws away what waits in the queues.
+ */
+static void write_small_table(FILE *out)
+{
+	static const char *const other[] = { "nft", "list", "chain", "inet", "dprd", "prerouting", NULL };
+
+	/* What the other plane left goes, once. */
+	if (command_run(other, NULL, NULL) == 0)
+		fprintf(out, "delete table inet dprd\n");
+	fprintf(out, "add table inet dprd\n"
+		     "add chain inet dprd unmark { type filter hook prerouting priority -295 ; }\n"
+		     "flush chain inet dprd unmark\n");
+	write_unmark(out);
 }
 
 static void write_table(FILE *out, const struct dprd *d)
@@ -233,8 +257,7 @@ static void write_table(FILE *out, const struct dprd *d)
 	fprintf(out, "add rule inet dprd prerouting iifname \"lo\" accept\n");
 	write_prerouting(out, d, false);
 	write_prerouting(out, d, true);
-	fprintf(out,
-		"add rule inet dprd unmark meta mark & " MARK_BOTH " != 0 meta mark set meta mark & " MARK_CLEAR "\n");
+	write_unmark(out);
 	write_output(out, d, false);
 	write_output(out, d, true);
 }
@@ -264,7 +287,10 @@ static int nft_install(const struct dprd *d)
 
 	if (!out)
 		return -ENOMEM;
-	write_table(out, d);
+	if (d->fastpath)
+		write_small_table(out);
+	else
+		write_table(out, d);
 	fclose(out);
 	status = command_run(nft, script, &output);
 	/* A table of another shape stands in the way (another version's): replace it whole. */
@@ -412,22 +438,25 @@ int rules_remove(const struct config *config, unsigned workers, bool keep_forwar
 	return error;
 }
 
-bool rules_present(void)
+bool rules_present(const struct dprd *d)
 {
-	static const char *const nft[] = { "nft", "list", "set", "inet", "dprd", "own4", NULL };
+	/* Not a list of the table: with its flows that takes seconds. */
+	static const char *const set[] = { "nft", "list", "set", "inet", "dprd", "own4", NULL };
+	static const char *const chain[] = { "nft", "list", "chain", "inet", "dprd", "unmark", NULL };
 	static const char *const v4[] = { "iptables-nft", "-w", "5", "-t", "raw", "-S", "DPRD", NULL };
 	static const char *const v6[] = { "ip6tables-nft", "-w", "5", "-t", "raw", "-S", "DPRD", NULL };
 
-	return command_run(nft, NULL, NULL) == 0 && command_run(v4, NULL, NULL) == 0 &&
+	return command_run(d->fastpath ? chain : set, NULL, NULL) == 0 && command_run(v4, NULL, NULL) == 0 &&
 	       command_run(v6, NULL, NULL) == 0;
 }
 
 int64_t rules_strangers(void)
 {
-	static const char *const nft[] = { "nft", "list", "counters", "table", "inet", "dprd", NULL };
-	char *output;
+	/* To read and to reset them does not read the sets, too; to list them does, which takes seconds. */
+	static const char *const nft[] = { "nft", "reset", "counters", "table", "inet", "dprd", NULL };
+	static int64_t packets; /* main thread only */
 	const char *at;
-	int64_t packets = 0;
+	char *output;
 	int status = command_run(nft, NULL, &output);
 
 	for (at = output; status == 0 && at && (at = strstr(at, "packets ")); at += 8)

@@ -28,7 +28,7 @@ struct gone {
 
 static void gone_flush(struct gone *gone)
 {
-	if (gone->count && flowset_change(gone->d->set, false, gone->keys, gone->count))
+	if (gone->count && !gone->d->fastpath && flowset_change(gone->d->set, false, gone->keys, gone->count))
 		gone->d->counters.set_errors++;
 	gone->count = 0;
 }
@@ -64,15 +64,29 @@ static void remove_dead_peers(struct dprd *d, struct gone *gone, uint64_t now_ms
 	gone_flush(gone);
 }
 
+/* A whole round each second (a large table takes some more), the lock given back now and then. */
 static void expire(struct dprd *d, uint64_t now_ms, bool each_second)
 {
-	static struct gone gone; /* too large for a stack; the lock is held */
+	static struct gone gone; /* too large for a stack; main thread only */
+	unsigned left = flow_slots(d->flows) / (1000 / TICK_MS) + 1;
+
+	if (left > FLOW_EXPIRE_TICK_STEPS)
+		left = FLOW_EXPIRE_TICK_STEPS;
 
 	gone = (struct gone) { .d = d, .counter = &d->counters.flows_expired };
-	flow_expire(d->flows, FLOW_EXPIRE_STEPS, now_ms, gone_add, &gone);
-	gone_flush(&gone);
+	while (left) {
+		unsigned steps = left < FLOW_EXPIRE_STEPS ? left : FLOW_EXPIRE_STEPS;
+
+		pthread_mutex_lock(&d->lock);
+		flow_expire(d->flows, steps, clock_flow_ms(), gone_add, &gone);
+		gone_flush(&gone);
+		pthread_mutex_unlock(&d->lock);
+		left -= steps;
+	}
+	pthread_mutex_lock(&d->lock);
 	if (each_second)
 		remove_dead_peers(d, &gone, now_ms);
+	pthread_mutex_unlock(&d->lock);
 }
 
 void tick_forget_node(struct dprd *d, uint32_t node_id)
@@ -137,6 +151,9 @@ int tick_refill_set(struct dprd *d)
 	static struct gone part; /* main thread only */
 	int error;
 
+	/* BPF plane: the programs look in the table itself. */
+	if (d->fastpath)
+		return 0;
 	part = (struct gone) { .d = d };
 	pthread_mutex_lock(&d->lock);
 	flow_each(d->flows, refill_one, &part);
@@ -156,7 +173,7 @@ static void restore_rules(struct dprd *d, uint64_t now_ms)
 	}
 	if (!gone && now_ms - d->rules_checked_all_ms >= RULES_CHECK_ALL_MS) {
 		d->rules_checked_all_ms = now_ms;
-		gone = !rules_present();
+		gone = !rules_present(d);
 	}
 	pthread_mutex_lock(&d->lock);
 	gone = gone || d->rules_gone;
@@ -223,14 +240,16 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 
 	(void)at_us;
 	tick_refresh_view(d, now_ms);
-	pthread_mutex_lock(&d->lock);
+	plane_tick(d, alive);
 	expire(d, now_ms, each_second);
+	pthread_mutex_lock(&d->lock);
 	if (each_second)
 		update_rate(d, elapsed_ms);
 	pthread_mutex_unlock(&d->lock);
 	if (each_second) {
 		d->second_ms = now_ms;
 		tick_refresh_mtu(d);
+		plane_update(d);
 		notify_status(d, now_ms);
 	}
 	/* A status file says that this node can decapsulate: not while a worker stands still. */

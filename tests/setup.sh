@@ -8,12 +8,13 @@ set -eu
 packages="gcc make pkg-config libc6-dev linux-libc-dev git ca-certificates
 libnetfilter-queue-dev libmnl-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev
 libinih-dev libsodium-dev libjansson-dev
+libbpf-dev libelf-dev zlib1g-dev bpftool clang llvm
 iptables nftables iproute2 ethtool procps python3
-nginx-light dnsmasq-base httperf wrk curl"
+nginx-light libnginx-mod-stream haproxy dnsmasq-base httperf wrk curl"
 # To test, too.
 [ "${1:-all}" = demo ] || packages="$packages libcmocka-dev
 bind9-dnsutils tcpdump python3-pytest python3-scapy
-clang clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck valgrind mandoc"
+clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck valgrind mandoc"
 
 missing=""
 for package in $packages; do

@@ -8,11 +8,13 @@
 #ifndef DPRD_BASE_ADDR_H
 #define DPRD_BASE_ADDR_H
 
-#include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
+#ifndef __bpf__ /* text is for programs that have a C library */
+#include <arpa/inet.h>
+#include <stdio.h>
+#endif
 
 typedef uint16_t be16; /* network byte order */
 typedef uint32_t be32;
@@ -22,53 +24,117 @@ enum {
 };
 
 struct addr {
-	uint8_t bytes[16];
+	union {
+		uint8_t bytes[16];
+		uint32_t words[4]; /* in network order, as the bytes */
+	};
 };
+
+/*
+ * Four bytes of a packet or record, wherever they lie. (To the BPF compiler a memcpy() of what may
+ * not be aligned is four loads, and the kernel lets BPF programs load it at once where it can.)
+ */
+static inline uint32_t load_u32(const void *bytes)
+{
+#ifdef __bpf__
+	return *(const uint32_t *)bytes;
+#else
+	uint32_t value;
+
+	memcpy(&value, bytes, 4);
+	return value;
+#endif
+}
+
+static inline uint64_t load_u64(const void *bytes)
+{
+	uint64_t value;
+
+	memcpy(&value, bytes, 8);
+	return value;
+}
+
+static inline uint16_t load_u16(const void *bytes)
+{
+#ifdef __bpf__
+	return *(const uint16_t *)bytes;
+#else
+	uint16_t value;
+
+	memcpy(&value, bytes, 2);
+	return value;
+#endif
+}
+
+static inline void store_u32(void *bytes, uint32_t value)
+{
+#ifdef __bpf__
+	*(uint32_t *)bytes = value;
+#else
+	memcpy(bytes, &value, 4);
+#endif
+}
+
+static inline void store_u16(void *bytes, uint16_t value)
+{
+#ifdef __bpf__
+	*(uint16_t *)bytes = value;
+#else
+	memcpy(bytes, &value, 2);
+#endif
+}
+
+/* The third word of a v4-mapped address. */
+static inline uint32_t addr_mapped_word(void)
+{
+	const struct addr mapped = { .bytes = { [10] = 0xff, [11] = 0xff } };
+
+	return mapped.words[2];
+}
 
 static inline struct addr addr_from_v4(be32 v4)
 {
-	struct addr a = { .bytes = { [10] = 0xff, [11] = 0xff } };
+	struct addr a;
 
-	memcpy(a.bytes + 12, &v4, 4);
+	a.words[0] = a.words[1] = 0;
+	a.words[2] = addr_mapped_word();
+	a.words[3] = v4;
 	return a;
 }
 
 static inline struct addr addr_from_v6(const void *v6)
 {
 	struct addr a;
+	int i;
 
-	memcpy(a.bytes, v6, 16);
+	for (i = 0; i < 4; i++)
+		a.words[i] = load_u32((const uint8_t *)v6 + 4 * i);
 	return a;
 }
 
 static inline bool addr_is_v4(const struct addr *a)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return memcmp(a->bytes, mapped, sizeof(mapped)) == 0;
+	return !(a->words[0] | a->words[1] | (a->words[2] ^ addr_mapped_word()));
 }
 
 /* Only for an address that addr_is_v4(). */
 static inline be32 addr_v4(const struct addr *a)
 {
-	be32 v4;
-
-	memcpy(&v4, a->bytes + 12, 4);
-	return v4;
+	return a->words[3];
 }
 
 static inline bool addr_equal(const struct addr *a, const struct addr *b)
 {
-	return memcmp(a, b, sizeof(*a)) == 0;
+	return !((a->words[0] ^ b->words[0]) | (a->words[1] ^ b->words[1]) | (a->words[2] ^ b->words[2]) |
+		 (a->words[3] ^ b->words[3]));
 }
 
 static inline bool addr_is_zero(const struct addr *a)
 {
-	static const struct addr zero;
-
-	return addr_equal(a, &zero);
+	return !(a->words[0] | a->words[1] | a->words[2] | a->words[3]);
 }
 
+#ifndef __bpf__
 /* Text of either family into *ret. false, and *ret untouched, when it is neither. */
 static inline bool addr_parse(const char *text, struct addr *ret)
 {
@@ -96,5 +162,7 @@ static inline const char *addr_format(const struct addr *a, char text[ADDR_TEXT_
 		snprintf(text, ADDR_TEXT_BYTES, "?");
 	return text;
 }
+
+#endif
 
 #endif

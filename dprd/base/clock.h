@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * clock.h - the one clock that decisions use.
+ * clock.h - the clocks that decisions use.
  *
  * CLOCK_BOOTTIME: never steps, goes on through suspend, and is the same for all processes of a
  * machine, so that a time written into a file by loadcast means the same to dprd.
+ *
+ * Flows alone have another: CLOCK_MONOTONIC, since the BPF programs read that one.
  */
 #ifndef DPRD_BASE_CLOCK_H
 #define DPRD_BASE_CLOCK_H
@@ -22,6 +24,20 @@ static inline uint64_t clock_now_us(void)
 static inline uint64_t clock_now_ms(void)
 {
 	return clock_now_us() / 1000;
+}
+
+/* The flow table's clock: the one that BPF programs can read at little cost. */
+static inline uint64_t clock_flow_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t clock_flow_ms(void)
+{
+	return clock_flow_ns() / 1000000;
 }
 
 #endif

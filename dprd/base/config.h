@@ -25,6 +25,8 @@ enum {
 	MEMBER_CLUSTER_MAX = 2, /* cluster addresses of one member: one per family */
 	PORTS_MAX = 16,
 	NETWORKS_MAX = 16,
+	INTERFACES_MAX = 16,
+	INTERFACE_BYTES = 16, /* with NUL: the kernel's IFNAMSIZ */
 	CONFIG_ERRORS_MAX = 32, /* reported at most; the rest is counted */
 	CONFIG_ERROR_BYTES = 320,
 };
@@ -60,6 +62,12 @@ struct load_factors {
 	double sockets;
 	double accept_queue;
 };
+
+/* What forwards packets: programs in the kernel, or dprd itself; auto: the first of them that works. */
+enum datapath_plane { PLANE_AUTO, PLANE_BPF, PLANE_NFQUEUE };
+
+/* Where a new connection is decided: by dprd, which gets its SYN from a queue, or by the BPF programs. */
+enum decide_where { DECIDE_QUEUE, DECIDE_KERNEL };
 
 enum health_check { HEALTH_NONE, HEALTH_TCP, HEALTH_HTTP };
 
@@ -99,6 +107,13 @@ struct config {
 	unsigned queue_first; /* workers take queue_first .. queue_first + 2 * workers - 1 */
 	unsigned queue_length;
 	unsigned workers; /* 0: by the number of processors */
+
+	/* [Datapath] */
+	enum datapath_plane plane;
+	enum decide_where decide_in; /* DECIDE_KERNEL never with PLANE_NFQUEUE */
+	unsigned interface_count; /* 0: every Ethernet interface with an address */
+	char interface_name[INTERFACES_MAX][INTERFACE_BYTES];
+	char pin_dir[PATH_BYTES]; /* of maps and links, on a bpf file system */
 
 	/* [Announce] */
 	bool multicast;

@@ -43,6 +43,9 @@ static void check_values(struct parse *p)
 			     "Load: weighted needs LoadWeights= (such as LoadWeights=connections:1 cpu:0.5)");
 	if (c->metric != LOAD_WEIGHTED && line)
 		config_error(p, line, "LoadWeights: has no effect without Load=weighted");
+	if (c->decide_in == DECIDE_KERNEL && c->plane == PLANE_NFQUEUE)
+		config_error(p, key_line(p, SECTION_DATAPATH, "Decide"),
+			     "Decide: kernel has no effect with Plane=nfqueue (leave one of them out)");
 	if (!c->multicast && !c->unicast && !c->network_count)
 		config_error(p, section_line(p, SECTION_ANNOUNCE),
 			     "Multicast and Unicast are both off, so no node would hear of another (one of them must "

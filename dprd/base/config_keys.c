@@ -15,6 +15,7 @@ const char *const config_section_names[SECTIONS] = {
 	[SECTION_BALANCE] = "Balance",
 	[SECTION_FLOWS] = "Flows",
 	[SECTION_QUEUE] = "Queue",
+	[SECTION_DATAPATH] = "Datapath",
 	[SECTION_ANNOUNCE] = "Announce",
 	[SECTION_HEALTH] = "Health",
 	[SECTION_ALIAS] = "Alias",
@@ -28,6 +29,8 @@ const char *const config_policy_names[] = {
 	"li", "local", "random", "least", "inverse", "p2c", "rr", "wrr", "lc", "wlc", NULL,
 };
 const char *const config_metric_names[] = { "connections", "cpu", "redirected", "sockets", "weighted", NULL };
+const char *const config_plane_names[] = { "auto", "bpf", "nfqueue", NULL };
+const char *const config_decide_names[] = { "queue", "kernel", NULL };
 const char *const config_check_names[] = { "none", "tcp", "http", NULL };
 
 #define MS 1.0
@@ -61,7 +64,7 @@ const struct config_key config_keys[] = {
 	WHOLE(BALANCE, "MaxLoad", max_load, RANGE(0, 1e9), DEFAULT("auto")),
 	KEY(BALANCE, "MinAdvantage", number, min_advantage, RANGE(0, 1e9), DEFAULT("0")),
 
-	KEY(FLOWS, "MaxFlows", count, max_flows, RANGE(1024, 1048576), DEFAULT("262144")),
+	KEY(FLOWS, "MaxFlows", count, max_flows, RANGE(1024, 4194304), DEFAULT("262144")),
 	KEY(FLOWS, "MaxHalfOpen", count, max_half_open, RANGE(64, 262144), DEFAULT("16384")),
 	KEY(FLOWS, "MaxNewFlowsPerSecond", count, max_new_flows_per_s, RANGE(1, 10000000), DEFAULT("50000")),
 	KEY(FLOWS, "IdleTimeout", time, idle_timeout_ms, RANGE(100 * MS, 168 * HOUR), DEFAULT("8000s")),
@@ -73,6 +76,11 @@ const struct config_key config_keys[] = {
 	KEY(QUEUE, "First", count, queue_first, RANGE(0, 65000), DEFAULT("8000")),
 	KEY(QUEUE, "Length", count, queue_length, RANGE(16, 4096), DEFAULT("1024")),
 	KEY(QUEUE, "Workers", workers, workers, RANGE(1, 16), DEFAULT("auto")),
+
+	KEY(DATAPATH, "Plane", choice, plane, DEFAULT("auto"), .choices = config_plane_names),
+	KEY(DATAPATH, "Decide", choice, decide_in, DEFAULT("queue"), .choices = config_decide_names),
+	WHOLE(DATAPATH, "Interfaces", interfaces, DEFAULT(""), REPEATABLE),
+	KEY(DATAPATH, "Pins", path, pin_dir, DEFAULT("/sys/fs/bpf/dprd")),
 
 	KEY(ANNOUNCE, "Multicast", flag, multicast, DEFAULT("yes")),
 	WHOLE(ANNOUNCE, "Group", group, DEFAULT("239.193.0.80 ff15::dd80"), REPEATABLE),

@@ -19,6 +19,7 @@ enum config_section {
 	SECTION_BALANCE,
 	SECTION_FLOWS,
 	SECTION_QUEUE,
+	SECTION_DATAPATH,
 	SECTION_ANNOUNCE,
 	SECTION_HEALTH,
 	SECTION_ALIAS,
@@ -105,12 +106,15 @@ extern const struct config_type config_type_name, config_type_path, config_type_
 
 /* config_special.c and config_addr.c: values with a form of their own. */
 extern const struct config_type config_type_ports, config_type_policy, config_type_weights, config_type_max_load,
-	config_type_workers, config_type_status;
+	config_type_workers, config_type_status, config_type_interfaces;
 extern const struct config_type config_type_group, config_type_address, config_type_service, config_type_cluster,
 	config_type_range;
 
 extern const char *const config_metric_names[], *const config_check_names[], *const config_policy_names[];
+extern const char *const config_plane_names[], *const config_decide_names[];
 
+/* True when the kernel would take it for the name of an interface. */
+bool config_is_interface(const char *text);
 /* True when all of text is letters, digits, _ . - and it fits into NAME_BYTES. */
 bool config_is_name(const char *text);
 /* A whole decimal number, fraction allowed, in all of text; no sign, no exponent, no "nan". */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * config_special.c - values of a form of their own: ports, policy, weights, status codes.
+ * config_special.c - values of a form of their own: ports, policy, weights, status codes, interfaces.
  *
  * A key that may be repeated also takes several values in one line, with blanks between them.
  */
@@ -219,3 +219,37 @@ static void print_status(FILE *out, const struct config_key *key, const void *fi
 }
 
 const struct config_type config_type_status = { set_status, print_status };
+
+static void set_interfaces(struct parse *p, const struct config_key *key, void *field, const char *text)
+{
+	struct config *c = field;
+	char word[CONFIG_WORD_BYTES];
+
+	while (config_next_word(&text, word)) {
+		bool twice = false;
+
+		if (!config_is_interface(word)) {
+			config_key_error(p, key, "\"%.64s\" is not an interface (such as eth0, at most %d letters)",
+					 word, INTERFACE_BYTES - 1);
+			continue;
+		}
+		for (unsigned i = 0; i < c->interface_count; i++)
+			twice |= strcmp(c->interface_name[i], word) == 0;
+		if (twice)
+			config_key_error(p, key, "%s is given twice", word);
+		else if (c->interface_count == INTERFACES_MAX)
+			config_key_error(p, key, "too many interfaces (at most %d)", INTERFACES_MAX);
+		else
+			snprintf(c->interface_name[c->interface_count++], INTERFACE_BYTES, "%.15s", word);
+	}
+}
+
+static void print_interfaces(FILE *out, const struct config_key *key, const void *field)
+{
+	const struct config *c = field;
+
+	for (unsigned i = 0; i < c->interface_count; i++)
+		config_print(out, key, "%s", c->interface_name[i]);
+}
+
+const struct config_type config_type_interfaces = { set_interfaces, print_interfaces };

@@ -166,9 +166,17 @@ static void set_url_path(struct parse *p, const struct config_key *key, void *fi
 
 const struct config_type config_type_url_path = { set_url_path, print_text };
 
+bool config_is_interface(const char *text)
+{
+	size_t length = strlen(text);
+
+	return length > 0 && length < IF_NAMESIZE && !strpbrk(text, "/: \t") && strcmp(text, ".") != 0 &&
+	       strcmp(text, "..") != 0;
+}
+
 static void set_interface(struct parse *p, const struct config_key *key, void *field, const char *text)
 {
-	if (strlen(text) >= IF_NAMESIZE || strpbrk(text, "/: \t"))
+	if (*text && !config_is_interface(text))
 		config_key_error(p, key, "\"%.64s\" is not an interface (such as eth0, at most 15 letters)", text);
 	else
 		snprintf(field, NAME_BYTES, "%s", text);
@@ -342,7 +350,8 @@ static void print_choice(FILE *out, const struct config_key *key, const void *fi
 	config_print(out, key, "%s", key->choices[*(const unsigned *)field]);
 }
 
-_Static_assert(sizeof(enum load_metric) == sizeof(unsigned) && sizeof(enum health_check) == sizeof(unsigned),
+_Static_assert(sizeof(enum load_metric) == sizeof(unsigned) && sizeof(enum health_check) == sizeof(unsigned) &&
+		       sizeof(enum datapath_plane) == sizeof(unsigned) && sizeof(enum decide_where) == sizeof(unsigned),
 	       "an enumeration is stored as unsigned");
 
 const struct config_type config_type_choice = { set_choice, print_choice };

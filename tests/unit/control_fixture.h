@@ -39,17 +39,20 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 	return fixture_reload_error;
 }
 
-static inline void fixture_flow(struct dprd *d, const char *client, uint16_t port, const char *node, uint8_t flags)
+/* False: there was no room for it. */
+static inline bool fixture_flow(struct dprd *d, const char *client, uint16_t port, const char *node, uint8_t flags)
 {
 	struct flow_key key = { .client_port = htons(port), .service_port = htons(80) };
-	struct flow evicted, *flow;
+	struct flow evicted, flow;
 	bool v6 = strchr(client, ':');
 
 	if (!addr_parse(client, &key.client) || !addr_parse(v6 ? "2001:db8::11" : "192.0.2.11", &key.service))
 		abort();
-	flow = flow_add(d->flows, &key, member_id(node), 77, clock_now_ms(), &evicted);
-	if (flags)
-		flow_touch(d->flows, flow, flags, clock_now_ms());
+	if (!flow_add(d->flows, &key, member_id(node), 77, clock_flow_ms(), &evicted))
+		return false;
+	if (flags && flow_find(d->flows, &key, &flow))
+		flow_touch(d->flows, &flow, flags, clock_flow_ms());
+	return true;
 }
 
 static inline void fixture_decision(struct dprd *d, const char *client, uint16_t port, enum reason reason)
@@ -113,7 +116,7 @@ static inline void fixture_start(struct dprd *d)
 						.fin_timeout_ms = 60000,
 						.rst_timeout_ms = 60000,
 						.hash_key = { 1, 2 } };
-	d->flow_memory = calloc(1, flow_table_bytes(&d->flow_limits));
+	d->flow_memory = aligned_alloc(sizeof(struct flow_bucket), flow_table_bytes(&d->flow_limits));
 	d->why = calloc(1, sizeof(*d->why));
 	if (!d->flow_memory || !d->why)
 		abort();

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * decision.h - Decide=kernel: a new connection gets the next verdict of the schedule that dprd made.
+ * What a schedule cannot say (a port used again, a node that may be gone) is still queued to dprd.
+ */
+#ifndef DPRD_BPF_DECISION_H
+#define DPRD_BPF_DECISION_H
+
+#include "dprd/bpf/maps.h"
+
+/* Like COPY_PATIENCE_MS, in ticks. */
+enum { COPY_PATIENCE_TICKS = (int)COPY_PATIENCE_MS * 1000 / 16777 };
+
+INLINE struct fastpath_schedule *schedule_get(const struct fastpath_control *c, bool v6)
+{
+	uint32_t index = 2 * (c->schedule & 1) + v6;
+
+	return bpf_map_lookup_elem(&schedules, &index);
+}
+
+/* A copy of the SYN that made the flow, for which nothing has changed since. */
+INLINE bool is_clear_copy(const struct packet *p, const struct flow_slot *slot)
+{
+	uint32_t age = (tick_of(now_ns()) - (slot->state >> FLOW_TIME_SHIFT)) & (UINT32_MAX >> FLOW_TIME_SHIFT);
+
+	return slot->target >> FLOW_SEQUENCE_SHIFT == (p->tcp_sequence & FLOW_SEQUENCE_MASK) &&
+	       (slot->state & FLOW_STATE_MASK) == SLOT_HALF_OPEN && age < COPY_PATIENCE_TICKS;
+}
+
+/* The flow has ended, or led here: a SYN that is no copy of its own is a connection of its own. */
+INLINE bool is_over(const struct packet *p, const struct flow_slot *slot, uint32_t self)
+{
+	bool same = slot->target >> FLOW_SEQUENCE_SHIFT == (p->tcp_sequence & FLOW_SEQUENCE_MASK);
+
+	return !same && ((slot->state & FLOW_STATE_MASK) >= SLOT_CLOSING || (slot->target & FLOW_NODE_MASK) == self);
+}
+
+INLINE void remember(const struct packet *p, uint8_t reason, uint8_t node)
+{
+	uint32_t zero = 0;
+	struct fastpath_recent *r = bpf_map_lookup_elem(&recent, &zero);
+	struct fastpath_decision *d;
+
+	if (!r)
+		return;
+	d = &r->decision[__sync_fetch_and_add(&r->next, 1) & (FASTPATH_RECENT - 1)];
+	d->key = p->key;
+	d->sequence = p->tcp_sequence;
+	d->tick = tick_of(now_ns());
+	d->reason = reason;
+	d->node = node;
+}
+
+/* The verdict on a new connection: node << 8 | reason; node 0: serve here. -1: dprd must decide. */
+INLINE int next_verdict(struct fastpath_control *c, const struct packet *p)
+{
+	struct fastpath_schedule *s = schedule_get(c, p->v6);
+	uint32_t at;
+
+	if (!s || !s->count)
+		return -1;
+	at = __sync_fetch_and_add(&s->cursor, 1) & (s->count - 1);
+	return s->entry[at & (FASTPATH_SCHEDULE_MAX - 1)];
+}
+
+/* Whether a flow more may be made now; else the reason why not is to be given. */
+INLINE bool has_room(struct fastpath_control *c)
+{
+	return __sync_fetch_and_add(&c->made, 1) < c->room;
+}
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * entry.h - the entry node's part: what clients send to this node's own service addresses. Packets of
+ * forwarded flows leave encapsulated; new connections go to dprd.
+ */
+#ifndef DPRD_BPF_ENTRY_H
+#define DPRD_BPF_ENTRY_H
+
+#include "dprd/bpf/decision.h"
+#include "dprd/bpf/maps.h"
+#include "dprd/bpf/too_big.h"
+#include "dprd/encap.h"
+
+/* What the functions below return beside TC_ACT_*: forward it, for this reason. */
+enum { ENTRY_FORWARD = 0x100 };
+
+/* A packet that leaves for a node. */
+struct leaving {
+	const struct fastpath_way *way;
+	enum reason reason;
+	bool fixed_gso; /* the segments fit as they are */
+};
+
+INLINE struct flow_bucket *bucket_get(uint32_t bucket)
+{
+	uint32_t index = FLOW_HEADER_BUCKETS + bucket;
+
+	return bpf_map_lookup_elem(&flows, &index);
+}
+
+INLINE void search_make(struct flow_search *s, const struct packet *p, uint8_t service)
+{
+	const uint64_t secret[2] = { flow_secret[0], flow_secret[1] };
+	const uint32_t *a = p->key.client.words;
+
+	if (p->v6)
+		flow_search_v6(s, secret, flow_buckets, service, load_u64(a), load_u64(a + 2), p->key.client_port);
+	else
+		flow_search_v4(s, secret, flow_buckets, service, a[3], p->key.client_port);
+}
+
+INLINE struct flow_slot *flow_get(const struct flow_search *s)
+{
+	struct flow_bucket *bucket = bucket_get(s->bucket);
+	struct flow_slot *slot;
+
+	if (!bucket)
+		return NULL;
+	slot = flow_bucket_find(bucket, s);
+	if (slot || !flow_bucket_overflows(bucket))
+		return slot;
+	bucket = bucket_get(s->bucket + 1);
+	return bucket ? flow_bucket_find(bucket, s) : NULL;
+}
+
+/* Decide=kernel: a half-open flow to this node. NULL: there is no room where it would lie. */
+INLINE struct flow_slot *flow_make(const struct flow_search *s, uint32_t sequence, uint32_t node)
+{
+	struct flow_bucket *home = bucket_get(s->bucket), *next = bucket_get(s->bucket + 1);
+
+	if (!home || !next)
+		return NULL;
+	return flow_slot_insert(home, next, s, sequence << FLOW_SEQUENCE_SHIFT | node,
+				tick_of(now_ns()) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
+}
+
+/*
+ * Whether the packet fits the tunnel, and how. A GSO packet whose segments are too long by no more than
+ * the outer header is cut a little finer by the kernel.
+ */
+INLINE bool fits(const struct __sk_buff *skb, const struct packet *p, struct leaving *leaving)
+{
+	uint32_t segment = p->total_bytes, outer = encap_bytes(p->v6);
+
+	if (p->total_bytes + IPV4_HEADER_BYTES > UINT16_MAX)
+		return false;
+	if (skb->gso_size)
+		segment = p->header_bytes + (uint32_t)p->tcp_header_bytes + skb->gso_size;
+	leaving->fixed_gso = segment <= leaving->way->mtu;
+	return leaving->fixed_gso || (skb->gso_size && segment <= leaving->way->mtu + outer);
+}
+
+INLINE int redirect(const struct fastpath_way *way)
+{
+	if (way->flags & WAY_ETHERNET && tick_of(now_ns()) - way->hardware_tick > FASTPATH_MAC_TICKS)
+		return (int)bpf_redirect_neigh(way->interface, NULL, 0, 0);
+	return (int)bpf_redirect(way->interface, 0);
+}
+
+INLINE int encapsulate(struct __sk_buff *skb, const struct packet *p, const struct leaving *leaving)
+{
+	uint32_t outer = encap_bytes(p->v6);
+	uint64_t flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET | (leaving->fixed_gso ? BPF_F_ADJ_ROOM_FIXED_GSO : 0) |
+			 (p->v6 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV4);
+	struct fastpath_counters *c = counters_get();
+	uint8_t *data, *end;
+
+	if (bpf_skb_adjust_room(skb, (int)outer, BPF_ADJ_ROOM_MAC, flags))
+		return drop(REASON_NO_TUNNEL);
+	data = packet_data(skb);
+	end = packet_end(skb);
+	if (data + ETHERNET_BYTES + (p->v6 ? ENCAP_V6_BYTES : ENCAP_V4_BYTES) > end)
+		return drop(REASON_NO_TUNNEL);
+	store_u32(data, load_u32(leaving->way->hardware));
+	store_u32(data + 4, load_u32(leaving->way->hardware + 4));
+	store_u32(data + 8, load_u32(leaving->way->hardware + 8));
+	if (p->v6) {
+		if (data + ETHERNET_BYTES + ENCAP_V6_BYTES > end)
+			return drop(REASON_NO_TUNNEL);
+		encap_write(data + ETHERNET_BYTES, p, &leaving->way->source, &leaving->way->destination, 0);
+	} else {
+		encap_write(data + ETHERNET_BYTES, p, &leaving->way->source, &leaving->way->destination, 0);
+	}
+	if (c) {
+		count_in(c, leaving->reason);
+		c->forward_bytes += p->total_bytes;
+	}
+	return redirect(leaving->way);
+}
+
+/* A packet of a forwarded flow. */
+INLINE int forward(struct __sk_buff *skb, const struct packet *p, const struct flow_slot *slot, enum reason reason)
+{
+	uint32_t node = slot->target & FLOW_NODE_MASK;
+	struct leaving leaving = { .way = way_get(node, p->v6), .reason = reason };
+
+	if (!leaving.way)
+		return drop(REASON_NO_TUNNEL);
+	/* An adopted flow may lead to what is now this node. */
+	if (leaving.way->flags & WAY_SELF)
+		return TC_ACT_UNSPEC;
+	if (!(leaving.way->flags & WAY_USABLE))
+		return drop(REASON_NO_TUNNEL);
+	if (fits(skb, p, &leaving))
+		return encapsulate(skb, p, &leaving);
+	if (p->kind != PACKET_TCP)
+		return drop(REASON_NO_TUNNEL);
+	return too_big(skb, p, leaving.way->mtu);
+}
+
+/* Whether this node has a socket for the tuple that a SYN must not take it away from. */
+INLINE bool has_socket(struct __sk_buff *skb, const struct packet *p)
+{
+	struct bpf_sock_tuple tuple = { 0 };
+	struct bpf_sock *sk;
+	uint32_t size, state;
+
+	if (p->v6) {
+		__builtin_memcpy(tuple.ipv6.saddr, &p->source, 16);
+		__builtin_memcpy(tuple.ipv6.daddr, &p->destination, 16);
+		tuple.ipv6.sport = p->key.client_port;
+		tuple.ipv6.dport = p->key.service_port;
+		size = sizeof(tuple.ipv6);
+	} else {
+		tuple.ipv4.saddr = p->source.words[3];
+		tuple.ipv4.daddr = p->destination.words[3];
+		tuple.ipv4.sport = p->key.client_port;
+		tuple.ipv4.dport = p->key.service_port;
+		size = sizeof(tuple.ipv4);
+	}
+	sk = bpf_skc_lookup_tcp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return false;
+	state = sk->state;
+	bpf_sk_release(sk);
+	return state != BPF_TCP_LISTEN && state != BPF_TCP_TIME_WAIT;
+}
+
+/* dprd does not work: copies and flows keep their node, all else is served here. */
+INLINE int syn_alone(const struct packet *p, struct flow_slot *slot, uint8_t self)
+{
+	bool same = slot->target >> FLOW_SEQUENCE_SHIFT == (p->tcp_sequence & FLOW_SEQUENCE_MASK);
+
+	if (same)
+		return ENTRY_FORWARD + REASON_SAME_SYN;
+	if ((slot->state & FLOW_STATE_MASK) == SLOT_CONFIRMED)
+		return ENTRY_FORWARD + REASON_SAME_FLOW;
+	/* The port is used again; what follows belongs to the socket here. */
+	slot->target = p->tcp_sequence << FLOW_SEQUENCE_SHIFT | self;
+	return TC_ACT_UNSPEC;
+}
+
+/* With a flow in the table a SYN must not pass by a full queue: what follows would go elsewhere. */
+INLINE int queue_syn(struct __sk_buff *skb, const struct flow_slot *slot)
+{
+	return queue_to_daemon(skb, slot ? MARK_FORWARD : MARK_DECIDE);
+}
+
+/* The client uses the port again: in the old flow's place. */
+INLINE void flow_renew(struct flow_slot *slot, uint32_t sequence, uint32_t node)
+{
+	slot->target = sequence << FLOW_SEQUENCE_SHIFT | node;
+	/* The overflow bit is not ours, and may come at any time. */
+	__sync_fetch_and_and(&slot->state, FLOW_OVERFLOW);
+	__sync_fetch_and_or(&slot->state, tick_of(now_ns()) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
+}
+
+/* slot: of an ended flow of this key, or NULL. */
+INLINE int serve(struct fastpath_counters *c, const struct packet *p, const struct fastpath_tables *t,
+		 struct flow_slot *slot, uint32_t reason)
+{
+	if (slot)
+		flow_renew(slot, p->tcp_sequence, t->self_node);
+	count_in(c, reason);
+	remember(p, (uint8_t)reason, 0);
+	return TC_ACT_UNSPEC;
+}
+
+/* Decide=kernel: no flow of this key yet, or an ended one, which the verdict replaces. */
+INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+			const struct flow_search *search, struct flow_slot **ret)
+{
+	struct fastpath_control *control = control_get();
+	struct fastpath_counters *c = counters_get();
+	const struct fastpath_way *way;
+	int verdict;
+	uint32_t node, reason;
+
+	if (!control || !c)
+		return TC_ACT_UNSPEC;
+	verdict = next_verdict(control, p);
+	if (verdict < 0)
+		return queue_syn(skb, *ret);
+	c->syns++;
+	node = (uint32_t)verdict >> 8;
+	reason = (uint32_t)verdict & 0xff;
+	if (fastpath_find(t, &p->source))
+		return serve(c, p, t, *ret, REASON_CLUSTER_CLIENT);
+	if (!node || reason >= REASONS)
+		return serve(c, p, t, *ret, reason);
+	way = way_get(node, p->v6);
+	if (!way || !(way->flags & WAY_USABLE))
+		return serve(c, p, t, *ret, REASON_FORWARD_FAILED);
+	if (!has_room(control))
+		return serve(c, p, t, *ret, control->room_reason);
+	if (!*ret)
+		*ret = flow_make(search, p->tcp_sequence, node);
+	else
+		flow_renew(*ret, p->tcp_sequence, node);
+	if (!*ret)
+		return serve(c, p, t, NULL, REASON_TABLE_FULL);
+	c->flows_made++;
+	remember(p, (uint8_t)reason, (uint8_t)node);
+	return ENTRY_FORWARD + (int)reason;
+}
+
+INLINE int entry_syn(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+		     const struct flow_search *search, struct flow_slot **slot)
+{
+	if (!daemon_works())
+		return *slot ? syn_alone(p, *slot, (uint8_t)t->self_node) : TC_ACT_UNSPEC;
+	if (has_socket(skb, p)) {
+		count(REASON_LOCAL_SOCKET);
+		return TC_ACT_UNSPEC;
+	}
+	if (!decide_in_kernel)
+		return queue_syn(skb, *slot);
+	if (!*slot || is_over(p, *slot, t->self_node))
+		return entry_decide(skb, p, t, search, slot);
+	return is_clear_copy(p, *slot) ? ENTRY_FORWARD + REASON_SAME_SYN : queue_syn(skb, *slot);
+}
+
+INLINE int entry_judge(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+		       const struct flow_search *search, struct flow_slot **slot)
+{
+	if (p->kind == PACKET_ICMP_ERROR)
+		return *slot ? ENTRY_FORWARD + REASON_ICMP_RELAY : TC_ACT_UNSPEC;
+	if (packet_is_syn(p))
+		return entry_syn(skb, p, t, search, slot);
+	if (!*slot)
+		return TC_ACT_UNSPEC;
+	flow_slot_touch(*slot, p->tcp_flags, tick_of(now_ns()));
+	return ENTRY_FORWARD + REASON_FLOW;
+}
+
+/* TCP, or an ICMP error about TCP, to one of the node's own service addresses. */
+INLINE int entry(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+		 const struct fastpath_address *to)
+{
+	int port = fastpath_port(t, p->key.service_port);
+	struct flow_search search;
+	struct flow_slot *slot;
+	int action;
+
+	if (port < 0)
+		return TC_ACT_UNSPEC;
+	search_make(&search, p, t->own_service[to->service & (FASTPATH_SERVICES - 1)][port & (FASTPATH_PORTS - 1)]);
+	slot = flow_get(&search);
+	action = entry_judge(skb, p, t, &search, &slot);
+	return action < ENTRY_FORWARD || !slot ? action : forward(skb, p, slot, (enum reason)(action - ENTRY_FORWARD));
+}
+
+#endif

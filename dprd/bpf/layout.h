@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * layout.h - the maps' contents, for dprd (fastpath*.c) and the BPF programs. Pure.
+ *
+ *   flows     ARRAY   the flow table's buckets (flow_slot.h) behind its header; dprd maps it
+ *   ways      ARRAY   how to send to the node that a flow names: index 2 * node + v6
+ *   tables    ARRAY   addresses and ports of the cluster, twice: one in use, one being written
+ *   control   ARRAY   which of the two, and dprd's heartbeat; dprd maps it
+ *   schedules ARRAY   Decide=kernel: the next verdicts on new connections, two of each family
+ *   recent    ARRAY   Decide=kernel: the last decisions, for "dprctl why"
+ *   counters  PERCPU  what the programs did
+ *
+ * The flow table is pinned, and so are the links: they outlive dprd, and hold the programs and with
+ * these the other maps. FASTPATH_VERSION changes with the layout of what is pinned.
+ */
+#ifndef DPRD_BPF_LAYOUT_H
+#define DPRD_BPF_LAYOUT_H
+
+#include "dprd/base/addr.h"
+#include "dprd/decide.h"
+#include "dprd/flow_slot.h"
+
+enum {
+	FASTPATH_VERSION = 1,
+
+	FASTPATH_WAYS = 512,
+	FASTPATH_ADDRESSES = 2048, /* open addressing; far more than 64 members can have */
+	FASTPATH_PROBES = 8, /* dprd picks a seed with which no address lies further off */
+	FASTPATH_MEMBERS = 64,
+	FASTPATH_SERVICES = 8, /* of one member */
+	FASTPATH_PORTS = 16,
+	FASTPATH_NO_SERVICE = 0xff,
+	FASTPATH_SCHEDULE_MAX = 4096, /* verdicts; a power of two */
+	FASTPATH_RECENT = 4096, /* decisions remembered; a power of two */
+
+	FASTPATH_LATE_MS = 400, /* no heartbeat for so long: dprd is dead or frozen */
+	FASTPATH_WAIT_MS = 40, /* and so it is when a queued packet waits as long */
+	FASTPATH_MAC_TICKS = 30 * 60, /* a hardware address this old (30 s) is asked for by the kernel */
+
+	/* Of skb->mark, for the two queue rules. */
+	MARK_FORWARD = 0x40000000, /* no by-pass */
+	MARK_DECIDE = 0x20000000, /* by-pass: with dprd away serve locally */
+};
+
+/* What an address is to the cluster, as this node sees it. */
+enum fastpath_role {
+	ROLE_OWN_SERVICE = 1,
+	ROLE_PEER_SERVICE = 2,
+	ROLE_OWN_CLUSTER = 4,
+	ROLE_PEER_CLUSTER = 8,
+	ROLE_LIVING = 16, /* of a peer: its tunnel packets are taken */
+	ROLE_ALIAS = 32, /* stands for a peer's service address on this node alone */
+};
+
+struct fastpath_address {
+	struct addr address;
+	uint8_t roles; /* 0: a free place */
+	uint8_t member; /* the owner's place in the configuration */
+	uint8_t service; /* which of the owner's service addresses */
+	uint8_t unused;
+};
+
+struct fastpath_tables {
+	uint32_t seed;
+	uint32_t self_node; /* the flow table's index of this node */
+	uint32_t port_count;
+	be16 port[FASTPATH_PORTS];
+	uint16_t mss[2]; /* at most, in SYN-ACKs of tunnelled connections; by family */
+	uint8_t own_service[FASTPATH_SERVICES][FASTPATH_PORTS]; /* the flow table's index of it */
+	struct addr alias[FASTPATH_MEMBERS][FASTPATH_SERVICES]; /* zero: the service address itself is local */
+	struct addr service[FASTPATH_MEMBERS][FASTPATH_SERVICES];
+	struct fastpath_address address[FASTPATH_ADDRESSES];
+};
+
+enum way_flags {
+	WAY_USABLE = 1,
+	WAY_SELF = 2, /* the node is this one: no tunnel */
+	WAY_ETHERNET = 4, /* the interface wants hardware addresses */
+};
+
+struct fastpath_way {
+	struct addr source, destination; /* of the outer header */
+	uint8_t hardware[12]; /* destination, source */
+	uint16_t mtu; /* inner bytes that fit */
+	uint16_t flags;
+	uint32_t interface;
+	uint32_t hardware_tick; /* when dprd last knew the hardware address; 0: never */
+};
+
+struct fastpath_control {
+	uint64_t heartbeat_ns; /* CLOCK_MONOTONIC, when dprd was last seen to work; 0: stopped */
+	uint64_t waiting_ns; /* since when a packet waits in a queue that none was taken from; 0: none */
+	uint64_t rest_of_line[6]; /* what is written often shares its cache line with nothing else */
+	uint32_t active; /* which of the tables */
+	uint32_t schedule; /* which of the schedules of a family */
+	uint32_t made; /* flows that the programs made since dprd last set it to 0 */
+	uint32_t room; /* so many may be made; above it new connections are served here */
+	uint32_t room_reason; /* why no more */
+	uint32_t unused;
+};
+
+/*
+ * The verdicts that decide() would give to the next connections, one after the other: made by dprd at
+ * every tick from the policy, the loads and what was sent since, used in turn by all processors.
+ */
+struct fastpath_schedule {
+	uint32_t count; /* a power of two; 0: new connections are queued to dprd */
+	uint32_t cursor; /* the next one; counts on beyond count, and starts anew then */
+	uint16_t entry[FASTPATH_SCHEDULE_MAX]; /* node << 8 | reason; node 0: served here */
+};
+
+struct fastpath_decision {
+	struct flow_key key;
+	uint32_t sequence; /* of the SYN */
+	uint32_t tick;
+	uint8_t reason, node;
+	uint16_t unused;
+};
+
+struct fastpath_recent {
+	uint32_t next; /* counts on */
+	uint32_t unused;
+	struct fastpath_decision decision[FASTPATH_RECENT];
+};
+
+struct fastpath_counters {
+	uint64_t reason[REASONS];
+	uint64_t forward_bytes, decapsulated_bytes;
+	uint64_t too_big_sent;
+	uint64_t syns, flows_made; /* Decide=kernel */
+	uint64_t strangers; /* packets to an alias, which no host may send */
+	uint64_t too_big_tick, too_big_count; /* the running second, of this processor */
+};
+
+static inline uint32_t fastpath_address_hash(const struct addr *address, uint32_t seed)
+{
+	uint32_t hash = address->words[0] ^ address->words[1];
+
+	hash = (hash * 0x9e3779b1u) ^ address->words[2] ^ address->words[3] ^ seed;
+	hash *= 0x85ebca6bu;
+	return hash >> 21; /* FASTPATH_ADDRESSES is 1 << 11 */
+}
+
+/* What the cluster knows of an address; NULL: nothing. */
+static inline const struct fastpath_address *fastpath_find(const struct fastpath_tables *tables,
+							   const struct addr *address)
+{
+	uint32_t at = fastpath_address_hash(address, tables->seed);
+	int i;
+
+	for (i = 0; i < FASTPATH_PROBES; i++) {
+		const struct fastpath_address *found = &tables->address[(at + (uint32_t)i) & (FASTPATH_ADDRESSES - 1)];
+
+		if (!found->roles)
+			return 0;
+		if (addr_equal(&found->address, address))
+			return found;
+	}
+	return 0;
+}
+
+/* Which of the service ports this is; -1: none. */
+static inline int fastpath_port(const struct fastpath_tables *tables, be16 port)
+{
+	int i;
+
+	for (i = 0; i < FASTPATH_PORTS && i < (int)tables->port_count; i++) {
+		if (tables->port[i] == port)
+			return i;
+	}
+	return -1;
+}
+
+#endif

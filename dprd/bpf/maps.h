@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* maps.h - the maps (layout.h), and what every program does with them. */
+#ifndef DPRD_BPF_MAPS_H
+#define DPRD_BPF_MAPS_H
+
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "dprd/bpf/layout.h"
+#include "dprd/packet.h"
+
+#define INLINE static __always_inline
+
+enum { ETHERNET_BYTES = 14 };
+
+/* Set before the programs are loaded, from the flow table's header. */
+const volatile uint64_t flow_secret[2];
+const volatile uint32_t flow_buckets;
+const volatile bool decide_in_kernel;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__type(value, struct flow_bucket);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, FASTPATH_WAYS);
+	__type(key, uint32_t);
+	__type(value, struct fastpath_way);
+} ways SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 2);
+	__type(key, uint32_t);
+	__type(value, struct fastpath_tables);
+} tables SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__type(value, struct fastpath_control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 4);
+	__type(key, uint32_t);
+	__type(value, struct fastpath_schedule);
+} schedules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__type(value, struct fastpath_recent);
+} recent SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__type(value, struct fastpath_counters);
+} counters SEC(".maps");
+
+INLINE struct fastpath_control *control_get(void)
+{
+	uint32_t zero = 0;
+
+	return bpf_map_lookup_elem(&control, &zero);
+}
+
+INLINE const struct fastpath_tables *tables_get(void)
+{
+	struct fastpath_control *c = control_get();
+	uint32_t active;
+
+	if (!c)
+		return NULL;
+	active = c->active & 1;
+	return bpf_map_lookup_elem(&tables, &active);
+}
+
+INLINE struct fastpath_counters *counters_get(void)
+{
+	uint32_t zero = 0;
+
+	return bpf_map_lookup_elem(&counters, &zero);
+}
+
+/*
+ * One more of this reason. The value that is checked must be the one that is used: when the compiler
+ * reads it from the stack again, Linux 6.1 has forgotten its bound.
+ */
+INLINE void count_in(struct fastpath_counters *c, uint32_t reason)
+{
+	asm volatile("" : "+r"(reason));
+	if (reason < REASONS)
+		c->reason[reason]++;
+}
+
+INLINE void count(enum reason reason)
+{
+	struct fastpath_counters *c = counters_get();
+
+	if (c)
+		c->reason[reason]++;
+}
+
+INLINE int drop(enum reason reason)
+{
+	count(reason);
+	return TC_ACT_SHOT;
+}
+
+/* Where the packet begins and ends. In assembler, or the compiler makes of skb + offset a pointer that
+ * the verifier does not know. */
+INLINE uint8_t *packet_data(const struct __sk_buff *skb)
+{
+	long data;
+
+	asm volatile("%[data] = *(u32 *)(%[skb] + %[offset])"
+		     : [data] "=r"(data)
+		     : [skb] "r"(skb), [offset] "i"(__builtin_offsetof(struct __sk_buff, data)));
+	return (uint8_t *)data;
+}
+
+INLINE uint8_t *packet_end(const struct __sk_buff *skb)
+{
+	long end;
+
+	asm volatile("%[end] = *(u32 *)(%[skb] + %[offset])"
+		     : [end] "=r"(end)
+		     : [skb] "r"(skb), [offset] "i"(__builtin_offsetof(struct __sk_buff, data_end)));
+	return (uint8_t *)end;
+}
+
+/* Coarse: a look at the clock source would cost a third of what a forwarded packet costs. */
+INLINE uint64_t now_ns(void)
+{
+	return bpf_ktime_get_coarse_ns();
+}
+
+INLINE uint32_t tick_of(uint64_t ns)
+{
+	return (uint32_t)(ns >> FLOW_TICK_SHIFT);
+}
+
+/* Whether dprd works: it takes what is queued. */
+INLINE bool daemon_works(void)
+{
+	struct fastpath_control *c = control_get();
+	uint64_t now = now_ns(), waiting;
+
+	/* Signed: dprd may have written it since this processor looked at the clock. */
+	if (!c || (int64_t)(now - c->heartbeat_ns) >= (int64_t)FASTPATH_LATE_MS * 1000000)
+		return false;
+	waiting = c->waiting_ns;
+	return !waiting || (int64_t)(now - waiting) < (int64_t)FASTPATH_WAIT_MS * 1000000;
+}
+
+/* Hands the packet to dprd by a queue, which the mark says. */
+INLINE int queue_to_daemon(struct __sk_buff *skb, uint32_t mark)
+{
+	struct fastpath_control *c = control_get();
+
+	if (c && !c->waiting_ns)
+		c->waiting_ns = now_ns();
+	skb->mark |= mark;
+	return TC_ACT_UNSPEC;
+}
+
+INLINE struct fastpath_way *way_get(uint32_t node, bool v6)
+{
+	uint32_t index = 2 * node + v6;
+
+	return bpf_map_lookup_elem(&ways, &index);
+}
+
+/* The tables hold IPv4 addresses so; in an IPv6 header nobody may pass for them. The stack drops these. */
+INLINE bool is_mapped(const struct packet *p)
+{
+	return addr_is_v4(&p->source) || addr_is_v4(&p->destination);
+}
+
+/*
+ * Parses the packet. What cannot be read at once is pulled together, up to the longest headers that
+ * matter: a tunnelled ICMP error. False: nothing for us.
+ */
+INLINE bool packet_read(struct __sk_buff *skb, bool v6, struct packet *p)
+{
+	int attempt;
+
+#pragma unroll
+	for (attempt = 0; attempt < 2; attempt++) {
+		struct packet_bytes b = { .bytes = packet_data(skb) + ETHERNET_BYTES,
+					  .end = packet_end(skb),
+					  .length = skb->len - ETHERNET_BYTES };
+
+		if (packet_has(&b, 0, 1) && b.bytes[0] >> 4 != (v6 ? 6 : 4))
+			return false;
+		if (packet_parse_family(&b, v6, p) != PACKET_TRUNCATED)
+			return p->total_bytes <= b.length && !(v6 && is_mapped(p));
+		if (attempt || bpf_skb_pull_data(skb, skb->len < 154 ? skb->len : 154))
+			return false;
+	}
+	return false;
+}
+
+#endif

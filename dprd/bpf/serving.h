@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * serving.h - the serving node's part: what peers tunnel to it comes out and goes on into the stack;
+ * on the way back SYN-ACKs get a smaller MSS, and an alias becomes the service address again.
+ */
+#ifndef DPRD_BPF_SERVING_H
+#define DPRD_BPF_SERVING_H
+
+#include "dprd/bpf/maps.h"
+#include "dprd/decapsulate.h"
+#include "dprd/encap.h"
+
+/* What the judgement asks about. */
+struct serving {
+	const struct fastpath_tables *tables;
+	const struct fastpath_address *service; /* as found by serving_owner() */
+};
+
+INLINE int serving_owner(void *context, const struct addr *service, be16 port)
+{
+	struct serving *s = context;
+
+	s->service = fastpath_find(s->tables, service);
+	if (!s->service || !(s->service->roles & (ROLE_OWN_SERVICE | ROLE_PEER_SERVICE)) ||
+	    fastpath_port(s->tables, port) < 0)
+		return -1;
+	return s->service->member;
+}
+
+INLINE bool serving_is_cluster(void *context, const struct addr *address)
+{
+	const struct serving *s = context;
+	const struct fastpath_address *found = fastpath_find(s->tables, address);
+
+	return found && found->roles & ~(unsigned)ROLE_ALIAS;
+}
+
+/* The packet within; one of the other family is judged, too, and dropped for a reason of its own. */
+INLINE enum packet_kind inner_read(const struct __sk_buff *skb, const struct packet *outer, bool v6,
+				   struct packet *inner)
+{
+	struct packet_bytes b = { .bytes = packet_data(skb) + ETHERNET_BYTES +
+					   (v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES),
+				  .end = packet_end(skb),
+				  .length = outer->inner_bytes };
+
+	if (packet_has(&b, 0, 1) && b.bytes[0] >> 4 == (v6 ? 6 : 4))
+		return packet_parse_family(&b, v6, inner);
+	return packet_parse_bytes(&b, inner);
+}
+
+/* What is to become of a tunnel packet. */
+INLINE enum reason judge(struct __sk_buff *skb, const struct packet *outer, struct serving *s, bool v6,
+			 struct packet *inner)
+{
+	const struct decap_env env = { .service_owner = serving_owner,
+				       .is_cluster_address = serving_is_cluster,
+				       .context = s };
+	const struct fastpath_address *peer = fastpath_find(s->tables, &outer->source);
+
+	if (!peer || !(peer->roles & ROLE_PEER_CLUSTER) || !(peer->roles & ROLE_LIVING))
+		return REASON_NOT_PEER;
+	if (outer->kind != PACKET_TUNNEL)
+		return REASON_INNER_BAD;
+	if (inner_read(skb, outer, v6, inner) == PACKET_TRUNCATED) {
+		if (bpf_skb_pull_data(skb, skb->len < 154 ? skb->len : 154))
+			return REASON_INNER_BAD;
+		inner_read(skb, outer, v6, inner);
+	}
+	return decapsulate_judge(&env, outer, inner, peer->member);
+}
+
+/* The inner ECN field by RFC 6040; false: drop. */
+INLINE bool mend_ecn(struct __sk_buff *skb, const struct packet *inner, uint8_t outer_tos, bool v6)
+{
+	uint8_t *ip = packet_data(skb) + ETHERNET_BYTES;
+	uint8_t head[2];
+
+	if (!((outer_tos ^ inner->tos) & 3))
+		return true;
+	if (ip + IPV4_HEADER_BYTES > packet_end(skb))
+		return false;
+	if (!v6)
+		return encap_decapsulate_ecn(ip, inner, outer_tos);
+	/* No checksum of its own makes up for the change: the device's sum over the packet must follow. */
+	store_u16(head, load_u16(ip));
+	return encap_decapsulate_ecn(head, inner, outer_tos) &&
+	       !bpf_skb_store_bytes(skb, ETHERNET_BYTES, head, 2, BPF_F_RECOMPUTE_CSUM);
+}
+
+/* A transport's checksum covers the address (pseudo header). bytes: 4 or 16. */
+INLINE int checksum_address(struct __sk_buff *skb, uint32_t at, const struct addr *from, const struct addr *to, bool v6)
+{
+	if (!v6)
+		return (int)bpf_l4_csum_replace(skb, at, from->words[3], to->words[3], BPF_F_PSEUDO_HDR | 4);
+	return (int)bpf_l4_csum_replace(
+		skb, at, 0, (uint64_t)bpf_csum_diff((uint32_t *)from->words, 16, (uint32_t *)to->words, 16, 0),
+		BPF_F_PSEUDO_HDR);
+}
+
+/* Replaces the address at a place of the outermost IP header. at: where that header begins. */
+INLINE int replace_address(struct __sk_buff *skb, uint32_t at, bool destination, const struct addr *from,
+			   const struct addr *to, bool v6)
+{
+	/* In IPv4 the header's own sum makes up for the change; here a device's sum over the packet must follow. */
+	if (v6)
+		return (int)bpf_skb_store_bytes(skb, at + (destination ? 24 : 8), to->words, 16, BPF_F_RECOMPUTE_CSUM);
+	if (bpf_l3_csum_replace(skb, at + 10, from->words[3], to->words[3], 4))
+		return -1;
+	return (int)bpf_skb_store_bytes(skb, at + (destination ? 16 : 12), &to->words[3], 4, 0);
+}
+
+/*
+ * The quoted packet of an ICMP error must name the alias, too, or the stack does not find the socket.
+ * ICMPv6 sums a pseudo header and the quoted bytes; ICMP the quoted bytes, in which the change of the
+ * IPv4 address is made up for by the change of its header's checksum.
+ */
+INLINE int error_to_alias(struct __sk_buff *skb, const struct addr *service, const struct addr *alias, bool v6)
+{
+	uint32_t icmp = ETHERNET_BYTES + (v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES);
+	uint32_t quoted = icmp + ICMP_HEADER_BYTES;
+
+	if (v6 && (checksum_address(skb, icmp + 2, service, alias, true) ||
+		   checksum_address(skb, icmp + 2, service, alias, true)))
+		return -1;
+	return replace_address(skb, quoted, false, service, alias, v6);
+}
+
+INLINE int to_alias(struct __sk_buff *skb, const struct packet *inner, const struct addr *alias, bool v6)
+{
+	struct addr service = inner->key.service, local = *alias;
+	uint32_t payload = ETHERNET_BYTES + (v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES);
+	int failed;
+
+	if (inner->kind == PACKET_TCP)
+		failed = checksum_address(skb, payload + 16, &service, &local, v6);
+	else
+		failed = error_to_alias(skb, &service, &local, v6);
+	return failed ? failed : replace_address(skb, ETHERNET_BYTES, true, &service, &local, v6);
+}
+
+/* A tunnel packet to this node's cluster address. */
+INLINE int decapsulate(struct __sk_buff *skb, const struct packet *outer, const struct fastpath_tables *t, bool v6)
+{
+	struct serving s = { .tables = t };
+	struct packet inner;
+	enum reason reason = judge(skb, outer, &s, v6, &inner);
+	struct fastpath_counters *c = counters_get();
+	const struct addr *alias;
+
+	if (reason != REASON_FROM_PEER)
+		return drop(reason);
+	if (!s.service || !c ||
+	    bpf_skb_adjust_room(skb, v6 ? -ENCAP_V6_BYTES : -ENCAP_V4_BYTES, BPF_ADJ_ROOM_MAC,
+				BPF_F_ADJ_ROOM_NO_CSUM_RESET | BPF_F_ADJ_ROOM_FIXED_GSO) ||
+	    !mend_ecn(skb, &inner, outer->tos, v6))
+		return drop(REASON_INNER_BAD);
+	alias = &t->alias[s.service->member & (FASTPATH_MEMBERS - 1)][s.service->service & (FASTPATH_SERVICES - 1)];
+	if (!addr_is_zero(alias) && to_alias(skb, &inner, alias, v6))
+		return drop(REASON_INNER_BAD);
+	c->reason[reason]++;
+	c->decapsulated_bytes += inner.total_bytes;
+	return TC_ACT_UNSPEC;
+}
+
+/* --- the way back --- */
+
+/* Lowers the MSS option of a SYN-ACK to what the tunnel takes; never raises it. */
+INLINE void lower_mss(struct __sk_buff *skb, uint32_t tcp, uint32_t options_bytes, uint16_t mss)
+{
+	uint32_t at = tcp + TCP_HEADER_BYTES, end = at + options_bytes;
+	int i;
+
+	for (i = 0; i < 12 && at + 4 <= end; i++) {
+		uint8_t option[4];
+		be16 lower = to_be16(mss);
+
+		if (bpf_skb_load_bytes(skb, at, option, 4) || option[0] == 0)
+			return;
+		if (option[0] == 1) {
+			at++;
+			continue;
+		}
+		if (option[0] == 2 && option[1] == 4) {
+			if (read_be16(option + 2) <= mss)
+				return;
+			/* At an odd place its bytes lie in two words of the sum. */
+			if (at & 1)
+				bpf_l4_csum_replace(skb, tcp + 16, __builtin_bswap16(load_u16(option + 2)),
+						    __builtin_bswap16(lower), 2);
+			else
+				bpf_l4_csum_replace(skb, tcp + 16, load_u16(option + 2), lower, 2);
+			bpf_skb_store_bytes(skb, at + 2, &lower, 2, 0);
+			return;
+		}
+		if (option[1] < 2)
+			return;
+		at += option[1];
+	}
+}
+
+/* What this node sends: from an address that it serves for a peer? */
+INLINE int leave(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t, bool v6)
+{
+	const struct fastpath_address *from = fastpath_find(t, &p->source);
+	uint32_t header_bytes = v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES, tcp = ETHERNET_BYTES + header_bytes;
+	const struct addr *service, *alias;
+	struct addr local, back;
+
+	if (!from || !(from->roles & (ROLE_ALIAS | ROLE_PEER_SERVICE)))
+		return TC_ACT_UNSPEC;
+	alias = &t->alias[from->member & (FASTPATH_MEMBERS - 1)][from->service & (FASTPATH_SERVICES - 1)];
+	service = &t->service[from->member & (FASTPATH_MEMBERS - 1)][from->service & (FASTPATH_SERVICES - 1)];
+	if ((p->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK))
+		lower_mss(skb, tcp, p->tcp_header_bytes - (uint32_t)TCP_HEADER_BYTES, t->mss[v6]);
+	if (!(from->roles & ROLE_ALIAS))
+		return TC_ACT_UNSPEC;
+	local = *alias;
+	back = *service;
+	if (checksum_address(skb, tcp + 16, &local, &back, v6) ||
+	    replace_address(skb, ETHERNET_BYTES, false, &local, &back, v6))
+		return TC_ACT_SHOT;
+	return TC_ACT_UNSPEC;
+}
+
+#endif

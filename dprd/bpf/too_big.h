@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * too_big.h - a packet that does not fit the tunnel (D7). dprd cuts it into smaller segments and tells
+ * the client; with dprd away the packet itself becomes the message to the client.
+ */
+#ifndef DPRD_BPF_TOO_BIG_H
+#define DPRD_BPF_TOO_BIG_H
+
+#include "dprd/bpf/maps.h"
+#include "dprd/encap.h"
+
+enum {
+	TOO_BIG_WINDOW_TICKS = 60, /* a second */
+	TOO_BIG_PER_WINDOW = 100, /* of each processor */
+};
+
+INLINE bool too_big_allowed(struct fastpath_counters *c)
+{
+	uint32_t tick = tick_of(now_ns());
+
+	if (tick - (uint32_t)c->too_big_tick >= TOO_BIG_WINDOW_TICKS) {
+		c->too_big_tick = tick;
+		c->too_big_count = 0;
+	}
+	return c->too_big_count++ < TOO_BIG_PER_WINDOW;
+}
+
+/*
+ * Cut to its headers, with the message's headers in front; sent back to where it came from. The quoted
+ * headers are taken out and put in again, so that a sum that the device was to complete is not completed
+ * within the quote, which is summed already.
+ */
+INLINE int too_big_answer(struct __sk_buff *skb, const struct packet *p, uint32_t mtu, uint32_t header_bytes)
+{
+	uint32_t quoted = header_bytes + TCP_HEADER_BYTES, front = header_bytes + ICMP_HEADER_BYTES;
+	uint32_t rest = IPV6_HEADER_BYTES; /* the kernel does not let everything be taken out */
+	uint8_t hardware[12], quote[IPV6_HEADER_BYTES + TCP_HEADER_BYTES];
+	uint8_t *data, *end;
+
+	if (bpf_skb_load_bytes(skb, ETHERNET_BYTES, quote, quoted) ||
+	    bpf_skb_change_tail(skb, ETHERNET_BYTES + quoted + rest, 0) ||
+	    bpf_skb_adjust_room(skb, -(int)quoted, BPF_ADJ_ROOM_MAC, 0) ||
+	    bpf_skb_adjust_room(skb, (int)(front + quoted - rest), BPF_ADJ_ROOM_MAC, 0))
+		return TC_ACT_SHOT;
+	data = packet_data(skb);
+	end = packet_end(skb);
+	if (data + ETHERNET_BYTES + front + quoted > end)
+		return TC_ACT_SHOT;
+	__builtin_memcpy(hardware, data, 12);
+	__builtin_memcpy(data, hardware + 6, 6);
+	__builtin_memcpy(data + 6, hardware, 6);
+	__builtin_memcpy(data + ETHERNET_BYTES + front, quote, quoted);
+	encap_too_big_header(data + ETHERNET_BYTES, p, quoted, checksum_add(0, quote, quoted), mtu);
+	return (int)bpf_redirect(skb->ifindex, 0);
+}
+
+INLINE int too_big(struct __sk_buff *skb, const struct packet *p, uint32_t mtu)
+{
+	struct fastpath_counters *c = counters_get();
+
+	if (daemon_works())
+		return queue_to_daemon(skb, MARK_FORWARD);
+	if (!c)
+		return TC_ACT_SHOT;
+	c->reason[REASON_NO_TUNNEL]++;
+	if (!too_big_allowed(c))
+		return TC_ACT_SHOT;
+	c->too_big_sent++;
+	return p->v6 ? too_big_answer(skb, p, mtu, IPV6_HEADER_BYTES) : too_big_answer(skb, p, mtu, IPV4_HEADER_BYTES);
+}
+
+#endif

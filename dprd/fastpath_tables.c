@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* fastpath_tables.c - what dprd tells the BPF programs, and what they counted. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <stdlib.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/bpf/dprd.skel.h"
+#include "dprd/fastpath.h"
+
+_Static_assert((int)FASTPATH_MEMBERS >= (int)MEMBERS_MAX && (int)FASTPATH_SERVICES >= (int)MEMBER_SERVICES_MAX &&
+		       (int)FASTPATH_PORTS >= (int)PORTS_MAX,
+	       "a configuration must fit");
+_Static_assert(sizeof(struct fastpath_tables) % 8 == 0 && sizeof(struct fastpath_way) % 8 == 0,
+	       "elements of a mapped array are multiples of eight bytes");
+
+enum { SEED_TRIES = 1000 };
+
+/* Adds roles to an address's entry. False: no place near enough. */
+static bool add_address(struct fastpath_tables *t, const struct addr *address, unsigned roles, unsigned member,
+			unsigned service)
+{
+	uint32_t at = fastpath_address_hash(address, t->seed), i;
+
+	if (addr_is_zero(address))
+		return true;
+	for (i = 0; i < FASTPATH_PROBES; i++) {
+		struct fastpath_address *place = &t->address[(at + i) & (FASTPATH_ADDRESSES - 1)];
+
+		if (place->roles && !addr_equal(&place->address, address))
+			continue;
+		place->address = *address;
+		place->roles |= (uint8_t)roles;
+		place->member = (uint8_t)member;
+		/* A cluster address may be a service address, too: only that has a number. */
+		if (roles & (ROLE_OWN_SERVICE | ROLE_PEER_SERVICE | ROLE_ALIAS))
+			place->service = (uint8_t)service;
+		return true;
+	}
+	return false;
+}
+
+static bool add_member(struct fastpath_tables *t, const struct config *config, unsigned member, bool living)
+{
+	const struct member *m = &config->member[member];
+	bool self = member == config->self, fits = true;
+	unsigned cluster = self ? ROLE_OWN_CLUSTER : ROLE_PEER_CLUSTER | (living ? ROLE_LIVING : 0), i;
+
+	fits = add_address(t, &m->cluster_v4, cluster, member, 0) && add_address(t, &m->cluster_v6, cluster, member, 0);
+	for (i = 0; i < m->service_count; i++) {
+		t->service[member][i] = m->service[i];
+		fits = fits && add_address(t, &m->service[i], self ? ROLE_OWN_SERVICE : ROLE_PEER_SERVICE, member, i);
+		if (self)
+			continue;
+		t->alias[member][i] = config_alias(config, member, i);
+		fits = fits && add_address(t, &t->alias[member][i], ROLE_ALIAS, member, i);
+	}
+	return fits;
+}
+
+static void add_own_services(struct fastpath_tables *t, const struct config *config, struct flow_table *flows)
+{
+	const struct member *self = &config->member[config->self];
+	unsigned service, port;
+
+	memset(t->own_service, FASTPATH_NO_SERVICE, sizeof(t->own_service));
+	t->port_count = config->port_count;
+	for (port = 0; port < config->port_count; port++)
+		t->port[port] = htons(config->port[port]);
+	for (service = 0; service < self->service_count; service++) {
+		for (port = 0; port < config->port_count; port++) {
+			int index = flow_table_service(flows, &self->service[service], t->port[port], true);
+
+			/* Without an index no flow is ever found: connections to it are served here. */
+			if (index >= 0)
+				t->own_service[service][port] = (uint8_t)index;
+		}
+	}
+}
+
+bool fastpath_tables_fill(struct fastpath_tables *t, const struct config *config, struct flow_table *flows,
+			  uint64_t living, const uint16_t mss[2])
+{
+	int self = flow_table_node(flows, config->member[config->self].id, true);
+	uint32_t seed;
+
+	for (seed = 1; seed <= SEED_TRIES && self > 0; seed++) {
+		bool fits = true;
+		unsigned member;
+
+		memset(t, 0, sizeof(*t));
+		t->seed = seed * 0x9e3779b1u;
+		t->self_node = (uint32_t)self;
+		t->mss[0] = mss[0];
+		t->mss[1] = mss[1];
+		for (member = 0; member < config->member_count && fits; member++)
+			fits = add_member(t, config, member, living >> member & 1);
+		if (!fits)
+			continue;
+		add_own_services(t, config, flows);
+		return true;
+	}
+	return false;
+}
+
+struct fastpath_tables *fastpath_tables_inactive(struct fastpath *f)
+{
+	return &f->tables[!f->control->active];
+}
+
+void fastpath_tables_switch(struct fastpath *f)
+{
+	__atomic_store_n(&f->control->active, !f->control->active, __ATOMIC_RELEASE);
+}
+
+struct fastpath_schedule *fastpath_schedule(struct fastpath *f, bool v6, bool in_use)
+{
+	return &f->schedules[2 * (in_use ? f->control->schedule : !f->control->schedule) + v6];
+}
+
+void fastpath_schedules_switch(struct fastpath *f)
+{
+	__atomic_store_n(&f->control->schedule, !f->control->schedule, __ATOMIC_RELEASE);
+}
+
+void fastpath_heartbeat(struct fastpath *f, bool works)
+{
+	__atomic_store_n(&f->control->heartbeat_ns, works ? clock_flow_ns() : 0, __ATOMIC_RELEASE);
+}
+
+void fastpath_answered(struct fastpath *f)
+{
+	if (__atomic_load_n(&f->control->waiting_ns, __ATOMIC_RELAXED))
+		__atomic_store_n(&f->control->waiting_ns, 0, __ATOMIC_RELAXED);
+}
+
+void fastpath_counters_take(struct fastpath *f, struct fastpath_counters *ret)
+{
+	const struct fastpath_counters *all = f->per_processor;
+	struct fastpath_counters sum = { .reason = { 0 } };
+	uint32_t zero = 0;
+	unsigned i, word;
+
+	*ret = sum;
+	if (bpf_map_lookup_elem(bpf_map__fd(f->programs->maps.counters), &zero, f->per_processor))
+		return;
+	/* All of it is counters of eight bytes. */
+	for (i = 0; i < f->processors; i++) {
+		for (word = 0; word < sizeof(sum) / sizeof(uint64_t); word++)
+			((uint64_t *)&sum)[word] += ((const uint64_t *)&all[i])[word];
+	}
+	for (word = 0; word < sizeof(sum) / sizeof(uint64_t); word++)
+		((uint64_t *)ret)[word] = ((uint64_t *)&sum)[word] - ((uint64_t *)&f->counted)[word];
+	f->counted = sum;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * neighbour.h - how the kernel would send to an address: interface and hardware address.
+ */
+#ifndef DPRD_NEIGHBOUR_H
+#define DPRD_NEIGHBOUR_H
+
+#include <libmnl/libmnl.h>
+
+#include "dprd/base/addr.h"
+
+struct neighbour {
+	uint32_t interface;
+	bool ethernet; /* the interface wants hardware addresses */
+	bool known; /* hardware[] is set: the kernel knows the next hop's address */
+	uint8_t hardware[12]; /* destination, source: as an Ethernet header begins */
+};
+
+/* A socket for neighbour_find(); NULL with errno set. Closed by mnl_socket_close(). */
+struct mnl_socket *neighbour_open(void);
+
+/* Asks route and neighbour tables. 0, or -errno: there is no way. */
+int neighbour_find(struct mnl_socket *socket, const struct addr *source, const struct addr *destination,
+		   struct neighbour *ret);
+
+#endif

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * plane.c - which plane carries the packets of forwarded flows, and what keeps the BPF one current.
+ * Whichever it is, the flows of a former process come along, also from the other plane.
+ */
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <stdlib.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+#include "dprd/dprd.h"
+#include "dprd/encap.h"
+#include "dprd/fastpath.h"
+#include "dprd/neighbour.h"
+
+static int open_nfqueue(struct dprd *d)
+{
+	int error = flowfile_open(d), adopted;
+
+	if (error)
+		return error;
+	adopted = fastpath_adopt(&d->config, d->flows);
+	if (adopted >= 0)
+		log_info("%d forwarded flows taken over from the BPF plane", adopted);
+	return 0;
+}
+
+int plane_open(struct dprd *d)
+{
+	char why[FASTPATH_WHY_BYTES];
+
+	if (d->config.plane == PLANE_NFQUEUE) {
+		snprintf(d->plane_why, sizeof(d->plane_why), "as configured");
+		return open_nfqueue(d);
+	}
+	if (!fastpath_open(&d->config, &d->flow_limits, &d->fastpath, &d->flows, why)) {
+		d->neighbours = neighbour_open();
+		d->decide_ahead = d->config.decide_in == DECIDE_KERNEL ? plane_decide_new() : NULL;
+		flowfile_adopt(d);
+		return 0;
+	}
+	if (d->config.plane == PLANE_BPF) {
+		log_err("%s; Plane=auto or Plane=nfqueue in [Datapath] does without", why);
+		return -ENOTSUP;
+	}
+	snprintf(d->plane_why, sizeof(d->plane_why), "%.*s", (int)sizeof(d->plane_why) - 1, why);
+	return open_nfqueue(d);
+}
+
+static void describe(struct dprd *d)
+{
+	char interfaces[PLANE_WHY_BYTES - 96];
+
+	fastpath_interfaces(d->fastpath, interfaces, sizeof(interfaces));
+	snprintf(d->plane_why, sizeof(d->plane_why), "%s; programs on %s%s",
+		 d->config.plane == PLANE_BPF ? "as configured" : "the kernel can do it", interfaces,
+		 d->decide_ahead ? "; new connections are decided there, too" : "");
+}
+
+int plane_attach(struct dprd *d)
+{
+	char why[FASTPATH_WHY_BYTES];
+	int error;
+
+	if (!d->fastpath)
+		return 0;
+	plane_update(d);
+	error = fastpath_attach(d->fastpath, &d->config, why);
+	if (!error) {
+		describe(d);
+		flowfile_remove(d);
+		return 0;
+	}
+	if (d->config.plane == PLANE_BPF) {
+		log_err("%s; Plane=auto or Plane=nfqueue in [Datapath] does without", why);
+		return error;
+	}
+	snprintf(d->plane_why, sizeof(d->plane_why), "%.*s", (int)sizeof(d->plane_why) - 1, why);
+	fastpath_pin_flows(d->fastpath);
+	fastpath_close(d->fastpath, true);
+	d->fastpath = NULL;
+	d->flows = NULL;
+	return open_nfqueue(d);
+}
+
+void plane_started(struct dprd *d)
+{
+	/* The rules have taken the programs' place; or everything is there that the programs may queue to. */
+	if (!d->fastpath)
+		fastpath_purge(&d->config);
+	else
+		fastpath_heartbeat(d->fastpath, true);
+	log_info("plane %s: %s", plane_name(d), d->plane_why);
+}
+
+const char *plane_name(const struct dprd *d)
+{
+	return d->fastpath ? "bpf" : "nfqueue";
+}
+
+void plane_close(struct dprd *d, bool keep)
+{
+	if (!d->fastpath) {
+		flowfile_close(d, keep);
+		return;
+	}
+	fastpath_close(d->fastpath, keep);
+	d->fastpath = NULL;
+	d->flows = NULL;
+	free(d->decide_ahead);
+	d->decide_ahead = NULL;
+	if (d->neighbours)
+		mnl_socket_close(d->neighbours);
+	d->neighbours = NULL;
+}
+
+/* --- what the programs are told --- */
+
+static void fill_way(struct dprd *d, unsigned member, bool v6, struct fastpath_way *way)
+{
+	const struct member *self = &d->config.member[d->config.self], *to = &d->config.member[member];
+	unsigned mtu = d->tunnel_mtu[member][v6];
+	struct neighbour neighbour;
+
+	memset(way, 0, sizeof(*way));
+	if (member == d->config.self) {
+		way->flags = WAY_SELF;
+		return;
+	}
+	way->source = v6 ? self->cluster_v6 : self->cluster_v4;
+	way->destination = v6 ? to->cluster_v6 : to->cluster_v4;
+	if (mtu < TUNNEL_MTU_LEAST || !d->neighbours ||
+	    neighbour_find(d->neighbours, &way->source, &way->destination, &neighbour))
+		return;
+	way->flags = (uint16_t)(WAY_USABLE | (neighbour.ethernet ? WAY_ETHERNET : 0));
+	way->interface = neighbour.interface;
+	way->mtu = (uint16_t)((mtu > UINT16_MAX ? UINT16_MAX : mtu) - encap_bytes(v6));
+	memcpy(way->hardware, neighbour.hardware, sizeof(way->hardware));
+	if (neighbour.known)
+		way->hardware_tick = (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
+}
+
+/* The kernel's answers are waited for without the lock: SYNs go on. */
+static void update_ways(struct dprd *d)
+{
+	unsigned member, v6;
+
+	for (member = 0; member < d->config.member_count; member++) {
+		int node;
+
+		pthread_mutex_lock(&d->lock);
+		node = flow_table_node(d->flows, d->config.member[member].id, true);
+		pthread_mutex_unlock(&d->lock);
+		for (v6 = 0; node > 0 && v6 < 2; v6++) {
+			struct fastpath_way way;
+
+			fill_way(d, member, v6, &way);
+			d->fastpath->ways[2 * node + (int)v6] = way;
+		}
+	}
+}
+
+/* Members whose tunnel packets are taken, a bit each. Lock held. */
+static uint64_t living_members(const struct dprd *d, uint64_t now_ms)
+{
+	uint64_t living = 0;
+	unsigned member;
+
+	for (member = 0; member < d->config.member_count; member++)
+		living |= (uint64_t)view_member_living(d, member, now_ms) << member;
+	return living;
+}
+
+/* Lock held. */
+static void update_tables(struct dprd *d, uint64_t living)
+{
+	const uint16_t mss[2] = { (uint16_t)rules_mss(d, false), (uint16_t)rules_mss(d, true) };
+
+	if (fastpath_tables_fill(fastpath_tables_inactive(d->fastpath), &d->config, d->flows, living, mss)) {
+		fastpath_tables_switch(d->fastpath);
+		d->living_told = living;
+	} else {
+		log_warning(
+			"the addresses of the cluster do not fit the BPF programs' table; they keep what they have");
+	}
+}
+
+void plane_update(struct dprd *d)
+{
+	char why[FASTPATH_WHY_BYTES];
+
+	if (!d->fastpath)
+		return;
+	update_ways(d);
+	pthread_mutex_lock(&d->lock);
+	update_tables(d, living_members(d, clock_now_ms()));
+	pthread_mutex_unlock(&d->lock);
+	if (d->fastpath->link_count && fastpath_attach(d->fastpath, &d->config, why))
+		log_warning("%s", why);
+}
+
+/* Lock held. */
+static void take_counters(struct dprd *d)
+{
+	struct fastpath_counters taken;
+	unsigned i;
+
+	fastpath_counters_take(d->fastpath, &taken);
+	for (i = 0; i < REASONS; i++) {
+		d->counters.reason[i] += taken.reason[i];
+		d->counters.seen += taken.reason[i];
+	}
+	d->counters.forward_bytes += taken.forward_bytes;
+	d->counters.decapsulated_bytes += taken.decapsulated_bytes;
+	d->counters.too_big_sent += taken.too_big_sent;
+	d->counters.syns += taken.syns;
+	d->counters.flows_made += taken.flows_made;
+	if (taken.reason[REASON_FROM_PEER])
+		d->last_decapsulated_ms = clock_now_ms();
+}
+
+void plane_count(struct dprd *d)
+{
+	if (d->fastpath)
+		take_counters(d);
+}
+
+void plane_tick(struct dprd *d, bool works)
+{
+	uint64_t now_ms = clock_now_ms(), living;
+
+	if (!d->fastpath)
+		return;
+	pthread_mutex_lock(&d->lock);
+	take_counters(d);
+	/* A peer that comes to life forwards at once, and must not be a stranger until the next second. */
+	living = living_members(d, now_ms);
+	if (living != d->living_told)
+		update_tables(d, living);
+	plane_decide_tick(d, now_ms);
+	pthread_mutex_unlock(&d->lock);
+	fastpath_heartbeat(d->fastpath, works);
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * plane_decide.c - Decide=kernel: at every tick the programs get the verdicts on the next connections,
+ * and dprd learns how many of the last ones were used, and by whom.
+ */
+#include <stdlib.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/dprd.h"
+#include "dprd/fastpath.h"
+#include "dprd/schedule.h"
+
+enum { SCHEDULE_LEAST = 64, MADE_TICKS = 1000 / TICK_MS };
+
+/* The schedule that the programs use now, of one family. */
+struct ahead {
+	struct view_node nodes[MEMBERS_MAX]; /* as they were when it was made */
+	struct load_view view;
+	uint64_t seed;
+	unsigned count;
+	struct schedule_entry entries[FASTPATH_SCHEDULE_MAX];
+};
+
+struct plane_decide {
+	struct ahead ahead[2]; /* IPv4, IPv6 */
+	double max_load;
+	uint32_t decisions_seen;
+	uint32_t made[MADE_TICKS]; /* flows that the programs made, tick by tick: not yet in the table's counts */
+	unsigned tick;
+};
+
+struct plane_decide *plane_decide_new(void)
+{
+	return calloc(1, sizeof(struct plane_decide));
+}
+
+/* What was sent to a node counts from now on, whatever its place in the view is by now. */
+static void count_sent(struct dprd *d, const struct ahead *a, unsigned used)
+{
+	unsigned i, node;
+
+	for (i = 0; i < used; i++) {
+		unsigned index = a->entries[i].view_index;
+
+		for (node = 1; index && node < d->view.count; node++)
+			d->view_nodes[node].sent += d->view_nodes[node].node_id == a->nodes[index].node_id;
+	}
+}
+
+/* Policies that go round have moved on by what was used: decided once more, on what was known then. */
+static void catch_up(struct dprd *d, const struct decide_env *env, struct ahead *a, unsigned used)
+{
+	static struct schedule_entry again[FASTPATH_SCHEDULE_MAX]; /* too large for a stack; main thread only */
+	static struct view_node nodes[MEMBERS_MAX];
+	struct load_view view = { .count = a->view.count, .nodes = nodes };
+	struct decide_env then = *env;
+
+	if (!used || !d->policy->keeps_state)
+		return;
+	memcpy(nodes, a->nodes, sizeof(nodes));
+	then.view = &view;
+	schedule_make(&then, d->config.factors.connections, a->seed, again, used);
+}
+
+static void account(struct dprd *d, const struct decide_env *env, bool v6)
+{
+	struct ahead *a = &d->decide_ahead->ahead[v6];
+	const struct fastpath_schedule *s = fastpath_schedule(d->fastpath, v6, true);
+	unsigned used = s->cursor < a->count ? s->cursor : a->count;
+
+	count_sent(d, a, used);
+	catch_up(d, env, a, used);
+}
+
+static void remember(struct dprd *d, const struct decide_env *env)
+{
+	const struct fastpath_recent *recent = d->fastpath->recent;
+	struct plane_decide *p = d->decide_ahead;
+	uint32_t next = __atomic_load_n(&recent->next, __ATOMIC_ACQUIRE), i = p->decisions_seen;
+
+	if (next - i > FASTPATH_RECENT)
+		i = next - FASTPATH_RECENT;
+	for (; i != next; i++) {
+		const struct fastpath_decision *made = &recent->decision[i & (FASTPATH_RECENT - 1)];
+		struct packet packet = { .kind = PACKET_TCP, .key = made->key, .tcp_sequence = made->sequence };
+		struct verdict verdict = { .reason = (enum reason)made->reason };
+		struct decide_env then = *env;
+
+		if (made->reason >= REASONS)
+			continue;
+		verdict.kind = reason_kind(verdict.reason);
+		verdict.node_id = flow_table_node_id(d->flows, made->node);
+		then.view = &p->ahead[!addr_is_v4(&made->key.service)].view;
+		if (then.view->count)
+			why_remember(d->why, clock_now_ms(), &packet, &verdict, &then, p->max_load);
+	}
+	p->decisions_seen = next;
+}
+
+/* Twice what the last tick used, so that a schedule seldom has to start anew. */
+static unsigned wanted(uint32_t used)
+{
+	unsigned count = SCHEDULE_LEAST;
+
+	while (count < FASTPATH_SCHEDULE_MAX && count < 2 * used)
+		count *= 2;
+	return count;
+}
+
+static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t used)
+{
+	static struct view_node nodes[MEMBERS_MAX]; /* main thread only */
+	static struct policy_state state;
+	struct ahead *a = &d->decide_ahead->ahead[v6];
+	struct fastpath_schedule *s = fastpath_schedule(d->fastpath, v6, false);
+	struct load_view view = { .count = d->view.count, .nodes = nodes };
+	struct decide_env ahead = *env;
+	unsigned i;
+
+	view_select_family(d, v6);
+	memcpy(a->nodes, d->view_nodes, sizeof(a->nodes));
+	memcpy(nodes, d->view_nodes, sizeof(nodes));
+	state = d->policy_state;
+	a->view = (struct load_view) { .count = d->view.count, .nodes = a->nodes };
+	a->seed = policy_mix(d->random_state++);
+	a->count = wanted(used);
+	ahead.view = &view;
+	ahead.policy_state = &state;
+	schedule_make(&ahead, d->config.factors.connections, a->seed, a->entries, a->count);
+	for (i = 0; i < a->count; i++) {
+		unsigned index = a->entries[i].view_index;
+		int node = index ? flow_table_node(d->flows, a->nodes[index].node_id, true) : 0;
+
+		s->entry[i] = node < 0 ? (uint16_t)REASON_FORWARD_FAILED
+				       : (uint16_t)((unsigned)node << 8 | a->entries[i].reason);
+	}
+	s->cursor = 0;
+	s->count = a->count;
+}
+
+/* How many flows may be made until the next tick, and why no more. */
+static void set_room(struct dprd *d, uint64_t now_ms)
+{
+	struct plane_decide *p = d->decide_ahead;
+	struct fastpath_control *control = d->fastpath->control;
+	uint32_t made = __atomic_exchange_n(&control->made, 0, __ATOMIC_ACQ_REL), i, recent = 0, rate, table;
+	struct flow_counts counts = flow_counts(d->flows);
+
+	if (made > control->room)
+		made = control->room;
+	p->made[p->tick++ % MADE_TICKS] = made;
+	for (i = 0; i < MADE_TICKS; i++)
+		recent += p->made[i];
+	d->new_flows += made;
+	rate = path_rate_limited(d, now_ms) ? 0 : d->config.max_new_flows_per_s - d->new_flows;
+	counts.half_open += recent;
+	table = counts.half_open >= d->config.max_half_open ||
+				counts.half_open + counts.confirmed >= d->config.max_flows
+			? 0
+			: d->config.max_half_open - counts.half_open;
+	control->room = rate < table ? rate : table;
+	control->room_reason = rate < table ? REASON_RATE_GUARD : REASON_TABLE_FULL;
+}
+
+void plane_decide_tick(struct dprd *d, uint64_t now_ms)
+{
+	struct decide_env env;
+	uint32_t used[2];
+	unsigned v6;
+
+	if (!d->decide_ahead)
+		return;
+	path_decide_env(d, &env);
+	for (v6 = 0; v6 < 2; v6++) {
+		used[v6] = fastpath_schedule(d->fastpath, v6, true)->cursor;
+		account(d, &env, v6);
+	}
+	remember(d, &env);
+	view_own_load(d);
+	for (v6 = 0; v6 < 2; v6++)
+		make(d, &env, v6, used[v6]);
+	d->decide_ahead->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
+	set_room(d, now_ms);
+	fastpath_schedules_switch(d->fastpath);
+}
+
+void plane_decide_now(struct dprd *d)
+{
+	pthread_mutex_lock(&d->lock);
+	plane_decide_tick(d, clock_now_ms());
+	pthread_mutex_unlock(&d->lock);
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Two processors at the same slots. One operation is stopped before one of its atomic steps, another
+ * one runs from beginning to end, and the first goes on: at every step, for random tables and random
+ * operations of dprd and the BPF programs. Whoever was told that a flow is there must find it then, and
+ * nothing else may be there.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <time.h>
+#include <cmocka.h>
+
+/* Where an operation can be stopped. Flows are compiled in here, so that theirs are among them. */
+static void step(void);
+#define __sync_val_compare_and_swap(at, old, new) (step(), __sync_val_compare_and_swap(at, old, new))
+#define __sync_fetch_and_or(at, bits) (step(), __sync_fetch_and_or(at, bits))
+#define __sync_fetch_and_and(at, bits) (step(), __sync_fetch_and_and(at, bits))
+#define __atomic_store_n(at, value, order) (step(), __atomic_store_n(at, value, order))
+#define __atomic_thread_fence(order) (step(), __atomic_thread_fence(order))
+
+#include "dprd/flow.c" // NOLINT(bugprone-suspicious-include)
+#include "dprd/flow_expire.c" // NOLINT(bugprone-suspicious-include)
+#include "tests/unit/flow_tables.h"
+
+enum { KEYS = 40, NOW_MS = 100000, NO_STEP = -1 };
+
+enum operation { BPF_INSERT, BPF_TOUCH, FIND, ADD, REMOVE, REPLACE, EXPIRE, OPERATIONS };
+
+static struct flow_table *table;
+static struct turn_flow {
+	bool there;
+	unsigned generation; /* in the sequence number: which of its flows it is */
+} flows[KEYS];
+
+/* What comes between: which operation, before which step of the other. */
+static enum operation inner;
+static uint32_t inner_key;
+static int inner_step, steps;
+static bool stopped;
+
+static struct flow_key key_of(uint32_t i)
+{
+	struct flow_key key = model_key(i % 3 == 0 ? 2 : 0);
+
+	/* Zeros and a first slot's tag where a second slot must not be taken for a free or a first one. */
+	if (i % 3 == 0)
+		key.client = (struct addr) { .bytes = { [0] = i % 2 ? 0xfe : 0, [8] = i % 4 == 0, [15] = (uint8_t)i } };
+	else
+		key.client = addr_from_v4(htonl(0xc0000200 + i));
+	return key;
+}
+
+static uint32_t sequence_of(uint32_t i)
+{
+	return i | flows[i].generation << 8;
+}
+
+static uint32_t node_of(uint32_t i)
+{
+	return 100 + sequence_of(i) % 7;
+}
+
+static void bpf_search(uint32_t i, struct flow_search *ret)
+{
+	struct flow_key key = key_of(i);
+
+	flow_search_key(table, &key, (unsigned)flow_service_find(table, &key.service, key.service_port), ret);
+}
+
+static void bpf_insert(uint32_t i)
+{
+	struct flow_search s;
+	struct flow_bucket *home;
+
+	if (flows[i].there)
+		return;
+	bpf_search(i, &s);
+	home = flow_bucket_at(table, s.bucket);
+	flows[i].generation++;
+	flows[i].there = flow_slot_insert(home, home + 1, &s,
+					  sequence_of(i) << FLOW_SEQUENCE_SHIFT |
+						  (uint32_t)flow_table_node(table, node_of(i), false),
+					  flow_tick(NOW_MS) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
+}
+
+static void bpf_touch(uint32_t i)
+{
+	struct flow_search s;
+	struct flow_slot *slot;
+
+	bpf_search(i, &s);
+	slot = flow_slot_find(table, &s);
+	if (slot)
+		flow_slot_touch(slot, i % 2 ? TCP_ACK : TCP_SYN, flow_tick(NOW_MS) + 20);
+}
+
+/* Right, or gone meanwhile; never another flow's target. */
+static void find(uint32_t i, bool must)
+{
+	struct flow_key key = key_of(i);
+	struct flow flow;
+
+	if (!flow_find(table, &key, &flow)) {
+		assert_false(must);
+		return;
+	}
+	assert_memory_equal(&flow.key, &key, sizeof(key));
+	assert_int_equal(flow.syn_sequence & 0xff, i);
+	assert_int_equal(flow.node_id, 100 + flow.syn_sequence % 7);
+}
+
+static void add(uint32_t i)
+{
+	struct flow_key key = key_of(i);
+	struct flow evicted;
+
+	flows[i].generation++;
+	flows[i].there = flow_add(table, &key, node_of(i), sequence_of(i), NOW_MS, &evicted);
+	assert_int_equal(evicted.state, FLOW_FREE);
+}
+
+static void remove_flow(uint32_t i)
+{
+	struct flow_key key = key_of(i);
+	struct flow flow;
+
+	if (flow_find(table, &key, &flow))
+		flow_remove(table, &flow);
+	flows[i].there = false;
+}
+
+static void gone(void *context, const struct flow *flow)
+{
+	(void)context;
+	(void)flow;
+	fail_msg("nothing is old here");
+}
+
+static void operate(enum operation operation, uint32_t i)
+{
+	bool there = flows[i].there;
+
+	switch (operation) {
+	case BPF_INSERT:
+		bpf_insert(i);
+		break;
+	case BPF_TOUCH:
+		bpf_touch(i);
+		break;
+	case FIND:
+		find(i, false);
+		/* Nobody but the inner operation takes it away. */
+		if (there && flows[i].there)
+			find(i, true);
+		break;
+	case ADD:
+		add(i);
+		break;
+	case REMOVE:
+		remove_flow(i);
+		break;
+	case REPLACE: /* Another one will lie there, of the same family or not. */
+		remove_flow(i);
+		bpf_insert((i + 1) % KEYS);
+		bpf_insert((i + 3) % KEYS);
+		break;
+	default:
+		flow_expire(table, flow_slot_count(table), NOW_MS, gone, NULL);
+	}
+}
+
+static void step(void)
+{
+	if (steps++ != inner_step || stopped)
+		return;
+	stopped = true;
+	operate(inner, inner_key);
+}
+
+/* Only one of the two may be dprd's: it has a lock. And both do not make the same flow. */
+static bool is_possible(enum operation outer, uint32_t outer_key)
+{
+	bool outer_bpf = outer == BPF_INSERT || outer == BPF_TOUCH;
+	bool inner_bpf = inner == BPF_INSERT || inner == BPF_TOUCH;
+	bool makes = inner == BPF_INSERT || inner == ADD;
+
+	if ((!outer_bpf && !inner_bpf) || outer == REPLACE)
+		return false;
+	if (inner == REPLACE && ((inner_key + 1) % KEYS == outer_key || (inner_key + 3) % KEYS == outer_key))
+		return outer == BPF_TOUCH;
+	if (inner == REPLACE || inner == REMOVE || makes)
+		return inner_key != outer_key || outer == BPF_TOUCH || (outer == FIND && inner != ADD);
+	return true;
+}
+
+static bool is_of_table(void *context, const struct flow *flow)
+{
+	unsigned *shown = context;
+
+	assert_true(flows[flow->syn_sequence & 0xff].there);
+	++*shown;
+	return true;
+}
+
+static void assert_all_there(void)
+{
+	unsigned shown = 0, expected = 0;
+	struct flow_key key;
+	struct flow flow;
+	uint32_t i;
+
+	for (i = 0; i < KEYS; i++) {
+		key = key_of(i);
+		assert_int_equal(flow_find(table, &key, &flow), flows[i].there);
+		expected += flows[i].there;
+		if (!flows[i].there)
+			continue;
+		assert_int_equal(flow.syn_sequence, sequence_of(i) & FLOW_SEQUENCE_MASK);
+		assert_int_equal(flow.node_id, node_of(i));
+	}
+	flow_each(table, is_of_table, &shown);
+	assert_int_equal(shown, expected);
+}
+
+/* Nothing is lost for ever: after some rounds a slot has a flow, or is free. */
+static void assert_tidy(void)
+{
+	struct flow flow;
+	uint32_t i;
+
+	for (i = 0; i < 4; i++)
+		flow_expire(table, flow_slot_count(table), NOW_MS, gone, NULL);
+	for (i = 0; i < flow_slot_count(table); i++) {
+		const struct flow_slot *slot = flow_slot_at(table, i);
+
+		assert_true(flow_slot_read(table, i, &flow) || flow_slot_is_free(slot) ||
+			    (i % 2 && flow_slot_tag(slot - 1) == FLOW_TAG_V6));
+	}
+}
+
+/* Empty, with one bucket or four, and one more. */
+static void new_situation(bool small)
+{
+	struct flow_limits limits = model_limits;
+	uint32_t i;
+
+	limits.hash_key[0] = random_below(UINT32_MAX);
+	limits.max_confirmed = limits.max_half_open = small ? 1 : 5;
+	memset(table, 0, flow_table_bytes(&limits));
+	flow_table_init(table, &limits);
+	table->limits.max_confirmed = table->limits.max_half_open = 2 * KEYS;
+	memset(flows, 0, sizeof(flows));
+	for (i = 0; i < 7; i++)
+		assert_true(flow_table_node(table, 100 + i, true) > 0);
+	for (i = 0; i < 3; i++) {
+		struct flow_key key = key_of(i);
+
+		assert_true(flow_table_service(table, &key.service, key.service_port, true) >= 0);
+	}
+}
+
+/* As many as there is room for, or some less. */
+static void random_flows(void)
+{
+	unsigned left;
+
+	for (left = random_below(2 * KEYS); left; left--) {
+		uint32_t i = random_below(KEYS);
+
+		if (random_below(4))
+			bpf_insert(i);
+		else
+			remove_flow(i);
+	}
+}
+
+/* The same again and again, each time stopped one step later, until it comes to its end. */
+static unsigned stop_at_every_step(enum operation outer, uint32_t outer_key)
+{
+	static uint8_t memory[(FLOW_HEADER_BUCKETS + 16) * sizeof(struct flow_bucket)];
+	static struct turn_flow start[KEYS];
+	size_t bytes = model_bytes(table);
+	int stops = 0;
+
+	assert_true(bytes <= sizeof(memory));
+	memcpy(memory, table, bytes);
+	memcpy(start, flows, sizeof(start));
+	do {
+		memcpy(table, memory, bytes);
+		memcpy(flows, start, sizeof(start));
+		stopped = false;
+		steps = 0;
+		inner_step = stops++;
+		operate(outer, outer_key);
+		inner_step = NO_STEP;
+		assert_all_there();
+		assert_tidy();
+		assert_all_there();
+	} while (stopped);
+	return (unsigned)stops - 1;
+}
+
+static void one_comes_between_the_steps_of_another(void **state)
+{
+	unsigned round, stops[OPERATIONS][OPERATIONS] = { 0 };
+
+	(void)state;
+	table = new_table(&model_limits); /* large enough for all */
+	for (round = 0; round < rounds(20000); round++) {
+		enum operation outer = random_below(OPERATIONS);
+		uint32_t outer_key = random_below(KEYS);
+
+		inner_step = NO_STEP;
+		inner = random_below(OPERATIONS);
+		inner_key = random_below(2) ? outer_key : random_below(KEYS);
+		if (!is_possible(outer, outer_key))
+			continue;
+		new_situation(random_below(4));
+		random_flows();
+		stops[outer][inner] += stop_at_every_step(outer, outer_key);
+	}
+	for (round = 0; round < OPERATIONS; round++)
+		print_message("%u: insert %u, touch %u, find %u, add %u, remove %u, replace %u, expire %u\n", round,
+			      stops[round][0], stops[round][1], stops[round][2], stops[round][3], stops[round][4],
+			      stops[round][5], stops[round][6]);
+	assert_true(stops[BPF_INSERT][REPLACE] && stops[BPF_INSERT][EXPIRE] && stops[EXPIRE][BPF_INSERT]);
+	free(table);
+}
+
+/*
+ * The only place left is beside an IPv4 flow, and before it is taken, that flow has gone, and the pair is
+ * an IPv6 flow's, with zeros in its address where a free slot has them.
+ */
+static void a_place_may_become_half_of_a_pair(void **state)
+{
+	static const uint32_t v6[] = { 0, 6, 9, 12, 15, 18, 21 };
+	unsigned i;
+
+	(void)state;
+	table = new_table(&model_limits);
+	inner_step = NO_STEP;
+	new_situation(true);
+	bpf_insert(2);
+	for (i = 0; i < sizeof(v6) / sizeof(v6[0]); i++) {
+		bpf_insert(v6[i]);
+		assert_true(flows[v6[i]].there);
+	}
+	inner = REPLACE;
+	inner_key = 2;
+	assert_int_equal(stop_at_every_step(BPF_INSERT, 1), 4);
+	free(table);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_place_may_become_half_of_a_pair),
+		cmocka_unit_test(one_comes_between_the_steps_of_another),
+	};
+
+	return cmocka_run_group_tests(tests, seed, NULL);
+}
