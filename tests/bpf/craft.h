@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * craft.h - frames from lines that read like tcpdump's, made without any of dprd's own code.
+ *
+ *   eth gw>me | ip cl>s1 ttl 63 | tcp 40000>80 S seq 1000 opt 020405b4 | data 20
+ *
+ * Layers from the outside in, each with its values. What is not said has a default; lengths, protocols
+ * and checksums follow from what is there, unless said otherwise.
+ *
+ *   eth A>B [type N]     by default gw>me; the type follows from the next layer
+ *   ip A>B ...           of the line's family; ip4, ip6: of that one. tos N, ttl N, proto N, len N (as it
+ *                        stands in the header), sum bad, nodf (nothing to IPv6); IPv4: id N, mf, off N,
+ *                        options N (bytes), ihl N; IPv6: flow N
+ *   tunnel A>B ...       the same with the values of an outer header: ttl 64, id 0, flow 0
+ *   ext N BYTES          an IPv6 extension header N, all zero
+ *   tcp A>B FLAGS ...    FLAGS: letters of FSRP.UEW, or none. seq N, ack N, win N, urg N, doff N, opt HEX,
+ *                        sum bad
+ *   udp A>B
+ *   icmp KIND ...        KIND: unreachable, toobig, timeout, parameter, echo, of the family, or TYPE/CODE; mtu N, quote N
+ *                        (bytes that are quoted of what follows), sum bad
+ *   data N, hex HEX      N bytes of a pattern; these bytes
+ *   *, *N                the datagram of another frame; its first N bytes
+ *   pad N                at the end: bytes behind the datagram
+ *   chop N               at the end: so many bytes are cut off
+ *
+ * A line that cannot be understood ends the program.
+ */
+#ifndef TESTS_BPF_CRAFT_H
+#define TESTS_BPF_CRAFT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dprd/base/addr.h"
+
+enum { FRAME_BYTES = 4096, FRAME_ETHERNET_BYTES = 14 };
+
+struct frame {
+	uint8_t bytes[FRAME_BYTES];
+	unsigned length;
+};
+
+/* What the names in a line mean. */
+struct craft_names {
+	bool v6; /* family of the line */
+	/* An address of this family; false: there is no such name. */
+	bool (*address)(const void *context, const char *name, bool v6, struct addr *ret);
+	/* A hardware address. */
+	bool (*hardware)(const void *context, const char *name, uint8_t ret[6]);
+	const void *context;
+};
+
+/* other: what "*" stands for, or NULL. */
+void craft(const struct craft_names *names, const char *line, const struct frame *other, struct frame *ret);
+
+/* The datagram's length as its header says. */
+unsigned frame_datagram_bytes(const struct frame *frame);
+
+/* Whether all checksums within are right: IP header, transport, and what it quotes or carries. */
+bool frame_sums_good(const struct frame *frame);
+
+/* The bytes in hex to standard output, sixteen to a line; what differs from other is marked. */
+void frame_print(const char *title, const struct frame *frame, const struct frame *other);
+
+#endif

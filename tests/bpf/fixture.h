@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fixture.h - one packet through one program: what goes in, and all that must have happened then. A
+ * fixture is run in each of its variants (family, layout of addresses), each a test of its own.
+ */
+#ifndef TESTS_BPF_FIXTURE_H
+#define TESTS_BPF_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/bpf/site.h"
+
+/* Variants; 0 in a fixture: all four of Decide=queue. */
+enum {
+	V4_OWN = 1,
+	V6_OWN = 2,
+	V4_ALIAS = 4,
+	V6_ALIAS = 8,
+	V4_KERNEL = 16,
+	V6_KERNEL = 32,
+	V4 = V4_OWN | V4_ALIAS,
+	V6 = V6_OWN | V6_ALIAS,
+	OWN = V4_OWN | V6_OWN,
+	ALIAS = V4_ALIAS | V6_ALIAS,
+	KERNEL = V4_KERNEL | V6_KERNEL,
+};
+
+enum { STOPPED = -1 };
+
+struct fixture {
+	const char *name;
+	unsigned variants;
+	bool egress;
+	int beat_ago_ms; /* of dprd; STOPPED: it was stopped */
+	int waiting_ms; /* a packet waits in dprd's queue; 0: none */
+	const char *flow; /* there before (site.h); NULL: none */
+	const char *way; /* what is special about n2's (site.h) */
+	const char *schedule, *no_room; /* Decide=kernel (site.h) */
+	uint32_t mark_before;
+	uint32_t gso_bytes;
+	const char *in; /* the frame (craft.h) */
+	int verdict;
+	uint32_t mark; /* after */
+	const char *counted; /* all that was counted; NULL: nothing */
+	const char *after; /* the flow; NULL: unchanged, or still none */
+	const char *out; /* the frame after ("*": the datagram that came in); NULL: unchanged */
+	bool gso_gone; /* it is no GSO packet any more */
+	bool sums_bad; /* checksums of the frame after are not all good, and need not be */
+};
+
+/* A table of them. */
+struct fixtures {
+	const struct fixture *fixtures;
+	size_t count;
+};
+
+#define FIXTURES(table)                                                          \
+	{                                                                        \
+		.fixtures = (table), .count = sizeof(table) / sizeof((table)[0]) \
+	}
+
+/* Runs all fixtures, and the other tests, as one cmocka group in namespaces of their own. For main(). */
+int fixture_main(const char *name, const struct fixtures *tables, size_t table_count, const struct CMUnitTest *others,
+		 size_t other_count);
+
+/* For tests of their own: the fixture in one variant, without what site_reset() does. */
+void fixture_prepare(const struct fixture *fixture, unsigned variant);
+void fixture_check(const struct fixture *fixture, unsigned variant);
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* input_site.c - random clusters, flows, ways and schedules. */
+#include <stdarg.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/flow_private.h"
+#include "tests/bpf/input_private.h"
+
+enum { CLIENTS = 6 };
+
+uint64_t random_next(struct random *r)
+{
+	uint64_t z = r->state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+unsigned random_below(struct random *r, unsigned limit)
+{
+	return (unsigned)((random_next(r) >> 32) * limit >> 32);
+}
+
+bool input_one_in(struct random *r, unsigned n)
+{
+	return random_below(r, n) == 0;
+}
+
+struct addr input_v4(uint32_t host_order)
+{
+	return addr_from_v4(to_be32(host_order));
+}
+
+struct addr input_v6(uint16_t third, uint16_t last)
+{
+	struct addr a = { .bytes = { 0x20, 0x01, 0x0d, 0xb8 } };
+
+	write_be16(a.bytes + 4, third);
+	write_be16(a.bytes + 14, last);
+	return a;
+}
+
+struct addr input_client(struct random *r, bool v6)
+{
+	unsigned which = random_below(r, CLIENTS);
+
+	return v6 ? input_v6(0xc, (uint16_t)(0x10 + which)) : input_v4(0xc0000200 + 10 + which);
+}
+
+be16 input_client_port(struct random *r)
+{
+	return to_be16((uint16_t)(INPUT_SOCKET_PORT + random_below(r, 6)));
+}
+
+uint32_t input_sequence(struct random *r)
+{
+	static const uint32_t sequences[] = { 5, 6, 0x800000, 0xffffff, 0x1000005, 0xab000006 };
+
+	return input_one_in(r, 8) ? (uint32_t)random_next(r) : sequences[random_below(r, 6)];
+}
+
+struct addr input_service(struct random *r, const struct config *config, unsigned member, bool v6)
+{
+	const struct member *m = &config->member[member];
+	unsigned i;
+
+	for (i = 0; i < 6; i++) {
+		const struct addr *a = &m->service[random_below(r, m->service_count)];
+
+		if (addr_is_v4(a) != v6)
+			return *a;
+	}
+	return v6 ? input_v6(5, 99) : input_v4(0xc6336463);
+}
+
+/* --- clusters --- */
+
+__attribute__((format(printf, 3, 4))) static size_t add_line(char *text, size_t used, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	used += (size_t)vsnprintf(text + used, INPUT_CONFIG_BYTES - used, format, arguments);
+	va_end(arguments);
+	return used;
+}
+
+/* The first addresses of both families are always this node's: a client has a connection to them. */
+void input_config(struct random *r, bool decide_kernel, char text[INPUT_CONFIG_BYTES])
+{
+	static const unsigned ports[] = { 443, 8080, 25, 53, 65535, 1 };
+	unsigned members = 2 + random_below(r, INPUT_MEMBERS - 1), self = random_below(r, members), m, i, next = 2;
+	bool own_cluster = input_one_in(r, 2);
+	size_t used = add_line(text, 0, "[Cluster]\nName=test\n[Node]\nName=n%u\n[Service]\nPort=80", self);
+
+	for (i = random_below(r, 4); i; i--)
+		used = add_line(text, used, " %u", ports[(self + i) % 6]);
+	used = add_line(text, used, "\n[Datapath]\nDecide=%s\n", decide_kernel ? "kernel" : "queue");
+	for (m = 0; m < members; m++) {
+		bool has_v4 = m == self || !input_one_in(r, 8), has_v6 = m == self || !has_v4 || !input_one_in(r, 4);
+
+		used = add_line(text, used, "[Member \"n%u\"]\n", m);
+		if (m == self)
+			used = add_line(text, used, "Service=198.51.100.1\nService=2001:db8:5::1\n");
+		for (i = random_below(r, 3) + (m != self); i; i--, next++) {
+			if (has_v4)
+				used = add_line(text, used, "Service=198.51.100.%u\n", next);
+			if (has_v6)
+				used = add_line(text, used, "Service=2001:db8:5::%x\n", next);
+		}
+		if (!own_cluster)
+			continue;
+		used = has_v4 ? add_line(text, used, "Cluster=10.0.0.%u\n", m + 1) : used;
+		used = has_v6 ? add_line(text, used, "Cluster=fd00::%u\n", m + 1) : used;
+	}
+}
+
+/* --- flows and ways --- */
+
+static uint32_t tick_now(void)
+{
+	return (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
+}
+
+/* Also flows that lead to this node, and to one that is no member any more. */
+static void add_flow(struct random *r, struct plane *p, const struct flow_key *key, uint32_t sequence)
+{
+	static const unsigned ages[] = { 0, 3, 14, 15, 16, 17, 30, 1000, 100000, 1 << 28, 1 << 29 };
+	unsigned member = random_below(r, p->config.member_count);
+	int service = flow_table_service(p->flows, &key->service, key->service_port, true);
+	int node = flow_table_node(p->flows, input_one_in(r, 16) ? 77 : p->config.member[member].id, true);
+	uint32_t tick = tick_now() - ages[random_below(r, sizeof(ages) / sizeof(ages[0]))];
+	struct flow_bucket *home;
+	struct flow_search s;
+
+	if (service < 0 || node < 0)
+		return;
+	flow_search_key(p->flows, key, (unsigned)service, &s);
+	if (flow_slot_find(p->flows, &s))
+		return;
+	home = flow_bucket_at(p->flows, s.bucket);
+	flow_slot_insert(home, home + 1, &s, sequence << FLOW_SEQUENCE_SHIFT | (uint32_t)node,
+			 tick << FLOW_TIME_SHIFT | random_below(r, 4));
+}
+
+static void add_flows(struct random *r, struct plane *p, struct input_site *site)
+{
+	unsigned i;
+
+	memset(plane_buckets(p), 0, plane_bucket_bytes(p));
+	site->key_count = INPUT_KEYS;
+	for (i = 0; i < INPUT_KEYS; i++) {
+		bool v6 = input_one_in(r, 2);
+		struct flow_key *key = &site->keys[i];
+
+		memset(key, 0, sizeof(*key));
+		key->client = input_client(r, v6);
+		key->client_port = input_client_port(r);
+		key->service = input_service(r, &p->config, p->config.self, v6);
+		key->service_port = to_be16(p->config.port[random_below(r, p->config.port_count)]);
+		site->sequences[i] = input_sequence(r);
+		if (i < INPUT_KEYS * 3 / 4)
+			add_flow(r, p, key, site->sequences[i]);
+	}
+}
+
+static void random_way(struct random *r, struct plane *p, unsigned member, bool v6)
+{
+	static const uint16_t mtus[] = { 1480, 1460, 1480, 1460, 556, 300, 216, 9000 };
+	const struct member *self = &p->config.member[p->config.self], *to = &p->config.member[member];
+	struct fastpath_way *way = plane_way(p, member, v6);
+	unsigned i;
+
+	memset(way, 0, sizeof(*way));
+	way->source = v6 ? self->cluster_v6 : self->cluster_v4;
+	way->destination = v6 ? to->cluster_v6 : to->cluster_v4;
+	if (member == p->config.self) {
+		way->flags = WAY_SELF;
+	} else if (!addr_is_zero(&way->source) && !addr_is_zero(&way->destination) && !input_one_in(r, 12)) {
+		way->flags = (uint16_t)(WAY_USABLE | (input_one_in(r, 4) ? 0 : WAY_ETHERNET));
+		way->mtu = mtus[random_below(r, sizeof(mtus) / sizeof(mtus[0]))];
+		way->interface = 1;
+		way->hardware_tick = input_one_in(r, 4) ? 0 : tick_now();
+		for (i = 0; i < sizeof(way->hardware); i++)
+			way->hardware[i] = (uint8_t)random_next(r);
+	}
+}
+
+static void add_schedules(struct random *r, struct plane *p)
+{
+	static const uint8_t served[] = { REASON_LOCAL_POLICY, REASON_BELOW_MAX_LOAD, REASON_NO_PEER, REASON_MINORITY };
+	static const uint8_t forwarded[] = { REASON_CHOSEN, REASON_CHOSEN, REASON_DRAINING, REASON_UNHEALTHY };
+	static const unsigned rooms[] = { 0, 5, 1000000, 1000000 };
+	struct fastpath_control *control = p->fastpath->control;
+	unsigned v6, i;
+
+	for (v6 = 0; v6 < 2; v6++) {
+		struct fastpath_schedule *s = fastpath_schedule(p->fastpath, v6, true);
+
+		s->cursor = (uint32_t)random_next(r);
+		s->count = input_one_in(r, 6) ? 0 : 1u << random_below(r, 6);
+		for (i = 0; i < s->count; i++) {
+			unsigned member = random_below(r, p->config.member_count);
+			int node = flow_table_node(p->flows, p->config.member[member].id, true);
+
+			s->entry[i] = member == p->config.self ? served[random_below(r, 4)]
+							       : (uint16_t)(node << 8 | forwarded[random_below(r, 4)]);
+		}
+	}
+	control->made = 0;
+	control->room = rooms[random_below(r, 4)];
+	control->room_reason = input_one_in(r, 2) ? REASON_RATE_GUARD : REASON_TABLE_FULL;
+}
+
+void input_site(struct random *r, struct plane *p, struct input_site *ret)
+{
+	unsigned member, v6;
+
+	ret->config = &p->config;
+	memset(p->fastpath->ways, 0, FASTPATH_WAYS * sizeof(struct fastpath_way));
+	for (member = 0; member < p->config.member_count; member++) {
+		for (v6 = 0; v6 < 2; v6++)
+			random_way(r, p, member, v6);
+	}
+	p->living = random_next(r);
+	p->living |= random_next(r);
+	p->mss[0] = (uint16_t)(input_one_in(r, 4) ? random_next(r) : 1440);
+	p->mss[1] = (uint16_t)(input_one_in(r, 4) ? random_next(r) : 1400);
+	add_flows(r, p, ret);
+	add_schedules(r, p);
+}

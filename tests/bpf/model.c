@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* model.c - the nfqueue plane's code on one frame. */
+#include "dprd/decide.h"
+#include "dprd/encap.h"
+#include "dprd/flow_private.h"
+#include "tests/bpf/model_private.h"
+
+enum {
+	OPTIONS_MOST = 12, /* looked at for an MSS */
+	TOO_BIG_TICKS = 60, /* a second */
+	TOO_BIG_MOST = 100,
+};
+
+/* --- results --- */
+
+static void finish(struct model_result *r, int verdict)
+{
+	r->verdict = verdict;
+}
+
+static void drop(struct model *m, struct model_result *r, enum reason reason)
+{
+	m->counted.reason[reason]++;
+	finish(r, DROP);
+}
+
+static void add_sum(struct model_result *r, unsigned at)
+{
+	r->sums[r->sum_count++] = FRAME_ETHERNET_BYTES + at;
+}
+
+/* --- the way to a node --- */
+
+/* Its flow's time is the start of the tick that the program saw. */
+static uint64_t ms_of_tick(uint32_t tick)
+{
+	return (((uint64_t)tick << FLOW_TICK_SHIFT) + 999999) / 1000000;
+}
+
+static bool too_big_allowed(struct model *m)
+{
+	if (m->tick - (uint32_t)m->counted.too_big_tick >= TOO_BIG_TICKS) {
+		m->counted.too_big_tick = m->tick;
+		m->counted.too_big_count = 0;
+	}
+	return m->counted.too_big_count++ < TOO_BIG_MOST;
+}
+
+/* Differs: dprd cuts the packet into segments; the program hands it to dprd for that. With dprd away the client is only
+ * told, and no more than the headers is quoted. */
+static void send_too_big(struct model *m, const struct frame *in, const struct packet *p, uint32_t mtu,
+			 struct model_result *r)
+{
+	const uint8_t *ip = in->bytes + FRAME_ETHERNET_BYTES;
+
+	if (m->works) {
+		r->mark |= MARK_FORWARD;
+		finish(r, PASS);
+		return;
+	}
+	m->counted.reason[REASON_NO_TUNNEL]++;
+	finish(r, DROP);
+	if (!too_big_allowed(m))
+		return;
+	m->counted.too_big_sent++;
+	finish(r, REDIRECT);
+	memcpy(r->out.bytes, in->bytes + 6, 6);
+	memcpy(r->out.bytes + 6, in->bytes, 6);
+	r->out.length = FRAME_ETHERNET_BYTES + encap_too_big(ip, p, p->header_bytes + TCP_HEADER_BYTES, mtu,
+							     r->out.bytes + FRAME_ETHERNET_BYTES);
+}
+
+static void encapsulate(struct model *m, const struct frame *in, const struct packet *p, unsigned member,
+			const struct fastpath_way *way, enum reason reason, struct model_result *r)
+{
+	const struct member *self = &m->config->member[m->config->self], *to = &m->config->member[member];
+	uint8_t *outer = r->out.bytes + FRAME_ETHERNET_BYTES;
+
+	memcpy(r->out.bytes, way->hardware, sizeof(way->hardware));
+	encap_write(outer, p, p->v6 ? &self->cluster_v6 : &self->cluster_v4, p->v6 ? &to->cluster_v6 : &to->cluster_v4,
+		    0);
+	/* With what lies behind the datagram. */
+	memcpy(outer + encap_bytes(p->v6), in->bytes + FRAME_ETHERNET_BYTES, in->length - FRAME_ETHERNET_BYTES);
+	r->out.length = in->length + encap_bytes(p->v6);
+	m->counted.reason[reason]++;
+	m->counted.forward_bytes += p->total_bytes;
+	finish(r, REDIRECT);
+}
+
+/* Like resolve_target() and send_one() in path.c. */
+static void forward(struct model *m, const struct frame *in, const struct packet *p, uint32_t node_id,
+		    enum reason reason, uint32_t gso_bytes, struct model_result *r)
+{
+	int member = config_member_by_id(m->config, node_id), node = flow_table_node(m->flows, node_id, false);
+	const struct fastpath_way *way = &m->ways[2 * node + p->v6];
+	uint32_t segment = p->total_bytes, room;
+
+	if (member < 0 || !(way->flags & WAY_USABLE)) {
+		drop(m, r, REASON_NO_TUNNEL);
+		return;
+	}
+	/* A large packet leaves in segments, which may be cut finer by the outer header. */
+	if (gso_bytes)
+		segment = p->header_bytes + (uint32_t)p->tcp_header_bytes + gso_bytes;
+	room = way->mtu + (gso_bytes ? encap_bytes(p->v6) : 0);
+	if (segment > room && p->kind == PACKET_TCP)
+		send_too_big(m, in, p, way->mtu, r);
+	/* What a test run calls a large packet has no type: the kernel does not let its length be changed. */
+	else if (segment > room || gso_bytes)
+		drop(m, r, REASON_NO_TUNNEL);
+	else
+		encapsulate(m, in, p, (unsigned)member, way, reason, r);
+}
+
+/* --- the entry node --- */
+
+static bool always(void *context, uint32_t node_id)
+{
+	(void)context;
+	(void)node_id;
+	return true;
+}
+
+/* What decide() says when it would serve all new connections here. */
+static struct verdict decide_it(struct model *m, const struct packet *p)
+{
+	static struct policy_state state;
+	static const uint64_t hash_key[2];
+	struct view_node self = { .node_id = m->config->member[m->config->self].id, .weight = 1 };
+	const struct load_view view = { .count = 1, .nodes = &self };
+	const struct decide_env env = { .flows = m->flows,
+					.view = &view,
+					.policy = &policy_local,
+					.policy_state = &state,
+					.hash_key = hash_key,
+					.now_ms = ms_of_tick(m->tick),
+					.node_alive = always,
+					.node_eligible = always };
+
+	return decide(&env, p);
+}
+
+/* No client has a v4-mapped address in IPv6: an ICMP error that quotes one is about nothing that was sent. */
+static bool find_flow(struct model *m, const struct packet *p, struct flow *ret)
+{
+	m->flows->now_ms = ms_of_tick(m->tick);
+	return !(p->v6 && addr_is_v4(&p->key.client)) && flow_find(m->flows, &p->key, ret);
+}
+
+/* dprd is away. Copies of SYNs go where they went; what decide() would serve is served. */
+static void syn_alone(struct model *m, const struct frame *in, const struct packet *p, const struct flow *flow,
+		      uint32_t gso_bytes, struct model_result *r)
+{
+	const struct verdict v = decide_it(m, p);
+	uint32_t self_id = m->config->member[m->config->self].id;
+	bool same = flow_same_sequence(flow, p->tcp_sequence);
+
+	/* Differs: a SYN does not refresh its flow here. */
+	if (v.kind == VERDICT_FORWARD) {
+		forward(m, in, p, v.node_id, v.reason, gso_bytes, r);
+		return;
+	}
+	finish(r, PASS);
+	/* Differs: the programs remove no flow; it leads to this node from now on. */
+	if (flow->node_id != self_id || !(same || flow->state == FLOW_CONFIRMED))
+		flow_slot_at(m->flows, flow->slot)->target =
+			p->tcp_sequence << FLOW_SEQUENCE_SHIFT | (uint32_t)flow_table_node(m->flows, self_id, false);
+}
+
+/* Decide=kernel: in place of a flow of the same key that is over. */
+static void renew(struct model *m, const struct packet *p, const struct flow *over, uint32_t node)
+{
+	struct flow_slot *slot = flow_slot_at(m->flows, over->slot);
+
+	slot->target = p->tcp_sequence << FLOW_SEQUENCE_SHIFT | node;
+	slot->state = (slot->state & FLOW_OVERFLOW) | m->tick << FLOW_TIME_SHIFT | SLOT_HALF_OPEN;
+}
+
+/* Differs: instead of being removed, an old flow leads to this node from now on. */
+static void serve(struct model *m, const struct packet *p, const struct flow *over, uint32_t reason,
+		  struct model_result *r)
+{
+	uint32_t self_id = m->config->member[m->config->self].id;
+
+	if (over)
+		renew(m, p, over, (uint32_t)flow_table_node(m->flows, self_id, false));
+	m->counted.reason[reason]++;
+	finish(r, PASS);
+}
+
+/* A half-open flow to this node; false: there is no place for it. */
+static bool make_flow(struct model *m, const struct packet *p, const struct flow *over, uint32_t node)
+{
+	int service = flow_table_service(m->flows, &p->key.service, p->key.service_port, false);
+	struct flow_search search;
+	struct flow_bucket *home;
+
+	if (over) {
+		renew(m, p, over, node);
+		return true;
+	}
+	flow_search_key(m->flows, &p->key, (unsigned)service, &search);
+	home = flow_bucket_at(m->flows, search.bucket);
+	return flow_slot_insert(home, home + 1, &search, p->tcp_sequence << FLOW_SEQUENCE_SHIFT | node,
+				m->tick << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
+}
+
+/* Decide=kernel: the next verdict of the schedule, unless the connection cannot be forwarded at all. */
+static void decide_scheduled(struct model *m, const struct frame *in, const struct packet *p, const struct flow *over,
+			     uint32_t gso_bytes, struct model_result *r)
+{
+	const struct fastpath_schedule *s = m->schedules[p->v6];
+	uint32_t entry = s->entry[m->cursors[p->v6]++ & (s->count - 1)], node = entry >> 8, reason = entry & 0xff;
+	struct addr unused;
+
+	m->counted.syns++;
+	if (model_is_cluster_address(m, &p->source) || model_find_alias(m->config, &p->source, &unused)) {
+		serve(m, p, over, REASON_CLUSTER_CLIENT, r);
+	} else if (!node) {
+		serve(m, p, over, reason, r);
+	} else if (!(m->ways[2 * node + p->v6].flags & WAY_USABLE)) {
+		serve(m, p, over, REASON_FORWARD_FAILED, r);
+	} else if (m->made++ >= m->room) {
+		serve(m, p, over, m->room_reason, r);
+	} else if (!make_flow(m, p, over, node)) {
+		serve(m, p, NULL, REASON_TABLE_FULL, r);
+	} else {
+		m->counted.flows_made++;
+		forward(m, in, p, flow_table_node_id(m->flows, node), (enum reason)reason, gso_bytes, r);
+	}
+}
+
+/* Differs: a SYN is only marked for dprd's queues, which decides. */
+static void queue_syn(struct model_result *r, bool has_flow)
+{
+	r->mark |= has_flow ? MARK_FORWARD : MARK_DECIDE;
+	finish(r, PASS);
+}
+
+/* A copy that need not be decided about again. */
+static bool is_young(const struct model *m, const struct flow *flow)
+{
+	uint32_t made = flow_slot_word(flow_slot_at(m->flows, flow->slot)) >> FLOW_TIME_SHIFT;
+
+	return ((m->tick - made) & (FLOW_TICKS - 1)) < flow_tick(COPY_PATIENCE_MS);
+}
+
+/* A SYN that finds a flow is a connection of its own when that one has ended or was served here. */
+static bool is_over(const struct model *m, const struct packet *p, const struct flow *flow)
+{
+	return !flow_same_sequence(flow, p->tcp_sequence) &&
+	       (flow->state >= FLOW_CLOSING || flow->node_id == m->config->member[m->config->self].id);
+}
+
+static void entry_syn(struct model *m, const struct frame *in, const struct packet *p, uint32_t gso_bytes,
+		      struct model_result *r)
+{
+	struct flow flow;
+	bool found = find_flow(m, p, &flow);
+
+	finish(r, PASS);
+	if (!m->works) {
+		if (found)
+			syn_alone(m, in, p, &flow, gso_bytes, r);
+		return;
+	}
+	if (m->has_socket(&p->key)) {
+		m->counted.reason[REASON_LOCAL_SOCKET]++;
+		return;
+	}
+	if (m->schedules[p->v6] && (!found || is_over(m, p, &flow))) {
+		if (m->schedules[p->v6]->count)
+			decide_scheduled(m, in, p, found ? &flow : NULL, gso_bytes, r);
+		else
+			queue_syn(r, found);
+	} else if (!m->schedules[p->v6] || !flow_same_sequence(&flow, p->tcp_sequence) ||
+		   flow.state != FLOW_HALF_OPEN || !is_young(m, &flow)) {
+		queue_syn(r, found);
+	} else if (flow.node_id != m->config->member[m->config->self].id) {
+		forward(m, in, p, flow.node_id, REASON_SAME_SYN, gso_bytes, r);
+	}
+}
+
+/* Differs: what belongs to no flow is not counted. */
+static void entry(struct model *m, const struct frame *in, const struct packet *p, uint32_t gso_bytes,
+		  struct model_result *r)
+{
+	struct verdict v;
+	struct flow flow;
+	bool found;
+
+	if (packet_is_syn(p)) {
+		entry_syn(m, in, p, gso_bytes, r);
+		return;
+	}
+	found = find_flow(m, p, &flow);
+	finish(r, PASS);
+	if (!found)
+		return;
+	v = decide_it(m, p);
+	/* Differs: a flow is moved on, too, when it leads to this node or its node cannot be reached. */
+	if (p->kind == PACKET_TCP)
+		flow_touch(m->flows, &flow, p->tcp_flags, ms_of_tick(m->tick));
+	if (v.kind == VERDICT_FORWARD)
+		forward(m, in, p, v.node_id, v.reason, gso_bytes, r);
+}
+
+/* --- the serving node --- */
+
+static void mend_sums(struct model_result *r, const struct packet *inner, bool to_alias)
+{
+	unsigned icmp_sum = inner->header_bytes + 2u;
+
+	if (!inner->v6)
+		add_sum(r, 10);
+	if (!to_alias)
+		return;
+	add_sum(r, inner->kind == PACKET_TCP ? inner->header_bytes + 16u : icmp_sum);
+	if (inner->kind != PACKET_TCP && !inner->v6)
+		add_sum(r, inner->header_bytes + ICMP_HEADER_BYTES + 10u);
+}
+
+/* Like decapsulate_one() in path.c. */
+static void decapsulate(struct model *m, const struct frame *in, const struct packet *p, uint32_t gso_bytes,
+			struct model_result *r)
+{
+	const struct decap_env env = { .service_owner = model_service_owner,
+				       .living_peer = model_living_peer,
+				       .is_cluster_address = model_is_cluster_address,
+				       .is_own_cluster_address = model_is_own_cluster_address,
+				       .member_node_id = model_member_node_id,
+				       .context = m };
+	uint8_t *ip = r->out.bytes + FRAME_ETHERNET_BYTES;
+	struct packet inner;
+	struct verdict v;
+	struct addr alias;
+
+	/* Before a queue there is a rule that drops what strangers tunnel, whatever it is. */
+	if (model_living_peer(m, &p->source) < 0) {
+		drop(m, r, REASON_NOT_PEER);
+		return;
+	}
+	v = decide_decapsulation(&env, p, &inner);
+	/* As in forward(): no length of a large packet can be changed in a test run. */
+	if (v.kind == VERDICT_DECAPSULATE && gso_bytes)
+		v = (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_INNER_BAD };
+	if (v.kind != VERDICT_DECAPSULATE) {
+		drop(m, r, v.reason);
+		return;
+	}
+	r->out.length = in->length - p->header_bytes;
+	memcpy(ip, in->bytes + FRAME_ETHERNET_BYTES + p->header_bytes, r->out.length - FRAME_ETHERNET_BYTES);
+	if (!encap_decapsulate_ecn(ip, &inner, p->tos)) {
+		drop(m, r, REASON_INNER_BAD);
+		return;
+	}
+	alias = model_alias_of(m->config, &inner.key.service);
+	if (!addr_is_zero(&alias))
+		encap_to_alias(ip, &inner, &alias);
+	mend_sums(r, &inner, !addr_is_zero(&alias));
+	m->counted.reason[REASON_FROM_PEER]++;
+	m->counted.decapsulated_bytes += inner.total_bytes;
+	finish(r, PASS);
+}
+
+/* --- frames --- */
+
+/* What the stack itself takes no further is left to it: another family than the frame says, longer than it is, IPv4
+ * addresses in an IPv6 header. */
+static bool parse(const struct frame *in, struct packet *p)
+{
+	unsigned type = in->bytes[12] << 8 | in->bytes[13], length = in->length - FRAME_ETHERNET_BYTES;
+
+	if (type != 0x0800 && type != 0x86dd)
+		return false;
+	if (packet_parse(in->bytes + FRAME_ETHERNET_BYTES, length, p) == PACKET_TRUNCATED)
+		return false;
+	if (p->v6 && (addr_is_v4(&p->source) || addr_is_v4(&p->destination)))
+		return false;
+	return p->v6 == (type == 0x86dd) && p->total_bytes <= length;
+}
+
+void model_ingress(struct model *m, const struct frame *in, uint32_t mark, uint32_t gso_bytes, struct model_result *r)
+{
+	struct addr unused;
+	struct packet p;
+
+	r->mark = mark;
+	r->sum_count = 0;
+	r->out.length = in->length;
+	memcpy(r->out.bytes, in->bytes, in->length);
+	finish(r, PASS);
+	if (!parse(in, &p))
+		return;
+	if (model_find_alias(m->config, &p.destination, &unused)) {
+		m->counted.strangers++;
+		finish(r, DROP);
+		return;
+	}
+	if (p.protocol == (p.v6 ? PROTO_IPV6 : PROTO_IPIP) && model_is_own_cluster_address(m, &p.destination)) {
+		decapsulate(m, in, &p, gso_bytes, r);
+		return;
+	}
+	if (config_member_by_service(m->config, &p.destination) == (int)m->config->self &&
+	    (p.kind == PACKET_TCP || p.kind == PACKET_ICMP_ERROR) && model_has_port(m->config, p.key.service_port))
+		entry(m, in, &p, gso_bytes, r);
+}
+
+/* The kernel's rule of the nfqueue plane: the MSS of a SYN-ACK is lowered, never raised. */
+static void lower_mss(struct model_result *r, const struct packet *p, uint16_t most)
+{
+	uint8_t *tcp = r->out.bytes + FRAME_ETHERNET_BYTES + p->header_bytes, *option = tcp + TCP_HEADER_BYTES, old[4];
+	const uint8_t *end = tcp + p->tcp_header_bytes;
+	unsigned looks;
+
+	/* Differs: only so many options are looked at; no SYN-ACK has more. */
+	for (looks = 0; looks < OPTIONS_MOST && option + 4 <= end && *option; looks++) {
+		if (*option == 1) {
+			option++;
+		} else if (*option == 2 && option[1] == 4) {
+			/* Whole words of the sum around the two bytes. */
+			uint8_t *words = option + 2 - (option - tcp) % 2;
+
+			if (read_be16(option + 2) <= most)
+				return;
+			memcpy(old, words, 4);
+			write_be16(option + 2, most);
+			checksum_replace(tcp + 16, old, words, 4);
+			add_sum(r, p->header_bytes + 16u);
+			return;
+		} else if (option[1] < 2) {
+			return;
+		} else {
+			option += option[1];
+		}
+	}
+}
+
+void model_egress(const struct model *m, const struct frame *in, uint32_t mark, struct model_result *r)
+{
+	struct addr service;
+	struct packet p;
+	bool alias;
+	int owner;
+
+	r->mark = mark;
+	r->sum_count = 0;
+	r->out.length = in->length;
+	memcpy(r->out.bytes, in->bytes, in->length);
+	finish(r, PASS);
+	if (!parse(in, &p) || p.kind != PACKET_TCP)
+		return;
+	alias = model_find_alias(m->config, &p.source, &service);
+	owner = config_member_by_service(m->config, &p.source);
+	if (!alias && (owner < 0 || owner == (int)m->config->self))
+		return;
+	if ((p.tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK))
+		lower_mss(r, &p, m->mss[p.v6]);
+	if (!alias)
+		return;
+	encap_rewrite_address(r->out.bytes + FRAME_ETHERNET_BYTES, p.v6, false, &service,
+			      r->out.bytes + FRAME_ETHERNET_BYTES + p.header_bytes + 16);
+	add_sum(r, p.header_bytes + 16u);
+	if (!p.v6)
+		add_sum(r, 10);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * model.h - what the BPF programs should have done, said by the nfqueue plane's own code: packet_parse(),
+ * decide(), flow_*(), encap_*(), decide_decapsulation(). The glue around it follows path.c and the rules in front of
+ * the queues; where the two planes differ on purpose, a comment that begins with "Differs:" says so.
+ */
+#ifndef TESTS_BPF_MODEL_H
+#define TESTS_BPF_MODEL_H
+
+#include "tests/bpf/plane.h"
+
+enum { MODEL_SUMS_MAX = 4 };
+
+/* What a model needs to know of the plane; all but flows and counted is only read. */
+struct model {
+	const struct config *config;
+	struct flow_table *flows; /* its own copy */
+	const struct fastpath_way *ways; /* 2 * node of the flow table + v6 */
+	const struct fastpath_schedule *schedules[2]; /* Decide=kernel: by family; NULL: Decide=queue */
+	uint32_t cursors[2]; /* of the schedules */
+	uint32_t made, room, room_reason;
+	uint64_t living;
+	uint16_t mss[2];
+	bool works; /* dprd does */
+	uint32_t tick;
+	bool (*has_socket)(const struct flow_key *key);
+	struct fastpath_counters counted; /* what the programs should have counted, and the running second */
+};
+
+struct model_result {
+	int verdict;
+	uint32_t mark;
+	struct frame out; /* unless DROP */
+	/* Where checksums were mended in out: 0 and 0xffff are the same there. */
+	unsigned sums[MODEL_SUMS_MAX], sum_count;
+};
+
+void model_ingress(struct model *m, const struct frame *in, uint32_t mark, uint32_t gso_bytes,
+		   struct model_result *ret);
+void model_egress(const struct model *m, const struct frame *in, uint32_t mark, struct model_result *ret);
+
+#endif

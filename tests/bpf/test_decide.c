@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * test_decide.c - Decide=kernel: new connections get the verdicts of a schedule, one after the other; what a schedule
+ * cannot say goes to dprd's queue.
+ */
+#include "tests/bpf/fixture.h"
+
+enum { MARK = 0x40000000, DECIDE = 0x20000000 };
+
+#define SYN(isn) "ip cl>s1 | tcp 40000>80 S seq " isn " opt 020405b4"
+#define TO_N2 "eth me>n2 | tunnel c1>c2 | *"
+
+/* Decided by the schedule. */
+#define DECIDED(name_, schedule_, in_) .name = name_, .variants = KERNEL, .schedule = schedule_, .in = in_
+
+static const struct fixture decided[] = {
+	{ DECIDED("to n2", "n2/chosen", SYN("5")), .verdict = REDIRECT, .counted = "chosen syn made",
+	  .after = "half_open n2 isn 5 now", .out = TO_N2 },
+	{ DECIDED("to n3, while this node drains", "n3/draining", SYN("5")), .verdict = REDIRECT,
+	  .counted = "draining syn made", .after = "half_open n3 isn 5 now", .out = "eth me>n3 | tunnel c1>c3 | *" },
+	{ DECIDED("to n2, while this node is unhealthy", "n2/unhealthy", SYN("0xab000005")), .verdict = REDIRECT,
+	  .counted = "unhealthy syn made", .after = "half_open n2 isn 5 now", .out = TO_N2 },
+	{ DECIDED("with ECN set up", "n2/chosen", "ip cl>s1 tos 2 | tcp 40000>80 SEW seq 5"), .verdict = REDIRECT,
+	  .counted = "chosen syn made", .after = "half_open n2 isn 5 now",
+	  .out = "eth me>n2 | tunnel c1>c2 tos 2 | *" },
+	{ DECIDED("served: the policy", "n1/local_policy", SYN("5")), .verdict = PASS, .counted = "local_policy syn" },
+	{ DECIDED("served: low load", "n1/below_max_load", SYN("5")), .verdict = PASS,
+	  .counted = "below_max_load syn" },
+	{ DECIDED("served: no peer", "n1/no_peer", SYN("5")), .verdict = PASS, .counted = "no_peer syn" },
+	{ DECIDED("a member's connection is served", "n2/chosen", "ip c2>s1 | tcp 40000>80 S"), .verdict = PASS,
+	  .counted = "cluster_client syn" },
+	{ DECIDED("no way to n2: served", "n2/chosen", SYN("5")), .way = "unusable", .verdict = PASS,
+	  .counted = "forward_failed syn" },
+	{ DECIDED("n2 is this node by now: served", "n2/chosen", SYN("5")), .way = "self", .verdict = PASS,
+	  .counted = "forward_failed syn" },
+	{ DECIDED("too many in this second: served", "n2/chosen", SYN("5")), .no_room = "rate_guard", .verdict = PASS,
+	  .counted = "rate_guard syn" },
+	{ DECIDED("the table is full: served", "n2/chosen", SYN("5")), .no_room = "table_full", .verdict = PASS,
+	  .counted = "table_full syn" },
+	{ DECIDED("no room does not matter where it is served", "n1/local_policy", SYN("5")), .no_room = "table_full",
+	  .verdict = PASS, .counted = "local_policy syn" },
+	{ DECIDED("the mark of others stays", "n1/no_peer", SYN("5")), .mark_before = 3, .verdict = PASS, .mark = 3,
+	  .counted = "no_peer syn" },
+};
+
+static const struct fixture copies[] = {
+	{ DECIDED("a copy", "n3/chosen", SYN("5")), .flow = "half_open n2 isn 5 age 30", .verdict = REDIRECT,
+	  .counted = "same_syn", .out = TO_N2 },
+	{ DECIDED("a copy after 2.4 s", "n3/chosen", SYN("5")), .flow = "half_open n2 isn 5 age 146",
+	  .verdict = REDIRECT, .counted = "same_syn", .out = TO_N2 },
+	{ DECIDED("a copy after 2.5 s: dprd decides", "n3/chosen", SYN("5")), .flow = "half_open n2 isn 5 age 149",
+	  .verdict = PASS, .mark = MARK },
+	{ DECIDED("a copy, no way", "n3/chosen", SYN("5")), .flow = "half_open n2 isn 5 age 30", .way = "unusable",
+	  .verdict = DROP, .counted = "no_tunnel" },
+	{ DECIDED("a copy of what is served here", "n3/chosen", SYN("5")), .flow = "half_open n1 isn 5 age 30",
+	  .verdict = PASS },
+	{ DECIDED("another SYN of a half-open flow: dprd decides", "n3/chosen", SYN("6")),
+	  .flow = "half_open n2 isn 5 age 30", .verdict = PASS, .mark = MARK },
+	{ DECIDED("a copy of a confirmed flow: dprd decides", "n3/chosen", SYN("5")),
+	  .flow = "confirmed n2 isn 5 age 3", .verdict = PASS, .mark = MARK },
+	{ DECIDED("another SYN of a confirmed flow: dprd decides", "n3/chosen", SYN("6")),
+	  .flow = "confirmed n2 isn 5 age 3", .verdict = PASS, .mark = MARK },
+	{ DECIDED("another SYN of a closing flow: a new one in its place", "n3/chosen", SYN("6")),
+	  .flow = "closing n2 isn 5 age 3", .verdict = REDIRECT, .counted = "chosen syn made",
+	  .after = "half_open n3 isn 6 now", .out = "eth me>n3 | tunnel c1>c3 | *" },
+	{ DECIDED("another SYN of a reset flow: a new one in its place", "n2/chosen", SYN("6")),
+	  .flow = "reset n2 isn 5 age 3 overflow", .verdict = REDIRECT, .counted = "chosen syn made",
+	  .after = "half_open n2 isn 6 now", .out = TO_N2 },
+	{ DECIDED("another SYN of a closing flow: served", "n1/no_peer", SYN("6")), .flow = "closing n2 isn 5 age 3",
+	  .verdict = PASS, .counted = "no_peer syn", .after = "half_open n1 isn 6 now" },
+	{ DECIDED("another SYN of a closing flow, no room: served", "n2/chosen", SYN("6")), .no_room = "rate_guard",
+	  .flow = "closing n2 isn 5 age 3", .verdict = PASS, .counted = "rate_guard syn",
+	  .after = "half_open n1 isn 6 now" },
+	{ DECIDED("another SYN of a closing flow, no schedule: dprd decides", "", SYN("6")),
+	  .flow = "closing n2 isn 5 age 3", .verdict = PASS, .mark = MARK },
+	{ DECIDED("a copy of a closing flow's SYN: dprd decides", "n3/chosen", SYN("5")),
+	  .flow = "closing n2 isn 5 age 3", .verdict = PASS, .mark = MARK },
+	{ DECIDED("another SYN of what was served here", "n2/chosen", SYN("6")), .flow = "confirmed n1 isn 5 age 3",
+	  .verdict = REDIRECT, .counted = "chosen syn made", .after = "half_open n2 isn 6 now", .out = TO_N2 },
+	{ DECIDED("the flow's next packet", "n3/chosen", "ip cl>s1 | tcp 40000>80 . seq 6"),
+	  .flow = "half_open n2 isn 5 age 3", .verdict = REDIRECT, .counted = "flow", .after = "confirmed n2 isn 5 now",
+	  .out = TO_N2 },
+};
+
+static const struct fixture undecided[] = {
+	{ DECIDED("no schedule: dprd decides", "", SYN("5")), .verdict = PASS, .mark = DECIDE },
+	{ DECIDED("no service port", "n2/chosen", "ip cl>s1 | tcp 40000>22 S"), .verdict = PASS },
+	{ DECIDED("no SYN", "n2/chosen", "ip cl>s1 | tcp 40000>80 ."), .verdict = PASS },
+	{ DECIDED("SYN ACK", "n2/chosen", "ip cl>s1 | tcp 40000>80 S."), .verdict = PASS },
+	{ DECIDED("a peer's address", "n2/chosen", "ip cl>s2 | tcp 40000>80 S"), .verdict = PASS },
+	{ DECIDED("dprd stopped: served", "n2/chosen", SYN("5")), .beat_ago_ms = STOPPED, .verdict = PASS },
+	{ DECIDED("dprd stopped: a copy", "n3/chosen", SYN("5")), .beat_ago_ms = STOPPED,
+	  .flow = "closing n2 isn 5 age 200", .verdict = REDIRECT, .counted = "same_syn", .out = TO_N2 },
+	{ DECIDED("dprd silent for 500 ms: served", "n2/chosen", SYN("5")), .beat_ago_ms = 500, .verdict = PASS },
+};
+
+static int send_syn(unsigned variant, unsigned port)
+{
+	const struct craft_names names = site_names(variant);
+	struct plane_run run = { .egress = false };
+	struct frame in, out;
+	char line[80];
+
+	snprintf(line, sizeof(line), "ip cl>s1 | tcp %u>80 S seq %u", port, port);
+	craft(&names, line, NULL, &in);
+	assert_int_equal(plane_run(site_plane(variant), &run, &in, &out), 0);
+	return run.verdict;
+}
+
+static unsigned variant_of(void **state)
+{
+	return (unsigned)(uintptr_t)*state;
+}
+
+/* In turn, and from the beginning again. */
+static void test_in_turn(void **state)
+{
+	unsigned variant = variant_of(state), i;
+	static const int expected[] = { REDIRECT, PASS, REDIRECT, PASS };
+	struct fastpath_counters counters;
+	char counted[256];
+
+	site_reset(variant);
+	site_schedule(variant, "n2/chosen n1/no_peer n3/chosen n1/local_policy", NULL);
+	for (i = 0; i < 12; i++)
+		assert_int_equal(send_syn(variant, 40000 + i), expected[i % 4]);
+	site_counted(variant, counted, sizeof(counted), &counters);
+	assert_string_equal(counted, "local_policy*3 no_peer*3 chosen*6 syn*12 made*6");
+	assert_int_equal(site_plane(variant)->fastpath->control->made, 6);
+}
+
+/* The other family has a schedule of its own, which is not used up. */
+static void test_families(void **state)
+{
+	unsigned variant = variant_of(state), other = variant ^ SITE_V6;
+
+	site_reset(variant);
+	site_schedule(variant, "n2/chosen n1/no_peer", NULL);
+	site_schedule(other, "n1/no_peer n2/chosen", NULL);
+	assert_int_equal(send_syn(variant, 40000), REDIRECT);
+	assert_int_equal(send_syn(other, 40000), PASS);
+	assert_int_equal(send_syn(other, 40001), REDIRECT);
+	assert_int_equal(send_syn(variant, 40001), PASS);
+}
+
+/* Only so many flows before dprd looks again. */
+static void test_room(void **state)
+{
+	unsigned variant = variant_of(state), i;
+	struct fastpath_counters counters;
+	char counted[256];
+
+	site_reset(variant);
+	site_schedule(variant, "n2/chosen", "rate_guard");
+	site_plane(variant)->fastpath->control->room = 5;
+	for (i = 0; i < 8; i++)
+		assert_int_equal(send_syn(variant, 40000 + i), i < 5 ? REDIRECT : PASS);
+	site_counted(variant, counted, sizeof(counted), &counters);
+	assert_string_equal(counted, "rate_guard*3 chosen*5 syn*8 made*5");
+}
+
+/* Until both places of a flow are full: then what finds no place is served. */
+static void test_no_place(void **state)
+{
+	unsigned variant = variant_of(state), i, made = 0, served = 0;
+	struct fastpath_counters counters;
+	char counted[256], expected[64];
+
+	site_reset(variant);
+	site_schedule(variant, "n2/chosen", NULL);
+	site_plane(variant)->fastpath->control->room = UINT32_MAX;
+	for (i = 0; i < 2000; i++) {
+		if (send_syn(variant, 1024 + i) == REDIRECT)
+			made++;
+		else
+			served++;
+	}
+	assert_true(made > 50 && served > 1000);
+	site_counted(variant, counted, sizeof(counted), &counters);
+	snprintf(expected, sizeof(expected), "table_full*%u chosen*%u syn*2000 made*%u", served, made, made);
+	assert_string_equal(counted, expected);
+}
+
+/* "dprctl why" shows them. */
+static void test_remembered(void **state)
+{
+	unsigned variant = variant_of(state);
+	struct plane *p = site_plane(variant);
+	struct fastpath_recent *recent = p->fastpath->recent;
+	const struct fastpath_decision *d = &recent->decision[recent->next % FASTPATH_RECENT];
+	uint32_t next = recent->next;
+
+	site_reset(variant);
+	site_schedule(variant, "n2/chosen n1/no_peer", NULL);
+	send_syn(variant, 40000);
+	assert_int_equal(recent->next, next + 1);
+	assert_int_equal(d->reason, REASON_CHOSEN);
+	assert_int_equal(d->node, flow_table_node(p->flows, p->config.member[1].id, false));
+	assert_int_equal(d->sequence, 40000);
+	assert_int_equal(d->key.client_port, htons(40000));
+	assert_int_equal(d->key.service_port, htons(80));
+	assert_true(addr_equal(&d->key.service, &p->config.member[0].service[variant & SITE_V6 ? 2 : 0]));
+	d = &recent->decision[recent->next % FASTPATH_RECENT];
+	send_syn(variant, 40001);
+	assert_int_equal(d->reason, REASON_NO_PEER);
+	assert_int_equal(d->node, 0);
+	assert_int_equal(d->key.client_port, htons(40001));
+}
+
+#define BOTH(test_)                                                               \
+	{ "v4: " #test_, test_, NULL, NULL, (void *)SITE_KERNEL },                \
+	{                                                                         \
+		"v6: " #test_, test_, NULL, NULL, (void *)(SITE_KERNEL | SITE_V6) \
+	}
+
+int main(void)
+{
+	const struct CMUnitTest others[] = { BOTH(test_in_turn), BOTH(test_families), BOTH(test_room),
+					     BOTH(test_no_place), BOTH(test_remembered) };
+	const struct fixtures tables[] = { FIXTURES(decided), FIXTURES(copies), FIXTURES(undecided) };
+
+	return fixture_main("decide", tables, 3, others, sizeof(others) / sizeof(others[0]));
+}
