@@ -13,6 +13,9 @@ start: all hosts, daemons and servers run, no fault, no drain, Policy=local, all
 that failed leaves no cluster behind: the next one gets another. After every test the law of the
 counters is checked on all living nodes: seen = served + forwarded + passed + dropped + decapsulated.
 
+The environment variable DPRD_PLANE says on which plane: bpf or nfqueue. Every scenario runs on both; where what is seen
+inside of a node differs, the test asks cluster.plane.
+
 A test that runs longer than 60 s fails (@pytest.mark.seconds(n) says otherwise).
 """
 import os
@@ -33,6 +36,9 @@ FIXTURE_SECONDS = 60
 SECOND_TRIES = 3  # in one run; what fails more often than that is not bad luck
 LOG_BYTES = 4000
 OWN_PORTS = "20000-20999"  # client ports that a test may choose
+PLANE = os.environ.setdefault("DPRD_PLANE", "nfqueue")
+# {plane: {test function: why it makes no sense there}}
+NOT_FOR_PLANE = {"bpf": {}, "nfqueue": {}}
 FORMS = {"own3": {"layout": "own"}, "one3": {"layout": "one"}}
 
 
@@ -91,11 +97,20 @@ def make(daemons=True, **options):
         base_config(cluster)
         if daemons:
             cluster.start_daemons()
+            check_plane(cluster)
     except BaseException:
         print(cluster_logs(cluster))
         cluster.down()
         raise
     return cluster
+
+
+def check_plane(cluster):
+    """No scenario passes by running on another plane than it should."""
+    for node in cluster.nodes:
+        status = cluster.status(node)
+        if status["datapath"] != cluster.plane:
+            raise LabError(f"{node.name} runs on plane {status['datapath']}: {status['datapath_why']}")
 
 
 def reset(cluster):
@@ -124,6 +139,7 @@ def reset(cluster):
         cluster.dprctl(node, "reload")
         cluster.dprctl(node, "undrain")
     cluster.wait_ready()
+    check_plane(cluster)
 
 
 def law_problem(status):
@@ -207,9 +223,28 @@ def cluster3(request, session_clusters, law):
     return session_clusters.get(request.param)
 
 
+# ---- planes ----
+
+not_for_plane = []  # lines of the summary
+
+
+def pytest_collection_modifyitems(config, items):
+    reasons = NOT_FOR_PLANE[PLANE]
+    left_out = [item for item in items if item.originalname in reasons]
+    not_for_plane.extend(f"not for this plane: {item.name}: {reasons[item.originalname]}" for item in left_out)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 # ---- second tries ----
 
 unsteady = {}  # what failed at first: {test: its failure, or None when it failed again}
+
+
+def failure_text(report):
+    """A failure in full, with what its clusters logged."""
+    return "\n".join([report.longreprtext] + [f"-- {title}\n{text}" for title, text in report.sections])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -223,7 +258,7 @@ def pytest_runtest_protocol(item, nextitem):
         item.reports = {}
         item._initrequest()  # its fixtures are made anew
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        unsteady[item.nodeid] = None if any(report.failed for report in reports) else first.longreprtext
+        unsteady[item.nodeid] = None if any(report.failed for report in reports) else failure_text(first)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -231,6 +266,8 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 def pytest_terminal_summary(terminalreporter):
+    for line in not_for_plane:
+        terminalreporter.write_line(line)
     for test, text in unsteady.items():
         if text is not None:
             terminalreporter.section(f"first try of {test}")
@@ -246,6 +283,8 @@ def pytest_configure(config):
         signal.signal(number, lambda number, frame: pytest.exit(f"signal {number}", 128 + number))
     if os.geteuid() != 0:
         pytest.exit("the cluster tests make network namespaces: they need root", 1)
+    if PLANE not in NOT_FOR_PLANE:
+        pytest.exit(f"DPRD_PLANE={PLANE}: there are {' and '.join(NOT_FOR_PLANE)}", 1)
 
 
 def limited(seconds, what):

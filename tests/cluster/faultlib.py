@@ -22,6 +22,7 @@ import subprocess
 import threading
 import time
 
+import bpf
 from traffic import Capture
 
 ECHO_PORT = 8080
@@ -30,6 +31,8 @@ FIRST_SYN_S = 2.6
 # A SYN is sent to a node just before that fails, and so is its copy, just before the fault is seen (1.2 s): the
 # next copy comes 3 s after the first.
 SECOND_SYN_S = 3.6
+# A connection that nothing holds up, on a host whose two processors are busy.
+NO_WAIT_MS = 1000
 
 Connect = collections.namedtuple("Connect", "to start took node error")
 
@@ -207,6 +210,11 @@ class Load:
         assert self.local() and self.forwarded(), "the load was not mixed"
         assert all(flow["bytes"] > 0 for flow in self.flows.each if flow["fate"] == "good")
 
+    def check_waits(self, flows):
+        """BPF programs go on whatever becomes of dprd: no flow has to wait for it."""
+        if self.cluster.plane == "bpf":
+            assert self.longest_ms(flows) < NO_WAIT_MS, f"a flow waited {self.longest_ms(flows):.0f} ms"
+
     def longest_ms(self, flows):
         return max((flow["longest_ms"] for flow in flows), default=0)
 
@@ -329,7 +337,8 @@ def wait_for(condition, what, within_s):
 
 
 def state_of_kernel(cluster, which):
-    """All rules and local routes of a host; equal before and after, when nothing was left behind."""
+    """All rules, local routes, BPF programs on interfaces and pins of a host; equal before and after, when nothing was
+    left behind."""
     commands = [["nft", "-s", "list", "ruleset"], ["iptables-save", "-t", "raw"], ["ip6tables-save", "-t", "raw"],
                 ["ip", "route", "show", "table", "local"], ["ip", "-6", "route", "show", "table", "local"],
                 ["ip", "rule"]]
@@ -337,7 +346,8 @@ def state_of_kernel(cluster, which):
     for command in commands:
         said = cluster.site.execute(cluster.node(which).name, command, check=False)
         lines += [line for line in said.splitlines() if line and not line.startswith("#")]
-    return lines
+    lines += bpf.attached(cluster.site, cluster.node(which).name)
+    return lines + [f"pinned: {pin}" for pin in bpf.pins(cluster.node(which).pins)]
 
 
 def memory_kb(pid, field="VmRSS"):

@@ -4,8 +4,9 @@ import hashlib
 
 import pytest
 
-from traffic import (FAMILIES, HEADERS, OVERHEAD, ICMP_TOO_BIG, Capture, IP, RawClient, counting, download, file_sha256,
-                     forward_all, forward_to, random_bytes, route_mtu, rules, service, set_mtu, too_big_mtu, upload)
+from traffic import (FAMILIES, HEADERS, OVERHEAD, ICMP_TOO_BIG, Capture, IP, RawClient, TCP, counting, download,
+                     file_sha256, forward_all, forward_to, random_bytes, route_mtu, rules, service, set_mtu, tcp_option,
+                     too_big_mtu, upload, whoami)
 
 SIZE = 10_000_000
 STALL_S = 2.0
@@ -29,18 +30,28 @@ def transfer_both_ways(cluster):
         assert stall_s < STALL_S, f"upload {family}"
 
 
+def answered_mss(cluster, address):
+    """The MSS that a SYN-ACK offers."""
+    with Capture(cluster, "c1", only="tcp src port 80 or ip6") as seen:
+        whoami(cluster, address)
+    return tcp_option(next(packet for packet in seen.packets(outgoing=False)
+                           if TCP in packet and packet[TCP].flags == "SA"), "MSS")
+
+
 @mtus
 def test_a20_narrow_tunnel(cluster3, mtu):
     """The nodes' link takes 1,400 (1,280) bytes only, and the router says nothing of it: the MSS makes it fit."""
     network = "cluster" if cluster3.layout == "own" else "service"
+    cluster3.set_policy("rr")
     entry = forward_all(cluster3)
     try:
         set_mtu(cluster3, network, mtu)
         cluster3.wait_until(lambda: all(m["self"] or m["tunnel_mtu_v4"] == m["tunnel_mtu_v6"] == mtu
                                         for m in cluster3.status(entry)["members"]), "dprd knows the MTU")
-        for node in cluster3.nodes[1:]:
-            cluster3.wait_until(lambda: str(mtu - HEADERS["v4"] - OVERHEAD["v4"]) in cluster3.site.execute(
-                node.name, ["nft", "list", "chain", "inet", "dprd", "output"]), f"{node} lowers the MSS")
+        for family in FAMILIES:
+            lowered = mtu - HEADERS[family] - OVERHEAD[family]
+            cluster3.wait_until(lambda: {answered_mss(cluster3, service(entry, family)) for _ in ("n2", "n3")} ==
+                                {lowered}, f"both others lower the MSS of {family} to {lowered}")
         with rules(cluster3, "r", NO_ICMP):
             transfer_both_ways(cluster3)
     finally:

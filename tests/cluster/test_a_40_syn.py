@@ -158,11 +158,11 @@ def test_a44_no_syn_has_two_answers(cluster3, family):
             assert status == 0 and "Socket errors" not in said and "Non-2xx" not in said, said
             if len(seen.frames) > 4400:
                 break
+        # The last SYNs of a client that has ended are still on their way.
+        cluster3.wait_until(lambda: all(answers_by_syn(seen).values()), "every SYN is answered", 3)
     found = answers_by_syn(seen)
     assert len(found) > 2000
     assert not two_answers(found)
-    unanswered = [key for key, answers in found.items() if not answers]
-    assert not unanswered
 
 
 @both

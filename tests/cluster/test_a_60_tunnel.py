@@ -107,11 +107,16 @@ def moved_by(cluster, packets, expected):
         now = cluster.counters("n1")
         return {key: now[key] - before[key] for key in now if now[key] != before[key] and key not in OF_TIME}
 
+    if not expected["seen"]:
+        time.sleep(0.3)
     cluster.wait_until(lambda: moved().get("seen", 0) >= expected["seen"], f"n1 sees {expected}", 3)
     return moved()
 
 
 def strangers(cluster, family):
+    """Tunnel packets of strangers that n1 dropped so far: counted by nftables, or by the BPF programs."""
+    if cluster.plane == "bpf":
+        return cluster.counters("n1")["not_peer"]
     listing = json.loads(cluster.site.execute("n1", ["nft", "-j", "list", "counter", "inet", "dprd",
                                                      f"stranger{family[1]}"]))
     return next(item["counter"]["packets"] for item in listing["nftables"] if "counter" in item)
@@ -176,7 +181,7 @@ def test_a61_what_a_peer_may_send(cluster3, family):
 
 @both
 def test_a62_strangers(cluster3, family):
-    """Tunnel packets of hosts that are no peers, of any content: the kernel counts and drops them, dprd sees none."""
+    """Tunnel packets of hosts that are no peers, of any content: the kernel counts and drops them, dprd gets none."""
     n1, n2, _ = cluster3.nodes
     to = tunnel_address(n1, family)
     far = "203.0.113.77" if family == "v4" else "2001:db8:c::77"
@@ -191,7 +196,7 @@ def test_a62_strangers(cluster3, family):
                 sent += COPIES
         cluster3.wait_until(lambda: strangers(cluster3, family) == before + sent, "all are counted", 2)
         assert watch.came_out() == (0, 0, 0)
-    assert "seen" not in moved["n1"]
+    assert moved["n1"].get("seen", 0) == moved["n1"].get("not_peer", 0) == (sent if cluster3.plane == "bpf" else 0)
 
 
 @both
@@ -230,7 +235,8 @@ def test_a64_outer_options_and_fragments(cluster3, family):
         cases = [([outer(family, source, to, inner, options=[IPOption_NOP()] * 4)], "inner_bad"),
                  (fragment(outer(family, source, to, inner), 24), "inner_bad")]
     else:
-        # The kernel's header walk finds the tunnel behind them, dprd's parser stops before them.
+        # The header walk of nftables finds the tunnel behind them, dprd's parser stops before them; so do the BPF
+        # programs, and leave them to the stack.
         cases = [([IPv6(src=source, dst=to) / IPv6ExtHdrDestOpt(nh=41, options=NO_OPTIONS.options) / bytes(inner)],
                   "inner_bad"),
                  ([IPv6(src=source, dst=to) / IPv6ExtHdrFragment(nh=41, m=1, id=7) / bytes(inner)[:56],
@@ -239,17 +245,20 @@ def test_a64_outer_options_and_fragments(cluster3, family):
     with Watch(cluster3, family) as watch:
         for packets, reason in cases:
             expected = {"seen": len(packets), reason: len(packets)}
-            assert moved_by(cluster3, packets, expected) == expected
+            if family == "v6" and cluster3.plane == "bpf":
+                expected = {"seen": 0}
+            assert moved_by(cluster3, packets, expected) == {key: count for key, count in expected.items() if count}
         assert watch.came_out() == (0, 0, 0)
 
 
 @both
 def test_a65_congestion_marks_come_through(cluster3, family):
-    """A router within the tunnel marks "congestion experienced": the serving node's stack sees the mark, on packets
+    """A switch within the tunnel marks "congestion experienced": the serving node's stack sees the mark, on packets
     that may carry it; one that may not is dropped."""
     entry, target = forward_to(cluster3, "n3")
     ip = "ip" if family == "v4" else "ip6"
-    mark = "ip protocol 4 ip ecn set ce" if family == "v4" else "meta l4proto 41 ip6 ecn set ce"
+    port = "n1" if cluster3.layout == "one" else "n1c"
+    mark = f"iifname {port} " + ("ip protocol 4 ip ecn set ce" if family == "v4" else "meta l4proto 41 ip6 ecn set ce")
     fields = {"tos": 2} if family == "v4" else {"tc": 2}
     with RawClient(cluster3, service(entry, family), 8080, 20650, **fields) as client:
         client.open()
@@ -259,7 +268,7 @@ def test_a65_congestion_marks_come_through(cluster3, family):
             client.say(b"unmarked\n")
             assert client.wait_heard(lambda heard: heard.endswith(b"unmarked\n"))
             assert marked() == 0
-            with rules(cluster3, "n1", [mark], name="lab_mark"):
+            with rules(cluster3, "sw", [mark], "prerouting", "lab_mark", family="bridge"):
                 client.say(b"marked\n")
                 assert client.wait_heard(lambda heard: heard.endswith(b"marked\n") and b"unmarked" in heard[:20])
                 assert client.wait_heard(lambda heard: heard == b"n3\nunmarked\nmarked\n")

@@ -98,7 +98,11 @@ def test_a73_a_strange_syn_is_served_here(cluster3, family, shape):
         assert client.wait_heard(lambda heard: heard == b"n1\nhello\n")
         assert flow_of(cluster3, "n1", family, 20730) is None
         client.reset()
-    assert moved["n1"][reason] >= 1 and "flows_made" not in moved["n1"]
+    assert "flows_made" not in moved["n1"]
+    if cluster3.plane == "nfqueue":  # the BPF programs do not wake dprd for it
+        assert moved["n1"][reason] >= 1
+    else:
+        assert "seen" not in moved["n1"]
 
 
 @both
@@ -139,8 +143,8 @@ def test_a76_nothing_is_tunnelled_twice(cluster3, family):
 @both
 def test_a77_a_packet_to_an_alias_address_goes_nowhere(one3, family):
     """Layout "one": the private addresses that stand for the peers within a node are dead on the wire."""
-    alias = one3.site.execute("n1", ["nft", "-j", "list", "set", "inet", "dprd", f"foreign{family[1]}"])
-    held = next(item["set"]["elem"] for item in json.loads(alias)["nftables"] if "set" in item)
+    held = [route["dst"] for route in json.loads(one3.site.execute(
+        "n1", ["ip", "-j", f"-{family[1]}", "route", "show", "table", "local", "proto", "221"]))]
     assert len(held) == 2
     with Capture(one3, "n1", only=f"host {CLIENT[family]}") as seen:
         for address in held:

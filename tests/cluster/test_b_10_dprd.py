@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Faults 10: dprd is killed, frozen, restarted, upgraded or stopped while clients are connected."""
 import os
+import pwd
+import re
 import shutil
 import socket
 import time
 
 import pytest
 
+from cluster import TOP
 from faultlib import FIRST_SYN_S, SECOND_SYN_S, eligible, load, state_of_kernel, taken_over, wait_for
 
 
@@ -37,6 +40,7 @@ def test_b10_dprd_is_killed(clusters, form, node):
         time.sleep(0.5)
     work.check_flows()
     work.check_connects(SECOND_SYN_S)
+    work.check_waits(work.flows.each)
     assert {"n2", "n3"} <= set(work.served_by(since=back)), "n1 forwards again"
     check_taken_over(cluster, node, starts, 3, len(work.forwarded(entry=node)))
 
@@ -54,6 +58,7 @@ def test_b11_nobody_forwards_to_a_killed_dprd(own3):
         wait_for(lambda: own3.sees("n1", ["n1", "n2", "n3"]), "n2 is back", 5)
     work.check_flows()
     work.check_connects(SECOND_SYN_S)
+    work.check_waits(work.flows.each)
     assert gone - dead < 2
     assert set(work.served_by(to="n1", since=gone + 0.1, until=gone + 1.9)) == {"n1", "n3"}
     assert set(work.served_by(to="n2", since=dead + 0.1, until=gone + 1.9)) == {"n2"}
@@ -64,7 +69,7 @@ def test_b12_dprd_is_frozen(clusters, form, node):
     """All enter at n1. dprd of n1 (of n2) stands still for 0.3 s, then for 2 s: nothing is hijacked when it resumes.
 
     What n1's clients sent meanwhile waited in the queue: too old to be forwarded, it is served by n1. What
-    n1 sent to n2 is decided anew when the client repeats it.
+    n1 sent to n2 is decided anew when the client repeats it; BPF programs take it out of the tunnel at once.
     """
     cluster = clusters.get(form)
     cluster.set_policy("rr")
@@ -78,11 +83,21 @@ def test_b12_dprd_is_frozen(clusters, form, node):
             time.sleep(1)
         end = start + frozen_s
     work.check_flows()
+    work.check_waits(work.flows.each)
     work.check_connects(SECOND_SYN_S)
     after = cluster.counters(node)
-    if node == "n1":
+    if node == "n1" and cluster.plane == "bpf":
+        # The programs see that nothing is taken from the queue: what comes later is served at once.
+        late = work.made(since=start + 0.2, until=end)
+        assert {connect.node for connect in late} == {"n1"}
+        assert sorted(connect.took for connect in late)[len(late) * 9 // 10] < 0.2
+    elif node == "n1":
         assert after["stale_syn"] - before["stale_syn"] > 10
         assert set(work.served_by(since=start + 0.05, until=end - 0.6)) == {"n1"}
+    elif cluster.plane == "bpf":
+        assert after["stale_tunnel_syn"] == before["stale_tunnel_syn"]
+        at_once = [connect for connect in work.made(since=start, until=start + 0.5) if connect.node == "n2"]
+        assert at_once and max(connect.took for connect in at_once) < 0.5, at_once
     else:
         assert after["stale_tunnel_syn"] - before["stale_tunnel_syn"] > 3
         assert set(work.served_by(since=start + 1.5, until=end)) <= {"n1", "n3"}
@@ -101,6 +116,7 @@ def test_b13_frozen_with_a_full_queue(own3):
         time.sleep(3)
         own3.resume("n1", "dprd")
     work.check_flows()
+    work.check_waits(work.flows.each)
     work.check_connects(SECOND_SYN_S)
     late = work.check_connects(SECOND_SYN_S, since=start + 1, until=start + 2.5)
     assert {connect.node for connect in late} == {"n1"}
@@ -133,12 +149,13 @@ def test_b14_restarts_and_upgrades(one3):
         time.sleep(0.5)
     work.check_flows()
     work.check_connects(SECOND_SYN_S)
+    work.check_waits(work.flows.each)
     assert {"n2", "n3"} <= set(work.served_by(to="n1", since=end))
     check_taken_over(one3, "n1", starts, 5, len(work.forwarded(entry="n1")))
 
 
 def test_b15_stop_leaves_nothing(clusters):
-    """dprd of a fresh n1 runs and is stopped before anybody came: rules and routes are as if it had never run."""
+    """dprd of a fresh n1 runs and is stopped before anybody came: the kernel is as if it had never run."""
     cluster = clusters.fresh(daemons=False, nodes=3, layout="own")
     before = state_of_kernel(cluster, "n1")
     cluster.start_daemons()
@@ -150,7 +167,7 @@ def test_b15_stop_leaves_nothing(clusters):
 
 
 def test_b16_stop_with_flows_then_purge(clusters):
-    """n1's dprd is stopped while it forwards: the rules that hold those flows stay, until "dprd --purge"."""
+    """n1's dprd is stopped while it forwards: what those flows need stays in the kernel, until "dprd --purge"."""
     cluster = clusters.fresh(daemons=False, nodes=3, layout="one")
     before = state_of_kernel(cluster, "n1")
     cluster.start_daemons()
@@ -164,6 +181,7 @@ def test_b16_stop_with_flows_then_purge(clusters):
         wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", 5)
         back = time.monotonic()
     work.check_flows()
+    work.check_waits(work.flows.each)
     work.check_connects(FIRST_SYN_S)
     assert set(work.served_by(since=stopped, until=stopped + 1.4)) == {"n1"}
     assert any("dprd" in line for line in kept) and "wait for the next dprd" in cluster.log_text("n1", "dprd")
@@ -178,14 +196,15 @@ def test_b16_stop_with_flows_then_purge(clusters):
 def test_b17_killed_and_never_back(one3):
     """dprd of n1 is killed and nobody starts it: every new connection to n1 is served by n1, none waits.
 
-    A connect that was forwarded as dprd died waits for the next dprd, which does not come here.
+    A connect that was forwarded as dprd died waits for the next dprd, which does not come here; on the plane bpf it
+    waits for nobody.
     """
     one3.set_policy("rr")
     with load(one3, ["n1"], flows=0, per_second=100) as work:
         one3.kill("n1", "dprd")
         dead = time.monotonic()
         time.sleep(2.5)
-    work.check_connects(FIRST_SYN_S, until=dead - 0.3)
+    work.check_connects(FIRST_SYN_S, until=dead - (0 if one3.plane == "bpf" else 0.3))
     work.check_connects(FIRST_SYN_S, since=dead + 0.2)
     later = work.made(since=dead + 0.2)
     assert len(later) > 100 and {connect.node for connect in later} == {"n1"}
@@ -218,3 +237,48 @@ def test_b18_watchdog(own3):
         own3.wait_ready(timeout_s=5)
     work.check_flows()
     work.check_connects(SECOND_SYN_S)
+
+
+def unit_setting(name):
+    """A setting of dprd's systemd unit."""
+    with open(os.path.join(TOP, "conf/dprd.service"), encoding="utf-8") as file:
+        return re.search(f"^{name}=(.*)$", file.read(), re.MULTILINE)[1]
+
+
+def test_b19_without_root(clusters):
+    """n1's dprd is nobody, with the capabilities of its systemd unit and directories of its own. It forwards, is killed
+    and takes over, stops and leaves nothing.
+    """
+    cluster = clusters.fresh(daemons=False, nodes=3, layout="own")
+    cluster.set_config("Balance", "Policy", "rr")
+    n1, user = cluster.node("n1"), pwd.getpwnam("nobody")
+    before = state_of_kernel(cluster, "n1")
+    cluster.write_config("n1")
+    os.chmod(n1.bpf_mount, 0o711)
+    os.mkdir(n1.pins, 0o700)
+    for directory in (n1.pins, os.path.join(n1.directory, "run")):
+        os.chown(directory, user.pw_uid, user.pw_gid)
+    for node in ("n2", "n3"):
+        cluster.start_node_daemons(node)
+    capabilities = ",".join("+" + name.removeprefix("CAP_").lower() for name in
+                            unit_setting("AmbientCapabilities").split())
+    assert unit_setting("CapabilityBoundingSet") == unit_setting("AmbientCapabilities")
+    cluster.start("n1", "loadcast")
+    cluster.wrappers = {**cluster.wrappers, "dprd": [
+        "setpriv", "--reuid", str(user.pw_uid), "--regid", str(user.pw_gid), "--clear-groups", "--no-new-privs",
+        f"--inh-caps=-all,{capabilities}", f"--ambient-caps=-all,{capabilities}",
+        f"--bounding-set=-all,{capabilities}", "--"]}
+    cluster.start("n1", "dprd")
+    cluster.wait_ready()
+    assert cluster.status("n1")["datapath"] == cluster.plane, cluster.status("n1")["datapath_why"]
+    with load(cluster, ["n1"], flows=30, per_second=20) as work:
+        restart(cluster, "n1", 0.3)
+        time.sleep(0.5)
+    work.check_flows()
+    work.check_waits(work.flows.each)
+    work.check_connects(SECOND_SYN_S)
+    check_taken_over(cluster, "n1", 0, 1, len(work.forwarded()))
+    cluster.stop("n1", "dprd")
+    cluster.site.execute("n1", cluster.wrappers["dprd"] + [cluster.program("dprd/dprd"), "-c", cluster.config_path(n1),
+                                                           "--node", "n1", "--purge"])
+    assert state_of_kernel(cluster, "n1") == before

@@ -19,7 +19,8 @@ ALL = ["n1", "n2", "n3"]
 def test_b50_the_ruleset_is_flushed(own3):
     """An operator flushes n1's ruleset under load. It stands again within 3 s; nothing local breaks.
 
-    Packets of forwarded flows that come in that moment reach n1's own stack, which resets them.
+    Packets of forwarded flows that come in that moment reach n1's own stack, which resets them; on the plane bpf they
+    do not need the ruleset.
     """
     own3.set_policy("rr")
     before = own3.counters("n1")["rules_restored"]
@@ -32,6 +33,7 @@ def test_b50_the_ruleset_is_flushed(own3):
         restored = time.monotonic()
         time.sleep(0.7)
     lost = [flow for flow in work.forwarded(entry="n1") + work.forwarded(serving="n1") if flow["fate"] != "good"]
+    assert not lost or own3.plane == "nfqueue", lost[:4]
     print(f"restored after {took:.1f} s; {len(lost)} forwarded flows through n1 were reset meanwhile")
     work.check_flows(unless=lambda flow: flow in lost)
     work.check_connects(SECOND_SYN_S, since=flushed)  # n2 sends copies of a SYN to n1 until n1 takes them
@@ -53,9 +55,11 @@ def spoofed_syns(cluster, count):
 def test_b51_syn_flood(own3):
     """MaxHalfOpen=256 and 500 SYNs per second from nowhere: half-open flows push out each other, and nothing else.
 
-    The pool holds each for half a second: long enough for the handshakes of those who are there.
+    The pool holds each for a second at least: long enough for the handshakes of those who are there. SYNs that come
+    meanwhile find no room and are served by n1.
     """
     own3.set_config("Flows", "MaxHalfOpen", 256, "n1")
+    own3.set_config("Flows", "MaxFlows", 4096, "n1")
     own3.set_policy("rr")
     own3.stop("n1", "dprd")
     own3.start("n1", "dprd")
@@ -73,7 +77,7 @@ def test_b51_syn_flood(own3):
     work.check_flows()
     work.check_connects(FIRST_SYN_S)
     assert status["flows"]["half_open"] <= 256 == status["flows"]["max_half_open"]
-    assert moved["n1"]["flows_evicted"] > 200
+    assert moved["n1"]["flows_evicted"] > 150
     own3.stop("n1", "dprd")  # the next test's dprd has its usual table
 
 
@@ -87,11 +91,13 @@ def test_b52_flow_table_is_full(one3):
     one3.start("n1", "dprd")
     one3.wait_ready()
     with counting(one3) as moved, load(one3, ["n1"], flows=2000, per_second=20, finish_s=12) as work:
+        # What the BPF programs confirm is counted within two seconds.
+        wait_for(lambda: one3.status("n1")["flows"]["confirmed"] >= 1000, "the table is full", 5)
         full = one3.status("n1")["flows"]
         time.sleep(0.5)
     work.check_flows()
     work.check_connects(FIRST_SYN_S)
-    assert full["max_confirmed"] == 1024 and 1000 <= full["confirmed"] <= 1024, full
+    assert full["max_confirmed"] == 1024 and full["confirmed"] <= 1024, full
     assert moved["n1"]["table_full"] > 100
     assert len(work.forwarded()) <= 1024
     one3.stop("n1", "dprd")
@@ -108,7 +114,9 @@ def test_b53_little_memory(clusters):
     with counting(cluster) as moved:
         bombard(cluster, 20000)
     after = {key: memory_kb(child.pid) for key, child in cluster.daemons.items()}
-    assert moved["n1"]["syns"] >= 20000 and moved["n1"]["flows_made"] > 10000
+    # The BPF programs leave SYNs to the node while dprd gets no processor.
+    assert moved["n1"]["syns"] >= (15000 if cluster.plane == "bpf" else 20000)
+    assert moved["n1"]["flows_made"] > 10000
     print({" ".join(key): f"{before[key]} -> {after[key]} kB" for key in after})
     assert all(after[key] - before[key] <= 2048 for key in after)
 
@@ -124,6 +132,7 @@ def bombard(cluster, count):
         count -= flows.count
 
 
+@pytest.mark.seconds(120)
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 def test_b54_valgrind(clusters):
     """Both daemons of n1 run under valgrind, with traffic, a reload and a full stop: no error and no leak."""
@@ -132,10 +141,11 @@ def test_b54_valgrind(clusters):
     cluster.set_config("Balance", "Policy", "rr")
     cluster.start_node_daemons("n2")
     cluster.wrappers = {daemon: ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full",
-                                 "--errors-for-leak-kinds=definite,indirect", "--show-leak-kinds=definite,indirect"]
+                                 "--errors-for-leak-kinds=definite,indirect", "--show-leak-kinds=definite,indirect",
+                                 "--suppressions=" + os.path.join(os.path.dirname(__file__), "libbpf.supp")]
                         for daemon in ("dprd", "loadcast")}
     cluster.start_node_daemons("n1")
-    cluster.wait_ready(timeout_s=20)
+    cluster.wait_ready(timeout_s=40)
     with load(cluster, ["n1", "n2"], flows=10, per_second=10) as work:
         os.kill(cluster.pid("n1", "loadcast"), signal.SIGHUP)
         for command in ("reload", "status", "peers", "flows", "metrics", "config"):

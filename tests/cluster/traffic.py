@@ -14,6 +14,8 @@ import time
 
 from scapy.all import ICMP, ICMPv6PacketTooBig, IP, TCP, Ether, IPv6, Raw, conf
 
+import bpf
+
 conf.verb = 0
 
 FAMILIES = ("v4", "v6")
@@ -96,12 +98,31 @@ def flow_of(cluster, node, family, port):
 
 
 def kernel_knows(cluster, node, family, port):
-    """Whether the kernel's set of forwarded flows has this client port."""
+    """Whether what the kernel goes by has a flow of this client port: the set of nftables, or the table of the BPF
+    programs (dprd/flow_slot.h)."""
+    if cluster.plane == "bpf":
+        client = socket.inet_pton(socket.AF_INET6 if family == "v6" else socket.AF_INET, CLIENT[family])
+        with bpf.array_memory(os.path.join(node.pins, "v1/flows")) as memory:
+            return table_has(memory, client, struct.pack("!H", port))
     listing = json.loads(cluster.site.execute(node.name, ["nft", "-j", "list", "set", "inet", "dprd",
                                                           f"flows{family[1]}"]))
     held = next(item["set"] for item in listing["nftables"] if "set" in item)
     tuples = [element["concat"] for element in held.get("elem", [])]
     return any(client_port == port for _, client_port, _, _ in tuples)
+
+
+def table_has(memory, client, port):
+    """Whether a slot of the flow table has this client address and port."""
+    v6 = len(client) == 16
+    pattern, place = (client, 16) if v6 else (port + client, 2)  # behind the start of the slot, or of two slots
+    at = memory.find(pattern)
+    while at >= 0:
+        start = at - place
+        if start >= 0 and start % 16 == 0 and memory[start] == (0xFE if v6 else 0xFF) and \
+                memory[start + 2:start + 4] == port:
+            return True
+        at = memory.find(pattern, at + 1)
+    return False
 
 
 # ---- connections ----
@@ -206,21 +227,21 @@ def nft(cluster, host, script):
 
 
 @contextlib.contextmanager
-def rules(cluster, host, lines, hook="output", name="lab_test", priority=-400):
+def rules(cluster, host, lines, hook="output", name="lab_test", priority=-400, family="inet"):
     """Rules of nftables in a host, for as long as the block runs. Yields a function: packets that rules with
     "counter" met so far."""
-    nft(cluster, host, f"add table inet {name}\n"
-        f"add chain inet {name} chosen {{ type filter hook {hook} priority {priority}; }}\n" +
-        "".join(f"add rule inet {name} chosen {line}\n" for line in lines))
+    nft(cluster, host, f"add table {family} {name}\n"
+        f"add chain {family} {name} chosen {{ type filter hook {hook} priority {priority}; }}\n" +
+        "".join(f"add rule {family} {name} chosen {line}\n" for line in lines))
     try:
-        yield lambda: counted(cluster, host, name)
+        yield lambda: counted(cluster, host, name, family)
     finally:
-        nft(cluster, host, f"delete table inet {name}\n")
+        nft(cluster, host, f"delete table {family} {name}\n")
 
 
-def counted(cluster, host, table):
+def counted(cluster, host, table, family):
     """Packets in all counters of a table."""
-    listing = json.loads(cluster.site.execute(host, ["nft", "-j", "list", "table", "inet", table]))["nftables"]
+    listing = json.loads(cluster.site.execute(host, ["nft", "-j", "list", "table", family, table]))["nftables"]
     expressions = [part for item in listing for part in item.get("rule", {}).get("expr", [])]
     return sum(part["counter"]["packets"] for part in expressions if "counter" in part) + \
         sum(item["counter"]["packets"] for item in listing if "counter" in item)

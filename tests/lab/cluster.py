@@ -28,11 +28,12 @@ import daemons
 import faults
 import httpfiles
 import servers
-from netns import LabError, Site, prune, registry_path, run
+from netns import LabError, Site, prune, registry_path, run, unmount_bpf
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NAME = "www.example.test"
 SERVICE_PORTS = (80, 8080, 8081)
+PLANES = ("auto", "bpf", "nfqueue")
 _serial = itertools.count(1)
 
 COMMON_SYSCTLS = {
@@ -72,6 +73,8 @@ class Node:
         self.cluster_v4 = f"10.80.0.{host}" if layout == "own" else self.service_v4
         self.cluster_v6 = f"fd80::{host}" if layout == "own" else self.service_v6
         self.directory = os.path.join(directory, self.name)
+        self.bpf_mount = os.path.join(self.directory, "bpf")
+        self.pins = os.path.join(self.bpf_mount, "dprd")
         self.status_polls = 0
         self.alive = True
 
@@ -84,9 +87,15 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
 
     def __init__(self, nodes=4, layout="own", rate_mbit=None, mtu_client=1500, mtu_service=1500,
                  mtu_cluster=1500, ipv6=True, offload=True, clients=1, stranger=False, prefix=None,
-                 build=None, file_count=1000, file_cap_bytes=1_000_000, file_seed=1, keepalive=False):
+                 build=None, file_count=1000, file_cap_bytes=1_000_000, file_seed=1, keepalive=False,
+                 plane=None):
         if layout not in ("own", "one"):
             raise LabError(f"layout {layout}: must be own or one")
+        self.plane = plane or os.environ.get("DPRD_PLANE") or "auto"
+        decide = os.environ.get("DPRD_DECIDE", "queue")
+        self.decide = {"Decide": decide} if decide != "queue" and self.plane != "nfqueue" else {}
+        if self.plane not in PLANES:
+            raise LabError(f"plane {self.plane}: must be {', '.join(PLANES)}")
         self.layout, self.rate_mbit, self.ipv6, self.offload = layout, rate_mbit, ipv6, offload
         self.mtu = {"client": mtu_client, "service": mtu_service, "cluster": mtu_cluster}
         self.keepalive = keepalive
@@ -127,11 +136,12 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
         self.site.record["directory"] = self.directory
         self.nodes = [Node(i + 1, self.layout, self.directory) for i in range(self.node_count)]
         self.site.record["info"] = {"layout": self.layout, "build": self.build, "rate_mbit": self.rate_mbit,
-                                    "nodes": [node.name for node in self.nodes]}
+                                    "plane": self.plane, "nodes": [node.name for node in self.nodes]}
         self.site.save()
         self._make_files()
         for node in self.nodes:
             os.makedirs(node.directory)
+            self.site.mount_bpf(node.bpf_mount)
         self.clients = [f"c{i + 1}" for i in range(self.client_count)]
         hosts = [node.name for node in self.nodes] + self.clients + (["x"] if self.stranger else [])
         self.site.add_namespaces(["sw", "r"] + hosts)
@@ -286,7 +296,7 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
         return None
 
     def kill_host(self, which):
-        """A host is gone at once: no goodbye of its kernel, no RST, no socket, no rule is left of it."""
+        """A host is gone at once: no goodbye of its kernel, no RST, no socket, no rule, no map is left of it."""
         node = self.node(which)
         ports = [node.name] + ([node.name + "c"] if self.layout == "own" else [])
         self.site.ip("sw", [f"link set {port} down" for port in ports])
@@ -301,6 +311,7 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
         while self.site.pids(node.name) and time.monotonic() < deadline:
             time.sleep(0.01)
         run(["ip", "netns", "delete", self.site.name(node.name)])
+        unmount_bpf(node.bpf_mount)
         self.site.reap()
         self.daemons = {key: child for key, child in self.daemons.items() if key[0] != node.name}
 
@@ -308,6 +319,7 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
         """The host of kill_host() boots: links, servers and (if they ran) the daemons."""
         node = self.node(which)
         run(["ip", "netns", "add", self.site.name(node.name)])
+        self.site.mount_bpf(node.bpf_mount)
         self._make_node_links(node)
         node.alive = True
         for left in ("run", "table"):

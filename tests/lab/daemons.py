@@ -38,6 +38,7 @@ class Daemons:
             "Node": {"Name": node.name},
             "Service": {"Port": "80 8080 8081"},
             "Balance": {},
+            "Datapath": {"Plane": self.plane, "Pins": node.pins, **self.decide},
             "Announce": {"Period": "200ms", "Port": str(self.announce_port)},
             "Run": {"Directory": os.path.join(node.directory, "run"),
                     "Table": os.path.join(node.directory, "table")},

@@ -1,31 +1,38 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Faults that a laboratory puts into its network."""
+"""Faults that a laboratory puts into its network: in the switch, so that they come before a node's own hooks and
+after them, whatever these are."""
+import json
 
 
 class Faults:
-    """Part of Cluster: packet loss and one-way partitions, by rules in nodes' namespaces."""
+    """Part of Cluster: packet loss and one-way partitions, by rules of nftables on the switch's ports."""
 
-    LOSS_TABLE = "inet lab_loss"
+    def _ports(self, node, interface):
+        """The switch's ports of a node: of one of its interfaces, or of all."""
+        ports = {"eth0": node.name}
+        if self.layout == "own":
+            ports["eth1"] = node.name + "c"
+        return [ports[interface]] if interface else list(ports.values())
 
-    def lose(self, which, match, percent=100, hook="input"):
-        """Drops a share of the packets that an nft expression matches ("udp dport 7946"), before
-        anything else sees them (input) or after everything (output)."""
+    def lose(self, which, match="", percent=100, hook="input", interface=None):
+        """Drops a share of the packets that an nft expression matches ("udp dport 7946"), on their way to a node
+        (input) or from it (output), by one of its interfaces or any."""
         node = self.node(which)
-        chain = {"input": "type filter hook prerouting priority -500",
-                 "output": "type filter hook postrouting priority 500"}
+        table = f"bridge lab_loss_{node.name}"
+        chain, side = {"input": ("postrouting", "oifname"), "output": ("prerouting", "iifname")}[hook]
         chance = "" if percent >= 100 else f"numgen random mod 10000 < {int(percent * 100)} "
-        self.site.execute(node.name, ["nft", "-f", "-"], text_in=(
-            f"add table {self.LOSS_TABLE}\n"
-            f"add chain {self.LOSS_TABLE} {hook} {{ {chain[hook]}; }}\n"
-            f"add rule {self.LOSS_TABLE} {hook} {match} {chance}counter drop\n"))
+        self.site.execute("sw", ["nft", "-f", "-"], text_in=(
+            f"add table {table}\n"
+            f"add chain {table} {hook} {{ type filter hook {chain} priority 0; }}\n" +
+            "".join(f"add rule {table} {hook} {side} {port} {match} {chance}counter drop\n"
+                    for port in self._ports(node, interface))))
 
     def lose_announcements(self, which, percent=100, hook="input", multicast=None, port=None):
         """Announcements only; multicast=True or False takes only those or only the unicast ones."""
         port = port or self.announce_port
-        kinds = {None: "", True: "pkttype multicast ", False: "pkttype host "}
-        if hook == "output":
-            kinds = {None: "", True: "ip daddr 224.0.0.0/4 ", False: "ip daddr != 224.0.0.0/4 "}
-        self.lose(which, f"{kinds[multicast]}udp dport {port}", percent, hook)
+        kind = {None: "", True: "ether daddr & 01:00:00:00:00:00 != 00:00:00:00:00:00 ",
+                False: "ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 "}[multicast]
+        self.lose(which, f"{kind}udp dport {port}", percent, hook)
 
     def partition_one_way(self, to, sources):
         """The node no longer hears these nodes on the cluster's addresses, but they hear it."""
@@ -35,9 +42,15 @@ class Faults:
             if self.ipv6:
                 self.lose(to, f"ip6 saddr {peer.cluster_v6}")
 
+    def lost(self, which):
+        """How many packets each fault of a node has dropped, in the order in which they were made."""
+        listing = json.loads(self.site.execute("sw", ["nft", "-j", "list", "table", "bridge",
+                                                      f"lab_loss_{self.node(which).name}"]))
+        return [part["counter"]["packets"] for item in listing["nftables"]
+                for part in item.get("rule", {}).get("expr", []) if "counter" in part]
+
     def heal(self, which=None):
         """Ends all faults of a node, or of all nodes."""
-        for node in self.nodes if which is None else [self.node(which)]:
-            if node.alive:
-                self.site.execute(node.name, ["nft", "-f", "-"], text_in=(
-                    f"add table {self.LOSS_TABLE}\ndelete table {self.LOSS_TABLE}\n"))
+        tables = [f"bridge lab_loss_{node.name}" for node in (self.nodes if which is None else [self.node(which)])]
+        self.site.execute("sw", ["nft", "-f", "-"], text_in="".join(
+            f"add table {table}\ndelete table {table}\n" for table in tables))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Network namespaces, links and processes that are noted down before they exist.
+"""Network namespaces, mounts and processes that are noted down before they exist.
 
 Everything a laboratory makes is in one registry file (REGISTRY/PREFIX.json), written ahead of each
 step, so that it can be removed exactly: by its owner, or by anybody later when the owner was killed.
@@ -13,6 +13,8 @@ import signal
 import socket
 import subprocess
 import time
+
+import bpf
 
 REGISTRY = "/run/dprd-lab"
 
@@ -58,12 +60,12 @@ def load_registry():
 
 
 class Site:
-    """Namespaces, links and processes under one unique prefix."""
+    """Namespaces, mounts and processes under one unique prefix."""
 
     def __init__(self, prefix):
         self.prefix = prefix
         self.record = {"prefix": prefix, "owner": os.getpid(), "owner_start": start_time(os.getpid()),
-                       "kept": False, "namespaces": [], "processes": [], "directory": None, "info": {}}
+                       "kept": False, "namespaces": [], "processes": [], "mounts": [], "directory": None, "info": {}}
         self.children = {}
 
     def save(self):
@@ -111,6 +113,14 @@ class Site:
         """A TCP connection from a namespace."""
         with self.inside(short):
             return socket.create_connection((address, port), timeout_s)
+
+    def mount_bpf(self, directory):
+        """A bpf file system of its own. What starts in a namespace from now on sees it."""
+        if directory not in self.record["mounts"]:
+            self.record["mounts"].append(directory)
+            self.save()
+        os.makedirs(directory, exist_ok=True)
+        run(["mount", "-t", "bpf", "-o", "mode=0700", "bpf", directory])
 
     def etc_file(self, short, name, text):
         """A file that processes in this namespace see as /etc/NAME."""
@@ -170,6 +180,13 @@ def stop_processes(processes, children=None, grace_s=1.0):
     return living()
 
 
+def unmount_bpf(directory):
+    """The file system is gone, and with it all that was pinned there."""
+    if directory in bpf.mount_points():
+        bpf.unpin_all(directory)
+        run(["umount", directory])
+
+
 def remove_record(record, children=None):
     """Ends and deletes everything that one registry file names, in the opposite order."""
     existing = {line.split()[0] for line in run(["ip", "netns", "list"], check=False).splitlines() if line}
@@ -180,6 +197,8 @@ def remove_record(record, children=None):
     left = stop_processes([(pid, start_time(pid)) for pid in rest if pid != os.getpid()], children)
     if namespaces:
         run(["ip", "-batch", "-"], "".join(f"netns delete {name}\n" for name in reversed(namespaces)))
+    for directory in reversed(record.get("mounts", [])):
+        unmount_bpf(directory)
     for name in record["namespaces"]:
         shutil.rmtree(os.path.join("/etc/netns", name), ignore_errors=True)
     if record["directory"]:

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the storm scenarios share: many held connections, a steady rate of new ones, and floods of SYNs."""
+import bisect
+import collections
+import json
+import math
+import os
+import select
+import subprocess
+import time
+
+from traffic import hardware
+
+ECHO_PORT = 8080
+LONG = os.environ.get("STORM") == "long"
+
+# Times are of CLOCK_MONOTONIC: start in seconds, the others in milliseconds since then (None: it never came).
+Made = collections.namedtuple("Made", "to start connect_ms answer_ms syns node fate error")
+
+
+def children_end(cluster, children, within_s):
+    """Waits for children that were told to end; those that do not are killed, and that is a failure."""
+    deadline = time.monotonic() + within_s
+    try:
+        for child in children:
+            child.wait(max(0.1, deadline - time.monotonic()))
+    finally:
+        for child in children:
+            if child.poll() is None:
+                child.kill()
+                child.wait(5)
+            if child.stdout:
+                child.stdout.close()
+        cluster.site.reap()
+
+
+class Held:
+    """Connections of the client c1 that byteclient.c holds until end(), a group of them for each pause between two
+    blocks. Those of the first pause are heard of soon; of a long one nothing is heard before it is over."""
+
+    def __init__(self, cluster, addresses, counts):
+        """counts: {pause in seconds: how many flows}. Made one group after the other, so that no queue overflows."""
+        self.cluster, self.groups, self.each = cluster, [], []
+        for pause_s, count in counts.items():
+            path = os.path.join(cluster.directory, f"held-{pause_s:g}-{time.monotonic_ns()}.json")
+            child = cluster.site.start("c1", [
+                cluster.program("tests/lab/byteclient"), "--to", ",".join(addresses), "--port", str(ECHO_PORT),
+                "--flows", str(count), "--seconds", "100000", "--pause-ms", str(int(pause_s * 1000)), "--block", "512",
+                "--finish", "10", "--json", path], os.path.join(cluster.directory, "held.log"), stdout=subprocess.PIPE)
+            self.groups.append((pause_s, path, child))
+            self._wait_ready(child, count)
+
+    def _wait_ready(self, child, count, timeout_s=20):
+        """Until all stand and know their node."""
+        assert select.select([child.stdout], [], [], timeout_s)[0], "the connections were not made in time"
+        said = child.stdout.readline().split()
+        assert said and int(said[1]) == count, f"only {said} of {count} connections stand"
+
+    def end(self):
+        for *_, child in self.groups:
+            child.terminate()
+        children_end(self.cluster, [child for *_, child in self.groups], 20)
+        for pause_s, path, _ in self.groups:
+            with open(path, encoding="ascii") as file:
+                self.each += [{**flow, "pause_s": pause_s} for flow in json.load(file)["each"]]
+
+    def entry_of(self, flow):
+        return self.cluster.node_by_address(flow["to"]).name
+
+    def forwarded(self):
+        return [flow for flow in self.each if flow["node"] != self.entry_of(flow)]
+
+    def broken(self):
+        return [flow for flow in self.each if flow["fate"] != "good"]
+
+
+class Steady:
+    """New connections of c1 at a steady rate, until end(); steady.c has the words."""
+
+    def __init__(self, cluster, addresses, per_second, hold_ms=200, timeout_s=8):
+        self.cluster, self.timeout_s, self.hold_ms = cluster, timeout_s, hold_ms
+        self.path = os.path.join(cluster.directory, f"steady-{time.monotonic_ns()}")
+        self.child = cluster.site.start("c1", [
+            cluster.program("tests/lab/steady"), "--to", ",".join(addresses), "--port", str(ECHO_PORT),
+            "--per-second", str(per_second), "--hold-ms", str(hold_ms), "--timeout", str(timeout_s),
+            "--seconds", "100000", "--out", self.path], os.path.join(cluster.directory, "steady.log"))
+        self.each = []
+
+    def end(self):
+        assert self.child.poll() is None, "steady ended before it was told to"
+        self.child.terminate()
+        children_end(self.cluster, [self.child], 3 * self.timeout_s + self.hold_ms / 500 + 2)
+        assert self.child.returncode == 0
+        with open(self.path, encoding="ascii") as file:
+            for line in file:
+                to, start, connect, answer, syns, *rest = line.split()
+                self.each.append(Made(to, float(start), *(None if float(ms) < 0 else float(ms)
+                                                          for ms in (connect, answer)), int(syns), *rest))
+        self.each.sort(key=lambda made: made.start)
+        self.starts = [made.start for made in self.each]
+
+    def to(self, node):
+        return self.within(0, math.inf, node)
+
+    def within(self, since, until, to=None):
+        """The connections (to a node) that were begun in a span of time."""
+        first, end = (bisect.bisect_left(self.starts, at) for at in (since, until))
+        return [made for made in self.each[first:end]
+                if to in (None, self.cluster.node_by_address(made.to).name)]
+
+
+def bad(made):
+    return [one for one in made if one.fate != "good"]
+
+
+def quantile(values, q):
+    """Nearest rank; what never came is slower than all."""
+    ordered = sorted(math.inf if value is None else value for value in values)
+    return ordered[min(int(q * len(ordered)), len(ordered) - 1)]
+
+
+class Floods:
+    """SYNs of clients that are not there, from the stranger x straight to a node's echo port."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        # What answers them leads nowhere, and nobody says so.
+        cluster.site.ip("r", ["route add blackhole 198.19.0.0/16"])
+
+    def run(self, node, seconds, rate=0):
+        """As fast as it goes, or at a rate; (SYNs sent, from, until)."""
+        start = time.monotonic()
+        said = json.loads(self.cluster.site.execute("x", [
+            self.cluster.program("tests/bench/synflood"), "-p", str(ECHO_PORT), "-r", str(rate), "eth0",
+            hardware(self.cluster, node, "eth0"), self.cluster.node(node).service_v4, "flood", str(seconds)]))
+        return said["sent"], start, time.monotonic()
+
+
+def steer(cluster):
+    """The packets of a connection are all received by one processor, as a network card with several queues does it.
+
+    Else an ACK and the data behind it may be worked on at one time by two processors. When the SYN was answered with
+    a cookie, both make the connection, and one of them is dropped.
+    """
+    mask = f"{(1 << os.cpu_count()) - 1:x}"
+    for node in cluster.nodes:
+        cluster.site.execute(node.name, ["sh", "-c", "for to in /sys/class/net/eth*/queues/rx-*/rps_cpus; do "
+                                         f"echo {mask} >$to; done"])
+
+
+def report(cluster, name, values):
+    """Adds a result to BUILD/storm.json and shows it."""
+    path = os.path.join(cluster.build, "storm.json")
+    try:
+        with open(path, encoding="ascii") as file:
+            known = json.load(file)
+    except (OSError, ValueError):
+        known = {}
+    known.setdefault(cluster.plane, {})[name] = {"long": LONG, **values}
+    with open(path + ".new", "w", encoding="ascii") as file:
+        json.dump(known, file, indent=1)
+    os.rename(path + ".new", path)
+    print(f"{name}, plane {cluster.plane}: " + ", ".join(f"{key}={value}" for key, value in values.items()))

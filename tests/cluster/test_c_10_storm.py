@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Storms 10: a flood of SYNs over ten thousand connections, and a dprd that dies all the time.
+
+With STORM=long in the environment both go on for much longer. STORM_DECIDE says where new connections are decided
+meanwhile ("queue kernel"; kernel is for the BPF plane only). All figures are in BUILD/storm.json.
+"""
+import collections
+import os
+import random
+import shutil
+import statistics
+import time
+
+import pytest
+
+from conftest import PLANE, law_problem
+from faultlib import memory_kb, wait_for
+from stormlib import LONG, Floods, Held, Steady, bad, quantile, report, steer
+
+ALL = ["n1", "n2", "n3"]
+STARVED = 3  # on a host that is slow without dprd, too: so many times what is seen there comes on top of a limit
+DECIDES = os.environ.get("STORM_DECIDE", "queue kernel" if LONG and PLANE == "bpf" else "queue").split()
+
+HELD = 10_000
+ROUNDS, FLOOD_WITH_S, FLOOD_WITHOUT_S = (60, 10, 5) if LONG else (5, 4, 2)
+REST_S = 0.4
+RSS_GROWTH_KB = 512
+RESENT_SHARE = 0.005  # more than without dprd
+P99_MS = 500  # far from what is measured: it must hold on a busy host
+
+FAULTS = {"kill": 1000, "freeze": 100, "upgrade": 100} if LONG else {"kill": 20, "freeze": 5, "upgrade": 5}
+FAULT_EVERY_S = 1.3  # at least: a SYN that one fault took is sent again after 1 s, and should meet no other
+SLOW_MS = 100
+SLOW_SHARE = {"bpf": 0.005, "nfqueue": 0.03}
+SLOWEST_MS = 1200
+
+
+def start(clusters, names, decide):
+    """A cluster of these nodes, and one more member that has no dprd."""
+    cluster = clusters.fresh(daemons=False, nodes=len(names) + 1, layout="own")
+    cluster.set_config("Balance", "Policy", "rr")
+    if cluster.plane == "bpf":
+        cluster.set_config("Datapath", "Decide", decide)
+    for name in names:
+        cluster.start_node_daemons(name)
+    cluster.wait_ready(names)
+    for name in names:
+        status = cluster.status(name)
+        assert status["datapath"] == cluster.plane, status["datapath_why"]
+    return cluster
+
+
+# ---- the flood ----
+
+def flooded(steady, spans, node):
+    """[p50, p99 of the connects, p99 of the answers in each flood of a node, in ms], begin and end left out."""
+    rounds = []
+    for since, until in spans:
+        made = steady.within(since + 0.3, until - 0.2, node)
+        assert len(made) > 100, f"only {len(made)} connections were begun during a flood"
+        connects = [one.connect_ms for one in made]
+        rounds.append((quantile(connects, 0.5), quantile(connects, 0.99),
+                       quantile([one.answer_ms for one in made], 0.99)))
+    return [round(statistics.median(column), 3) for column in zip(*rounds)]
+
+
+def check_held(held):
+    broken = held.broken()
+    assert not broken, f"{len(broken)} of {len(held.each)} connections broke, such as {broken[:4]}"
+    kinds = collections.Counter((flow["pause_s"], flow["node"] == held.entry_of(flow)) for flow in held.each)
+    # On a busy host the queue overflows now and then; then n1 serves more than half.
+    assert len(kinds) == 4 and min(kinds.values()) >= HELD / 8, f"idle and not, local and forwarded: {kinds}"
+    assert min(flow["bytes"] for flow in held.each) > 0, "some never said anything"
+
+
+@pytest.mark.seconds(1800 if LONG else 110)
+@pytest.mark.parametrize("decide", DECIDES)
+def test_c11_syn_flood(clusters, decide):
+    """10,000 connections to n1, half of them forwarded to n2, half of all idle until after the flood. Then SYNs from
+    nowhere to the same port of n1, as fast as they can be made, and in turn to n3, which has no dprd.
+
+    No connection is lost. New ones are made all the time to both: every one succeeds. How long connect() takes is
+    measured by the client's CLOCK_MONOTONIC, and compared between n1 and n3: the median of the rounds' 99th
+    percentiles. dprd does not grow.
+    """
+    cluster = start(clusters, ["n1", "n2"], decide)
+    for node in cluster.nodes:
+        cluster.site.sysctl(node.name, {"net.ipv4.tcp_syncookies": 1})
+    steer(cluster)
+    floods, n1, n3 = Floods(cluster), cluster.node("n1"), cluster.node("n3")
+    flood_s = ROUNDS * (FLOOD_WITH_S + FLOOD_WITHOUT_S + 2 * (REST_S + 0.1))
+    # Both families to both choices of policy rr, which takes turns, too.
+    idle_s = flood_s + 7
+    held = Held(cluster, [n1.service_v4, n1.service_v6, n1.service_v6, n1.service_v4],
+                {idle_s: HELD // 2, 4: HELD // 2})
+    idle_until = time.monotonic() + idle_s
+    floods.run("n1", 2)  # every slot for half-open flows was in use once
+    before = {name: memory_kb(cluster.pid(name, "dprd")) for name in ("n1", "n2")}
+    steady = Steady(cluster, [n1.service_v4, n3.service_v4, n1.service_v6, n3.service_v6], 400)
+    time.sleep(0.5)
+    sent, spans = collections.Counter(), collections.defaultdict(list)
+    for _ in range(ROUNDS):
+        for node, seconds in (("n1", FLOOD_WITH_S), ("n3", FLOOD_WITHOUT_S)):
+            count, *span = floods.run(node, seconds)
+            sent[node] += count
+            spans[node].append(span)
+            time.sleep(REST_S)
+        for name in ("n1", "n2"):
+            status = cluster.wait_until(lambda name=name: cluster.status(name), f"dprd of {name} answers")
+            assert law_problem(status) is None
+    steady.end()
+    after = {name: memory_kb(cluster.pid(name, "dprd")) for name in ("n1", "n2")}
+    decided = cluster.counters("n1")
+    time.sleep(max(0.0, idle_until + 1.5 - time.monotonic()))  # then the idle ones have spoken
+    held.end()
+
+    with_dprd, without = (flooded(steady, spans[node], node) for node in ("n1", "n3"))
+    resent = {node: [one for one in steady.to(node) if one.syns > 1] for node in ("n1", "n3")}
+    report(cluster, f"flood {decide}", {
+        "held": len(held.each), "held_forwarded": len(held.forwarded()), "held_broken": len(held.broken()),
+        "held_longest_ms": max(flow["longest_ms"] for flow in held.each),
+        "flood_seconds": ROUNDS * FLOOD_WITH_S, "flood_per_second": round(sent["n1"] / ROUNDS / FLOOD_WITH_S),
+        "flood_per_second_without": round(sent["n3"] / ROUNDS / FLOOD_WITHOUT_S),
+        "flows_made": decided["flows_made"], "connects": len(steady.each), "failed": len(bad(steady.each)),
+        "resent": len(resent["n1"]), "resent_without": len(resent["n3"]),
+        "p50_ms": with_dprd[0], "p50_ms_without": without[0],
+        "p99_ms": with_dprd[1], "p99_ms_without": without[1],
+        "p99_of_without": round(with_dprd[1] / without[1], 2),
+        "answer_p99_ms": with_dprd[2], "answer_p99_ms_without": without[2],
+        "rss_kb": before, "rss_after_kb": after,
+    })
+    check_held(held)
+    failed = bad(steady.each)
+    assert not failed, f"{len(failed)} of {len(steady.each)} connects failed, such as {failed[:4]}"
+    assert {one.node for one in steady.each} == set(ALL)
+    more = (len(resent["n1"]) - len(resent["n3"])) / len(steady.to("n1"))
+    assert more <= RESENT_SHARE, f"{more:.2%} of the SYNs were lost"
+    assert with_dprd[1] <= P99_MS + STARVED * without[1], f"99 % of the connects took up to {with_dprd[1]:.0f} ms"
+    assert all(after[name] - before[name] <= RSS_GROWTH_KB for name in after), (before, after)
+    assert decided["flows_made"] > 16384, "the flood was not forwarded"
+
+
+# ---- dprd dies ----
+
+class Victim:
+    """dprd of a node, and what is done to it."""
+
+    def __init__(self, cluster, node, dice):
+        self.cluster, self.node, self.dice = cluster, node, dice
+        self.programs = [cluster.program("dprd/dprd"), f"{cluster.directory}/dprd-{node}"]
+        shutil.copy(*self.programs)
+
+    def _start(self):
+        cluster, node = self.cluster, self.node
+        cluster.daemons[node, "dprd"] = cluster.site.start(node, [
+            self.programs[0], "-c", cluster.config_path(node), "--node", node], cluster.log_path(node, "dprd"))
+
+    def kill(self):
+        self.cluster.kill(self.node, "dprd")
+        time.sleep(self.dice.choice((0, 0, 0.1, 0.3)))
+        self._start()
+
+    def freeze(self):
+        self.cluster.freeze(self.node, "dprd")
+        time.sleep(self.dice.uniform(0.2, 2))
+        self.cluster.resume(self.node, "dprd")
+
+    def upgrade(self):
+        """A stop in good order; then the other program file."""
+        status = self.cluster.stop(self.node, "dprd")
+        assert status == 0, f"dprd ended with status {status}"
+        self.programs.reverse()
+        self._start()
+
+    def wait_back(self):
+        for name in ALL:
+            wait_for(lambda name=name: self.cluster.sees(name, ALL), f"{name} sees all", 30)
+
+
+def all_faults(dice):
+    """(fault, victim): a random order, of each fault half for n1 and half for n2."""
+    faults = [(fault, number % 2) for fault, count in FAULTS.items() for number in range(count)]
+    dice.shuffle(faults)
+    return faults
+
+
+def slow(made):
+    return [one for one in made if one.connect_ms is None or one.connect_ms > SLOW_MS]
+
+
+def slow_share(made):
+    return len(slow(made)) / len(made)
+
+
+def figures(made):
+    return {"connects": len(made), "slow": len(slow(made)), "slowest_ms": quantile([one.connect_ms for one in made], 1)}
+
+
+@pytest.mark.seconds(2 * 3600 if LONG else 110)
+@pytest.mark.parametrize("decide", DECIDES)
+def test_c12_dprd_dies_all_the_time(clusters, decide):
+    """All enter at n1. dprd of n1 or n2 is killed, frozen for 0.2 to 2 s, or stopped and another program file started.
+
+    No connection breaks: neither those that are held, nor those that come and go meanwhile. Few SYNs wait for long,
+    when a plane in the kernel outlives dprd. Without one, a SYN waits that was forwarded to a dead dprd, or is
+    queued for a frozen one. How slow the host itself is, connections to n4 show, which has no dprd.
+    """
+    seed = random.randrange(10 ** 6)
+    dice = random.Random(seed)
+    cluster = start(clusters, ALL, decide)
+    n1, n4 = cluster.node("n1"), cluster.node("n4")
+    victims = [Victim(cluster, node, dice) for node in ("n1", "n2")]
+    held = Held(cluster, [n1.service_v4, n1.service_v6], {0.2: 200, 3: 200})
+    steady = Steady(cluster, [n1.service_v4, n1.service_v6, n4.service_v4], 300, hold_ms=500)
+    time.sleep(1)
+    spans = []
+    for fault, which in all_faults(dice):
+        begin, victim = time.monotonic(), victims[which]
+        getattr(victim, fault)()
+        victim.wait_back()
+        spans.append((fault, victim.node, begin, time.monotonic()))
+        time.sleep(max(dice.uniform(0.1, 0.4), begin + FAULT_EVERY_S - time.monotonic()))
+    steady.end()
+    held.end()
+
+    meanwhile = collections.defaultdict(list)
+    for fault, node, begin, end in spans:
+        meanwhile[f"{fault} {node}"] += steady.within(begin - 0.02, end, "n1")
+    made, without = steady.to("n1"), steady.to("n4")
+    broken = held.broken() + [one._asdict() for one in bad(made)]
+    broken_local = [one for one in broken if one["node"] == "n1"]
+    report(cluster, f"faults {decide}", {
+        "seed": seed, **FAULTS, "held": len(held.each), "held_forwarded": len(held.forwarded()),
+        "held_longest_ms": max(flow["longest_ms"] for flow in held.each),
+        "broken_local": len(broken_local), "broken_forwarded": len(broken) - len(broken_local), **figures(made),
+        "slow_share": round(slow_share(made), 5), "slow_share_without": round(slow_share(without), 5),
+        "slowest_ms_without": figures(without)["slowest_ms"],
+        "longest_fault_s": round(max(end - begin for _, _, begin, end in spans), 3),
+        "meanwhile": {name: figures(some) for name, some in sorted(meanwhile.items())},
+    })
+    assert not broken, f"{len(broken)} connections broke, such as {broken[:4]}"
+    served = collections.Counter(one.node for one in made)
+    assert set(served) == set(ALL) and min(served.values()) > len(made) / 10, served
+    assert held.forwarded() and len(held.forwarded()) < len(held.each)
+    check_slow(cluster, made, without, meanwhile)
+
+
+def check_slow(cluster, made, without, meanwhile):
+    """On a host that is slow by itself, what needs more processes is slower still."""
+    count = len(slow(made))
+    if cluster.plane == "nfqueue":
+        count -= sum(len(slow(some)) for name, some in meanwhile.items()
+                     if name.startswith("freeze") or name.endswith("n2"))
+    else:
+        worst = figures(made)["slowest_ms"]
+        assert worst <= SLOWEST_MS + figures(without)["slowest_ms"], f"one SYN took {worst:.0f} ms"
+    share = count / len(made)
+    limit = SLOW_SHARE[cluster.plane] + STARVED * slow_share(without)
+    assert share <= limit, f"{share:.2%} of the SYNs took more than {SLOW_MS} ms"

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Datapath 10: which plane carries the packets, changes of it, and decisions within the kernel."""
+import os
+import re
+import subprocess
+import time
+
+import bpf
+from cluster import TOP
+from faultlib import load, taken_over, wait_for
+
+CLASSIFIER = "pref 221 bpf"
+
+
+def restart(cluster, node):
+    """A clean stop and a start, with the configuration as it is set now."""
+    cluster.write_config(node)
+    assert cluster.stop(node, "dprd") == 0
+    cluster.start(node, "dprd")
+    wait_for(lambda: cluster.sees(node, ["n1", "n2", "n3"]), f"{node} is back", 5)
+
+
+def filters(cluster, node, interface="eth0"):
+    """Classifiers on an interface, both ways."""
+    return "".join(cluster.site.execute(node, ["tc", "filter", "show", "dev", interface, way])
+                   for way in ("ingress", "egress"))
+
+
+def test_d10_from_plane_to_plane(clusters):
+    """Under load n1's dprd comes back on the other plane, and again: its flows come along, both ways."""
+    cluster = clusters.fresh(nodes=3, layout="own")
+    cluster.set_policy("rr")
+    first = cluster.status("n1")["datapath"]
+    other = {"bpf": "nfqueue", "nfqueue": "bpf"}[first]
+    with load(cluster, ["n1"]) as work:
+        for plane in (other, first):
+            starts = len(taken_over(cluster, "n1"))
+            cluster.set_config("Datapath", "Plane", plane, "n1")
+            restart(cluster, "n1")
+            assert cluster.status("n1")["datapath"] == plane
+            assert max(taken_over(cluster, "n1")[starts:]) >= 30
+            attached = [name for name in bpf.attached(cluster.site, "n1") if "dprd" in name]
+            assert len(attached) == (4 if plane == "bpf" else 0), attached
+            time.sleep(0.5)
+    work.check_flows()
+    work.check_connects(3.6)
+
+
+def test_d11_without_tcx(clusters):
+    """On a kernel without tcx the programs are classifiers: they outlive dprd, are replaced, and go with it."""
+    cluster = clusters.fresh(nodes=3, layout="own", daemons=False, plane="bpf")
+    library = os.path.join(cluster.directory, "notcx.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, os.path.join(TOP, "tests/cluster/notcx.c")], check=True)
+    cluster.environment = [f"LD_PRELOAD={library}"]
+    cluster.site.execute("n1", ["tc", "qdisc", "add", "dev", "eth0", "clsact"])
+    cluster.site.execute("n1", ["tc", "filter", "add", "dev", "eth0", "ingress", "pref", "7", "protocol", "ip", "u32",
+                                "match", "u32", "0", "0", "classid", "1:1"])
+    cluster.start_daemons(policy="rr")
+    assert filters(cluster, "n1").count("direct-action") == 2
+    with load(cluster, ["n1"]) as work:
+        cluster.kill("n1", "dprd")
+        time.sleep(1)
+        cluster.start("n1", "dprd")
+        wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", 5)
+    work.check_flows()
+    work.check_connects(3.6)
+    assert work.longest_ms(work.flows.each) < 1000, "the classifiers went on without dprd"
+    assert cluster.stop("n1", "dprd") == 0
+    cluster.site.execute("n1", [cluster.program("dprd/dprd"), "--purge", "-c", cluster.config_path("n1"),
+                                "--node", "n1"])
+    left = filters(cluster, "n1")
+    assert CLASSIFIER not in left and "pref 7" in left, left
+    cluster.environment = []
+
+
+def test_d12_auto_finds_a_plane(clusters):
+    """Plane=auto where nothing can be pinned: dprd works all the same, and says why it has the plane it has."""
+    cluster = clusters.fresh(nodes=3, layout="one", daemons=False, plane="auto")
+    cluster.set_config("Datapath", "Pins", os.path.join(cluster.directory, "no-bpf-here"), "n1")
+    cluster.start_daemons(policy="rr")
+    status = cluster.status("n1")
+    assert status["datapath"] == "nfqueue" and "bpf file system" in status["datapath_why"], status["datapath_why"]
+    status = cluster.status("n2")
+    assert status["datapath"] == "bpf" and "eth0" in status["datapath_why"], status["datapath_why"]
+    with load(cluster, ["n1", "n2"]) as work:
+        time.sleep(1)
+    work.check_flows()
+    work.check_connects(1)
+    assert len(work.served_by(to="n1")) == len(work.served_by(to="n2")) == 3
+
+
+def test_d13_a_plane_that_cannot_be(clusters):
+    """Plane=bpf where it cannot be: dprd does not start, says why, and leaves nothing."""
+    cluster = clusters.fresh(nodes=3, layout="own", daemons=False, plane="bpf")
+    cluster.set_config("Datapath", "Pins", os.path.join(cluster.directory, "no-bpf-here"), "n1")
+    cluster.write_config("n1")
+    child = cluster.start("n1", "dprd")
+    assert child.wait(5) == 1
+    assert re.search("bpf file system.*Plane=auto", cluster.log_text("n1", "dprd")), cluster.log_text("n1", "dprd")
+    assert not [name for name in bpf.attached(cluster.site, "n1") if "dprd" in name]
+
+
+def decide_in_kernel(clusters, policy, **flows):
+    cluster = clusters.fresh(nodes=3, layout="own", daemons=False, plane="bpf")
+    cluster.set_config("Datapath", "Decide", "kernel")
+    for key, value in flows.items():
+        cluster.set_config("Flows", key, value)
+    cluster.start_daemons(policy=policy)
+    return cluster
+
+
+def test_d14_decided_in_the_kernel(clusters):
+    """Decide=kernel with rr: thirds, by verdicts that never came to dprd, and dprctl why knows them."""
+    cluster = decide_in_kernel(clusters, "rr")
+    before = cluster.counters("n1")
+    with load(cluster, ["n1"], per_second=100) as work:
+        time.sleep(4)
+    work.check_flows()
+    work.check_connects(1)
+    counts = work.served_by()
+    assert max(counts.values()) - min(counts.values()) <= 0.1 * sum(counts.values()), counts
+    after = cluster.counters("n1")
+    assert after["batches"] - before["batches"] < 0.1 * (after["syns"] - before["syns"]), "SYNs came to the queue"
+    why = cluster.dprctl("n1", "why", "203.0.113.10")
+    assert "rr" in why and ("served here" in why or "forwarded" in why), why
+
+
+def test_d15_the_guard_in_the_kernel(clusters):
+    """Decide=kernel: above MaxNewFlowsPerSecond new connections are served where they arrive."""
+    cluster = decide_in_kernel(clusters, "rr", MaxNewFlowsPerSecond=5)
+    with load(cluster, ["n1"], flows=0, per_second=60) as work:
+        time.sleep(4)
+    counts = work.served_by()
+    assert cluster.counters("n1")["rate_guard"] > 50
+    forwarded = counts["n2"] + counts["n3"]
+    # A second's worth at most in each second that the load touched, and one tick's more.
+    assert 10 <= forwarded <= 5 * 7, counts
+
+
+def test_d16_killed_while_the_kernel_decides(clusters):
+    """Decide=kernel, dprd killed: new connections are served here at once, forwarded ones go on; then thirds again."""
+    cluster = decide_in_kernel(clusters, "rr")
+    with load(cluster, ["n1"], per_second=60) as work:
+        cluster.kill("n1", "dprd")
+        dead = time.monotonic()
+        time.sleep(2)
+        cluster.start("n1", "dprd")
+        wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", 5)
+        back = time.monotonic()
+        time.sleep(1)
+    work.check_flows()
+    work.check_connects(1)
+    assert set(work.served_by(since=dead + 0.6, until=dead + 1.9)) == {"n1"}
+    assert {"n2", "n3"} <= set(work.served_by(since=back))
+    assert work.longest_ms(work.flows.each) < 1000
