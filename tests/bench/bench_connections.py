@@ -1,86 +1,200 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a connection costs its client: delay of connecting, connections per second, processor time."""
+"""What a connection costs by every path: connections per second, delay, processor time, errors."""
 import json
+import re
 
-from bench_measure import Rounds, task_seconds
-from bench_site import FORWARDS, LOCAL, PLAIN, SERVING, LabError
+from bench_dprd import PAIRS
+from bench_measure import Rounds, add_ratio, add_values, softirq_pids, task_seconds
+from netns import LabError
+
+IN_FLIGHT = 64
+CLIENTS = 2  # processes: one alone would be the limit
+HTTPERF_RATE = 4000
+
+# result, value of Connected, path, compared with
+RATIOS = [
+    ("conn_rate_of_direct", "rate", "queue", "direct"),
+    ("conn_rate_of_kernel_routing", "rate", "queue", "router"),
+    ("conn_rate_of_haproxy", "rate", "queue", "haproxy"),
+    ("conn_rate_of_nginx_stream", "rate", "queue", "stream"),
+    ("conn_rate_of_dnat", "rate", "queue", "dnat"),
+    ("cpu_per_conn_of_direct", "cpu_us", "queue", "direct"),
+    ("conn_p50_of_direct", "p50_us", "queue", "direct"),
+    ("conn_p99_of_direct", "p99_us", "queue", "direct"),
+    ("half_forwarded_conn_rate_of_direct", "rate", "half", "direct"),
+    ("half_forwarded_cpu_of_direct", "cpu_us", "half", "direct"),
+    ("local_conn_rate_of_without", "rate", "local", "direct"),
+    ("local_cpu_per_conn_of_without", "cpu_us", "local", "direct"),
+    ("nfqueue_conn_rate_of_direct", "rate", "nfqueue", "direct"),
+    ("nfqueue_cpu_per_conn_of_direct", "cpu_us", "nfqueue", "direct"),
+    ("nfqueue_conn_p50_of_direct", "p50_us", "nfqueue", "direct"),
+    ("nfqueue_conn_p99_of_direct", "p99_us", "nfqueue", "direct"),
+    ("kernel_decision_conn_rate_of_direct", "rate", "kernel", "direct"),
+    ("kernel_decision_cpu_of_direct", "cpu_us", "kernel", "direct"),
+    ("kernel_decision_conn_p50_of_direct", "p50_us", "kernel", "direct"),
+    ("kernel_decision_conn_p99_of_direct", "p99_us", "kernel", "direct"),
+    ("kernel_decision_local_conn_rate_of_without", "rate", "kernel-local", "direct"),
+    ("kernel_decision_local_cpu_of_without", "cpu_us", "kernel-local", "direct"),
+]
 
 
-class Target:
-    """A node as the client sees it, and the nodes whose processor time its connections take."""
+class Path:
+    """A way to a web server, and the hosts whose processor time it takes."""
 
-    def __init__(self, name, node, hosts):
-        self.name, self.node, self.hosts = name, node, hosts
+    def __init__(self, name, host, hosts):
+        self.name, self.host, self.hosts = name, host, hosts
 
 
-TARGETS = [Target("plain", PLAIN, [PLAIN]), Target("local", LOCAL, [LOCAL]),
-           Target("forwarded", FORWARDS, [FORWARDS, SERVING])]
+def all_paths(bench, names=None):
+    """In this order; names: only these."""
+    paths = [Path("direct", "plain", ["plain"]), Path("router", "router", ["plain"])]
+    paths += [Path(pair.name, pair.name, [pair.name, pair.name + "-b"]) for pair in PAIRS if pair.name in bench.pairs]
+    paths += [Path(name, name, [name, "plain"]) for name in ("dnat", "haproxy", "stream")]
+    return [path for path in paths if names is None or path.name in names]
 
 
 class Connected:
     """One run of connclient."""
 
     def __init__(self, output, cpu_s):
-        self.errors = output["errors"]
-        self.connections = output["connections"]
-        self.rate = self.connections / output["seconds"]
-        self.p50_us, self.p99_us = output["p50_us"], output["p99_us"]
+        self.errors, self.resets, self.connections = output["errors"], output["resets"], output["connections"]
+        self.rate, self.p50_us, self.p99_us = output["rate"], output["p50_us"], output["p99_us"]
         self.cpu_us = (output["cpu_seconds"] + cpu_s) * 1e6 / max(1, self.connections)
 
     def show_delay(self):
-        return f"{self.p50_us:.0f} / {self.p99_us:.0f} us{self._trouble()}"
+        return f"{self.p50_us:.0f}/{self.p99_us:.0f}{self._trouble()}"
 
     def show_rate(self):
-        return f"{self.rate:.0f} /s {self.cpu_us:.0f} us{self._trouble()}"
+        return f"{self.rate / 1000:.1f}k {self.cpu_us:.0f}us{self._trouble()}"
 
     def _trouble(self):
-        return f" {self.errors} bad" if self.errors else ""
+        return f" {self.errors}!" if self.errors else ""
 
 
-def connect(bench, target, mode, in_flight, seconds):
-    pids = [pid for host in target.hosts for pid in bench.site.pids(host)]
+def connect(bench, path, mode, in_flight, seconds):
+    pids = bench.pids(path.hosts) + softirq_pids()
     before = task_seconds(pids)
-    output = json.loads(bench.site.execute("c1", [bench.program("connclient"), bench.address(target.node), "80", mode,
-                                                  str(in_flight), str(seconds)]))
+    output = json.loads(bench.client([
+        bench.program("tests/bench/connclient"), bench.address(path.host), "80", mode, str(in_flight), str(seconds),
+        str(min(CLIENTS, in_flight))]))
     if not output["connections"]:
-        raise LabError(f"{target.name}: no connection to {bench.address(target.node)} came about")
+        raise LabError(f"{path.name}: no connection to {bench.address(path.host)} came about")
     return Connected(output, task_seconds(pids) - before)
 
 
-def add_delays(results, values, suffix):
-    plain = values["plain"]
-    for name, infix in (("local", ""), ("forwarded", "forwarded_")):
-        for quantile in ("p50", "p99"):
-            series = [getattr(one, quantile + "_us") for one in values[name]]
-            base = [getattr(one, quantile + "_us") for one in plain]
-            results.add(f"connect_{infix}{quantile}_added_us{suffix}", "us",
-                        [value - other for value, other in zip(series, base)])
-            results.add_ratio(f"connect_{infix}{quantile}_of_without{suffix}", series, base)
-    for quantile in ("p50", "p99"):
-        results.add(f"connect_{quantile}_without_us{suffix}", "us", [getattr(one, quantile + "_us") for one in plain])
+class Requested:
+    """One run of wrk or httperf."""
+
+    def __init__(self, rate, errors, time_ms=0.0):
+        self.rate, self.errors, self.time_ms = rate, errors, time_ms
+
+    def show(self):
+        return f"{self.rate / 1000:.1f}k" + (f" {self.time_ms:.2f}ms" if self.time_ms else "") + (
+            f" {self.errors}!" if self.errors else "")
 
 
-def add_rates(results, values):
-    rates = {name: [one.rate for one in found] for name, found in values.items()}
-    cpu = {name: [one.cpu_us for one in found] for name, found in values.items()}
-    results.add_ratio("local_conn_rate_of_without", rates["local"], rates["plain"])
-    results.add_ratio("nfqueue_conn_rate_of_direct", rates["forwarded"], rates["plain"])
-    results.add_ratio("local_conn_cpu_of_without", cpu["local"], cpu["plain"])
-    results.add_ratio("nfqueue_conn_cpu_of_direct", cpu["forwarded"], cpu["plain"])
-    for name, found in rates.items():
-        results.add(f"conn_rate_{name}", "1/s", found)
-    results.add("conn_errors", "count", [sum(values[name][i].errors for name in values)
-                                         for i in range(len(rates["plain"]))])
+def find_number(pattern, text, otherwise=None):
+    """The sum of the numbers that the groups of a pattern match."""
+    found = re.search(pattern, text)
+    if found is None:
+        if otherwise is None:
+            raise LabError(f"no \"{pattern}\" in: {text[-500:]}")
+        return otherwise
+    return sum(float(group) for group in found.groups())
+
+
+def wrk(bench, path, seconds, close):
+    text = bench.client(["wrk", "-t2", f"-c{IN_FLIGHT}", f"-d{seconds}s"]
+                              + (["-H", "Connection: close"] if close else [])
+                              + [f"http://{bench.address(path.host)}/whoami"])
+    errors = find_number(r"connect (\d+), read (\d+), write (\d+), timeout (\d+)", text, 0)
+    errors += find_number(r"Non-2xx or 3xx responses: (\d+)", text, 0)
+    return Requested(find_number(r"Requests/sec:\s+([\d.]+)", text), int(errors))
+
+
+def httperf(bench, path, seconds):
+    text = bench.client(["httperf", "--server", bench.address(path.host), "--uri", "/whoami",
+                                         "--rate", str(HTTPERF_RATE), "--num-conns", str(int(HTTPERF_RATE * seconds)),
+                                         "--http-version", "1.0", "--timeout", "5"])
+    replies = find_number(r"Total: connections \d+ requests \d+ replies (\d+)", text)
+    return Requested(replies / find_number(r"test-duration ([\d.]+)", text),
+                     int(find_number(r"Errors: total (\d+)", text)),
+                     find_number(r"Connection time \[ms\]: min [\d.]+ avg ([\d.]+)", text))
+
+
+def add_errors(results, found):
+    """Of all connections of a path: a single one is too rare for a ratio of rounds."""
+    for path, series in found.items():
+        suffix = "" if path == "queue" else "_" + path.replace("-", "_")
+        total = sum(one.connections + one.errors for one in series) / 1e6
+        for kind in ("errors", "resets"):
+            results.add(f"conn_{kind}_per_million{suffix}", "count",
+                        [sum(getattr(one, kind) for one in series) / total])
+
+
+def run_delays(bench, results, rounds, seconds):
+    paths = all_paths(bench, ("direct", "local", "queue", "kernel", "kernel-local", "nfqueue"))
+    found = Rounds(f"connecting, one at a time, {seconds} s each: p50/p99 us", paths, rounds).run(
+        lambda path: connect(bench, path, "connect", 1, seconds), Connected.show_delay)
+    for path in paths[1:]:
+        for quantile in ("p50_us", "p99_us"):
+            results.add(f"connect_{path.name}_{quantile[:3]}_added_us".replace("-", "_"), "us",
+                        [getattr(one, quantile) - getattr(base, quantile)
+                         for one, base in zip(found[path.name], found["direct"])])
+    results.add("connect_p50_direct_us", "us", [one.p50_us for one in found["direct"]])
+
+
+def run_requests(bench, results, rounds, seconds):
+    found = Rounds(f"requests of a connection each, {IN_FLIGHT} in flight, {seconds} s each: connections/s, processor "
+                   "time of client, daemons and servers per connection", all_paths(bench), rounds).run(
+        lambda path: connect(bench, path, "request", IN_FLIGHT, seconds), Connected.show_rate)
+    for result in RATIOS:
+        add_ratio(bench, results, found, result)
+    for name, unit, value in (("conn_rate", "1/s", "rate"), ("cpu_per_conn", "us", "cpu_us"),
+                              ("conn_p50", "us", "p50_us"), ("conn_p99", "us", "p99_us")):
+        add_values(results, found, name, unit, value)
+    add_errors(results, found)
+
+
+def run_tools(bench, results, rounds, quick):
+    """The same with other people's clients: closed loops of wrk, an open loop of httperf."""
+    few = ("direct", "queue", "haproxy") if quick else None
+    seconds = 1 if quick else 2
+    found = Rounds(f"wrk, a connection for each request, {IN_FLIGHT} in flight, {seconds} s each: requests/s",
+                   all_paths(bench, few), rounds).run(lambda path: wrk(bench, path, seconds, True), Requested.show)
+    for path in ("queue", "kernel", "nfqueue", "haproxy"):
+        name = {"queue": "", "kernel": "kernel_decision_"}.get(path, path + "_")
+        add_ratio(bench, results, found, (f"wrk_{name}conn_rate_of_direct", "rate", path, "direct"))
+    add_values(results, found, "wrk_conn_rate", "1/s", "rate")
+    results.add("wrk_errors", "count", [sum(one.errors for series in found.values() for one in series)])
+    found = Rounds(f"wrk, {IN_FLIGHT} connections that stay, {seconds} s each: requests/s",
+                   all_paths(bench, few or ("direct", "router", "queue", "nfqueue", "dnat", "haproxy", "stream")),
+                   rounds).run(lambda path: wrk(bench, path, seconds, False), Requested.show)
+    for name, path, base in (("keepalive_of_direct", "queue", "direct"), ("keepalive_of_haproxy", "queue", "haproxy"),
+                             ("nfqueue_keepalive_of_direct", "nfqueue", "direct")):
+        add_ratio(bench, results, found, (name, "rate", path, base))
+    add_values(results, found, "keepalive_rate", "1/s", "rate")
+    seconds = 0.5 if quick else 1
+    found = Rounds(f"httperf, {HTTPERF_RATE} connections per second, {seconds} s each: connections/s, mean time of one",
+                   all_paths(bench, few or ("direct", "router", "queue", "kernel", "nfqueue", "dnat", "haproxy")),
+                   rounds).run(lambda path: httperf(bench, path, seconds), Requested.show)
+    add_ratio(bench, results, found, ("httperf_conn_rate_of_direct", "rate", "queue", "direct"))
+    add_values(results, found, "httperf_conn_time", "ms", "time_ms")
+    results.add("httperf_errors", "count", [sum(one.errors for series in found.values() for one in series)])
+
+
+def add_memory(bench, results):
+    """Of a dprd with room for 1 M flows, all that is its own; the flow table is the kernel's (bytes_per_flow)."""
+    if "queue" not in bench.pairs:
+        return
+    pair = bench.pairs["queue"]
+    with open(f"/proc/{pair.pid(pair.entry, 'dprd')}/status", encoding="ascii", errors="replace") as file:
+        results.add("dprd_own_memory", "bytes", [find_number(r"RssAnon:\s+(\d+) kB", file.read()) * 1024])
 
 
 def run(bench, results, arguments):
-    rounds = arguments.rounds or (7 if arguments.quick else 15)
-    seconds = 0.5 if arguments.quick else 1.0
-    for in_flight, suffix in ((1, ""), (64, "_at_64")):
-        found = Rounds(f"connecting, {in_flight} at a time, {seconds} s each: p50 / p99", TARGETS, rounds).run(
-            lambda target, n=in_flight: connect(bench, target, "connect", n, seconds), Connected.show_delay)
-        add_delays(results, found, suffix)
-    found = Rounds(f"requests of a connection each, 64 at a time, {seconds} s each: connections/s, CPU of client and "
-                   "servers per connection", TARGETS, rounds).run(
-        lambda target: connect(bench, target, "request", 64, seconds), Connected.show_rate)
-    add_rates(results, found)
+    rounds = arguments.rounds or (5 if arguments.quick else 7)
+    run_delays(bench, results, rounds, 0.2 if arguments.quick else 0.5)
+    run_requests(bench, results, rounds, 0.5 if arguments.quick else 2.0)
+    run_tools(bench, results, max(5, rounds - 2), arguments.quick)
+    add_memory(bench, results)

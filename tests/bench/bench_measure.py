@@ -68,6 +68,19 @@ def task_seconds(pids):
     return total_ns / 1e9
 
 
+def softirq_pids():
+    """The kernel's threads that take packets over when there are too many for their senders."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/comm", encoding="ascii", errors="replace") as file:
+                if file.read().startswith("ksoftirqd/"):
+                    found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
 def pin(pid, processors):
     """All threads of a process onto these processors; ones that it starts later follow."""
     for task in os.listdir(f"/proc/{pid}/task"):
@@ -80,22 +93,30 @@ class Results:
     def __init__(self, quick):
         self.quick = quick
         self.results = []
+        self.missing = []
 
     def add(self, name, unit, values):
         self.results.append({"name": name, "unit": unit, "median": _short(statistics.median(values)),
                              "min": _short(min(values)), "max": _short(max(values)), "rounds": len(values)})
 
     def add_ratio(self, name, values, base):
-        """Round by round, so that what slowed the host down in a round slowed both sides."""
+        """Round by round, so that what slowed the host down in a round slowed both sides; and of the medians."""
         self.add(name, "ratio", [value / other for value, other in zip(values, base)])
+        self.results[-1]["of_medians"] = _short(statistics.median(values) / statistics.median(base))
+
+    def add_missing(self, name, reason):
+        """A result that this host or this dprd cannot give."""
+        self.missing.append({"name": name, "reason": reason})
 
     def print_table(self):
         if not self.results:
             return
-        print(f"\n{'result':44} {'median':>12} {'min':>12} {'max':>12}  {'unit':7} rounds")
+        print(f"\n{'result':48} {'median':>12} {'min':>12} {'max':>12}  {'unit':7} rounds  ratio of medians")
         for result in self.results:
-            print(f"{result['name']:44} {result['median']:12,.6g} {result['min']:12,.6g} {result['max']:12,.6g}  "
-                  f"{result['unit']:7} {result['rounds']}")
+            print(f"{result['name']:48} {result['median']:12,.6g} {result['min']:12,.6g} {result['max']:12,.6g}  "
+                  f"{result['unit']:7} {result['rounds']:6}  {result.get('of_medians', '')}")
+        for missing in self.missing:
+            print(f"{missing['name']:48} not measured: {missing['reason']}")
 
     def print_markdown(self):
         """The same for a document."""
@@ -107,7 +128,8 @@ class Results:
     def write(self, path):
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         with open(path + ".new", "w", encoding="ascii") as file:
-            json.dump({"schema": "bench/1", "quick": self.quick, "results": self.results}, file, indent=1)
+            json.dump({"schema": "bench/1", "quick": self.quick, "results": self.results,
+                       "missing": self.missing}, file, indent=1)
             file.write("\n")
         os.rename(path + ".new", path)
 
@@ -120,6 +142,8 @@ def _short(value):
 class Rounds:
     """Runs all arms once per round, in an order that turns from round to round, and prints each round."""
 
+    WIDTH_MIN = 13
+
     def __init__(self, title, arms, count):
         self.title, self.arms, self.count = title, arms, count
 
@@ -128,12 +152,27 @@ class Rounds:
         Returns {arm name: [value per round]}."""
         values = {arm.name: [] for arm in self.arms}
         print(f"\n{self.title}")
-        print("round idle%  " + "  ".join(f"{arm.name:>22}" for arm in self.arms))
+        width = max([self.WIDTH_MIN] + [len(arm.name) for arm in self.arms])
+        print("round idle% " + " ".join(f"{arm.name:>{width}}" for arm in self.arms))
         for number in range(self.count):
             idle = idle_percent()
             turn = number % len(self.arms)
             for arm in self.arms[turn:] + self.arms[:turn]:
                 values[arm.name].append(measure(arm))
-            shown = "  ".join(f"{show(values[arm.name][-1]):>22}" for arm in self.arms)
-            print(f"{number + 1:5} {idle:5.0f}  {shown}", flush=True)
+            shown = " ".join(f"{show(values[arm.name][-1]):>{width}}" for arm in self.arms)
+            print(f"{number + 1:5} {idle:5.0f} {shown}", flush=True)
         return values
+
+
+def add_ratio(bench, results, found, result):
+    """result: its name, the attribute that counts, the arm, and the one to compare it with; says why there is none."""
+    name, value, path, base = result
+    if path not in found:
+        results.add_missing(name, bench.missing.get(path, "not in a short run"))
+        return
+    results.add_ratio(name, [getattr(one, value) for one in found[path]], [getattr(one, value) for one in found[base]])
+
+
+def add_values(results, found, name, unit, value):
+    for path, series in found.items():
+        results.add(f"{name}_{path}".replace("-", "_"), unit, [getattr(one, value) for one in series])

@@ -4,7 +4,11 @@ import json
 import os
 
 from bench_measure import idle_percent
-from bench_site import run as run_command
+from netns import run as run_command
+
+
+NO_MORE_MEMBERS = ("an announcement echoes every member in one datagram of at most 1,400 bytes, so that a cluster has "
+                   "at most 64")
 
 
 def run(build, results, arguments):
@@ -15,3 +19,5 @@ def run(build, results, arguments):
     for line in output.splitlines():
         case = json.loads(line)
         results.add(case["name"] + "_ns", "ns", case["ns"])
+        if case["name"].endswith("_64_nodes") and case["name"].startswith("announce_"):
+            results.add_missing(case["name"].replace("_64_", "_1000_") + "_ns", NO_MORE_MEMBERS)

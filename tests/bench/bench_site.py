@@ -1,57 +1,43 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The benchmark's hosts: a laboratory cluster, a SYN generator, and the accept-all program.
+"""The benchmark's hosts, in network namespaces: one client, and what it can reach a web server by.
 
-    client c1 -- router -- n1 local     dprd, policy local: every connection is served here
-                           n2 half      dprd, policy random: one half goes to n3
-                           n3 serving   dprd, policy local: takes what n2 and n4 forward
-                           n4 forwards  dprd, drained: everything goes to n3
-                           n5 plain     no dprd: the same web server alone
+              +------ plain                        the web server alone, no dprd: "direct"
+              +------ router ------- plain         the kernel forwards, plain answers directly
+              +------ dnat --------- plain         nft DNAT and masquerade
+    client ---+------ haproxy ------ plain         HAProxy in TCP mode
+              +------ stream ------- plain         nginx stream
+              +------ local ........ local-b       dprd, every connection served where it arrives
+              +------ half  -------- half-b ----+  dprd, policy random: one half is served by half-b
+              +------ queue -------- queue-b ---+  dprd, all connections served by queue-b
+              +------ kernel ------- kernel-b --+  the same, decided by the BPF programs
+              +------ nfqueue ------ nfqueue-b -+  the same without any BPF
+              +---------------------------------+
+    client ---------- accept                       no server: the accept-all program, for SYNs
 
-    g (generator) ==== one direct link each, interface "flood" ==== n1, n2, n4, aa, am
-
-    aa  accept-all program on one plain NFQUEUE rule
-    am  accept-all program behind exactly the rules that dprd made on n1
-
-On every "flood" link the SYNs are dropped right behind the hook of the queues (mangle priority), the
-same way for all, so that no TCP stack takes part in the comparison.
+Every line is a veth pair. Answers of the nodes X-b go to the client by a link of their own: triangles.
+All web servers are nginx with two workers and the same configuration. All of it runs during the whole
+measurement; only the traffic goes to one after the other.
 """
 import json
 import os
 import sys
 import tempfile
+import time
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(TOP, "tests", "lab"))
-# pylint: disable=wrong-import-position,unused-import
-from cluster import Cluster, exit_on_signals
-from netns import LabError, run
+import bench_peers
+from bench_dprd import PAIRS, Pair
 from bench_measure import raise_priority
+from cluster import COMMON_SYSCTLS, NODE_SYSCTLS
+from netns import LabError, Site, prune, run
 
-LOCAL, HALF, SERVING, FORWARDS, PLAIN = "n1", "n2", "n3", "n4", "n5"
-QUEUE = 8000
+CLIENT_ADDRESS = "203.0.113.10"
 MEMORY = "/dev/shm"
-QUEUE_LENGTH = 1024
-
-# Mangle priority, -150: behind raw (-300), where the queues are, and in front of the routing.
-SINK_RULES = """\
-add table netdev sink
-add chain netdev sink tunnels {{ type filter hook ingress devices = {{ {ports} }} priority 0 ; }}
-add rule netdev sink tunnels ip protocol 4 drop
-"""
-
-DROP_RULES = """\
-add table inet bench
-add chain inet bench behind { type filter hook prerouting priority -150 ; }
-add rule inet bench behind iifname "flood" drop
-"""
-
-
-class Arm:
-    """One side of a comparison: a host that gets SYNs and the program that judges them."""
-
-    def __init__(self, name, host, address, pid):
-        self.name, self.host, self.address, self.pid = name, host, address, pid
-        self.link, self.mac = f"to-{host}", None
+TOOL_TIMEOUT_S = 60
+OFFLOADS = {"tx": "tx-checksumming", "tso": "tcp-segmentation-offload", "gso": "generic-segmentation-offload",
+            "gro": "generic-receive-offload"}
+HOST_SYSCTLS = {**COMMON_SYSCTLS, "net.ipv4.ip_local_port_range": "1024 65535",
+                "net.ipv4.tcp_tw_reuse": 1, "net.ipv6.conf.all.disable_ipv6": 1,
+                "net.ipv6.conf.default.disable_ipv6": 1}
 
 
 class BenchSite:
@@ -61,148 +47,147 @@ class BenchSite:
         # As /run is where it belongs: on a disk each replaced file may wait for the device.
         if os.path.ismount(MEMORY):
             tempfile.tempdir = MEMORY
-        self.cluster = Cluster(nodes=5, prefix=f"bn-{os.getpid()}", build=build, file_count=4,
-                               file_cap_bytes=100_000)
-        self.site = self.cluster.site
-        self.arms = []
+        self.build, self.client_address = build, CLIENT_ADDRESS
+        self.site = Site(f"bn-{os.getpid()}")
+        self.directory = None
+        self.addresses = {}
+        self.links = []  # (host, interface) of every end
+        self.offloads = {}  # what every link has when it is new
+        self.pairs = {}
+        self.missing = {}  # pair that could not be started -> why
 
     def __enter__(self):
-        self.cluster.up()
+        if os.geteuid() != 0:
+            raise LabError("the benchmark needs root: it makes network namespaces")
+        prune()
         try:
-            # A switch has no packet filter; where the host's bridges have one, it would be measured, too.
-            self.site.sysctl("sw", {f"net.bridge.bridge-nf-call-{tables}": 0
-                                    for tables in ("iptables", "ip6tables", "arptables")})
-            self._configure()
-            self._start_daemons()
-            self._make_generator()
-            self._raise_priorities()
+            self._up()
         except BaseException:
-            self.cluster.down()
+            self.site.remove()
             raise
         return self
 
     def __exit__(self, *_):
-        self.cluster.down()
+        self.site.remove()
 
-    def program(self, name):
-        return self.cluster.program("tests/bench/" + name)
+    # ---- what the parts ask ----
 
-    def address(self, node):
-        return self.cluster.node(node).service_v4
+    def program(self, path):
+        full = os.path.join(self.build, path)
+        if not os.access(full, os.X_OK):
+            raise LabError(f"{full} is missing: run make first")
+        return full
 
-    def _configure(self):
-        cluster = self.cluster
-        for node in (LOCAL, SERVING, FORWARDS):
-            cluster.set_config("Balance", "Policy", "local", node)
-        cluster.set_config("Balance", "Policy", "random", HALF)
-        for node in (LOCAL, HALF, FORWARDS):
-            cluster.set_weight(node, 0)  # never a target: what leaves n2 and n4 goes to n3
-        cluster.set_config("Queue", "First", QUEUE)
-        cluster.set_config("Queue", "Length", QUEUE_LENGTH)
-        # The guard against floods would turn the half that is to be forwarded into local service.
-        cluster.set_config("Flows", "MaxNewFlowsPerSecond", 10_000_000)
-        # Room for what is forwarded within the time that ended flows are remembered, and for the flood:
-        # half-open flows younger than a second do not give way, what is above them is served locally.
-        cluster.set_config("Flows", "MaxFlows", 1_048_576)
-        cluster.set_config("Flows", "MaxHalfOpen", 262_144)
-        cluster.set_config("Flows", "FinTimeout", "2s")
-        cluster.set_config("Flows", "RstTimeout", "2s")
+    def address(self, host):
+        return self.addresses[host]
 
-    def _start_daemons(self):
-        cluster = self.cluster
-        for node in (LOCAL, HALF, SERVING, FORWARDS):
-            cluster.start_node_daemons(node)
-        for node in (LOCAL, HALF, SERVING, FORWARDS):
-            cluster.wait_until(lambda node=node: self._dprd_answers(node), f"dprd of {node} answers")
-        cluster.dprctl(FORWARDS, "drain")
-        cluster.wait_until(lambda: self._asked(FORWARDS, 6) == {SERVING}, "n4 forwards all connections to n3", 15)
-        cluster.wait_until(lambda: self._asked(HALF, 24) == {HALF, SERVING}, "n2 forwards some connections", 15)
-        if self._asked(LOCAL, 6) != {LOCAL}:
-            raise LabError("n1 does not serve all its connections itself")
+    def pids(self, hosts):
+        return [pid for host in hosts for pid in self.site.pids(host)]
 
-    def flows_made(self, arm):
-        """Connections that the arm's dprd has forwarded so far; 0 for an accept-all program."""
-        if not arm.name.startswith("dprd"):
-            return 0
-        return self.cluster.counters(arm.host)["flows_made"]
+    def client(self, command):
+        """Runs a tool on the client to its end; its standard output."""
+        return self.site.execute("client", ["timeout", str(TOOL_TIMEOUT_S)] + command)
 
-    def sink_tunnels(self, wanted):
-        """Tunnel packets are lost at the switch, or arrive again."""
-        ports = ", ".join(self.cluster.node(node).name + "c" for node in (HALF, FORWARDS))
-        rules = SINK_RULES.format(ports=ports) if wanted else "delete table netdev sink\n"
-        self.site.execute("sw", ["nft", "-f", "-"], text_in=rules)
+    def start_tool(self, host, name, words):
+        """Starts a program of the benchmark that stays; returns when it has said "ready"."""
+        log = os.path.join(self.directory, f"{name}-{host}.log")
+        child = self.site.start(host, [self.program("tests/bench/" + name)] + words, log)
 
-    def _raise_priorities(self):
-        """Every server and daemon has a session of its own; all get what the generators have."""
-        for node in self.cluster.nodes:
-            for pid in self.site.pids(node.name):
-                raise_priority(pid)
-        for arm in self.arms:
-            raise_priority(arm.pid)
-
-    def _dprd_answers(self, node):
-        if not self.cluster.daemon_alive(node, "dprd"):
-            raise LabError(f"dprd of {node} ended at its start: {self.cluster.log_text(node, 'dprd')[-500:]}")
-        return self.cluster.counters(node)
-
-    def _asked(self, node, times):
-        """The nodes that answer requests to this node's address."""
-        urls = [f"http://{self.address(node)}/whoami"] * times
-        return set(self.site.execute("c1", ["curl", "-s", "-m", "2"] + urls, check=False).split())
-
-    def _make_generator(self):
-        self.site.add_namespaces(["g", "aa", "am"])
-        for host in ("g", "aa", "am"):
-            self.site.sysctl(host, {"net.ipv6.conf.all.disable_ipv6": 1, "net.ipv6.conf.default.disable_ipv6": 1})
-        accept_rule = ["-p", "tcp", "--syn", "--dport", "80", "-j", "NFQUEUE", "--queue-num", str(QUEUE),
-                       "--queue-bypass"]
-        self.site.execute("aa", ["iptables-nft", "-t", "raw", "-A", "PREROUTING"] + accept_rule)
-        self._copy_rules(LOCAL, "am")
-        target = self.address(LOCAL)
-        accept = {host: self._start_accept_all(host) for host in ("aa", "am")}
-        self.arms = [Arm("accept_all", "aa", target, accept["aa"]),
-                     Arm("accept_all_same_rules", "am", target, accept["am"]),
-                     Arm("dprd_local", LOCAL, target, self.cluster.pid(LOCAL, "dprd")),
-                     Arm("dprd_half_forwarded", HALF, self.address(HALF), self.cluster.pid(HALF, "dprd")),
-                     Arm("dprd_all_forwarded", FORWARDS, self.address(FORWARDS), self.cluster.pid(FORWARDS, "dprd"))]
-        for arm in self.arms:
-            self._link(arm)
-
-    def _link(self, arm):
-        self.site.ip("g", [f"link add {arm.link} type veth peer name flood netns {self.site.name(arm.host)}",
-                           f"link set {arm.link} up"])
-        self.site.ip(arm.host, ["link set flood up"])
-        self.site.execute(arm.host, ["nft", "-f", "-"], text_in=DROP_RULES)
-        shown = run(["ip", "-n", self.site.name(arm.host), "-j", "link", "show", "flood"])
-        arm.mac = json.loads(shown)[0]["address"]
-
-    def _copy_rules(self, source, target):
-        """What dprd set up on one host, set and maps included, onto another that has no dprd."""
-        table = self.site.execute(source, ["nft", "list", "table", "inet", "dprd"])
-        self.site.execute(target, ["nft", "-f", "-"], text_in=table)
-        saved = self.site.execute(source, ["iptables-nft-save", "-t", "raw"])
-        self.site.execute(target, ["iptables-nft-restore"], text_in=saved)
-
-    def _start_accept_all(self, host):
-        log = os.path.join(self.cluster.directory, f"acceptall-{host}.log")
-        child = self.site.start(host, [self.program("acceptall"), str(QUEUE), str(QUEUE_LENGTH)], log)
-
-        def bound():
-            with open(log, encoding="ascii", errors="replace") as file:
+        def ready():
+            with open(log, encoding="utf-8", errors="replace") as file:
                 text = file.read()
             if child.poll() is not None:
-                raise LabError(f"acceptall ended at its start: {text}")
+                raise LabError(f"{name} ended at its start: {text}")
             return "ready" in text
-        self.cluster.wait_until(bound, "acceptall binds its queue")
-        return child.pid
+        self.wait_for(f"{name} is ready", ready)
+        return child
 
+    def hardware_address(self, host, interface="eth0"):
+        shown = run(["ip", "-n", self.site.name(host), "-j", "link", "show", interface])
+        return json.loads(shown)[0]["address"]
 
-def queue_state(pid):
-    """(packets waiting, packets ever queued minus those the program never got) of QUEUE in the
-    network namespace of a process; see nfqnl_seq_show() of the kernel for the columns."""
-    with open(f"/proc/{pid}/net/netfilter/nfnetlink_queue", encoding="ascii") as file:
-        for line in file:
-            words = [int(word) for word in line.split()]
-            if words[0] == QUEUE:
-                return words[2], words[7] - words[6]
-    raise LabError(f"queue {QUEUE} of process {pid} is gone")
+    def set_offloads(self, wanted):
+        """On both ends of every link: those that were there, or none: every packet is one of the wire then, with its
+        checksum."""
+        if not self.offloads:
+            host, interface = self.links[0]
+            shown = self.site.execute(host, ["ethtool", "-k", interface])
+            self.offloads = {name: f"{text}: on" in shown for name, text in OFFLOADS.items()}
+        words = []
+        for name, there in self.offloads.items():
+            words += [name, "on" if wanted and there else "off"]
+        for host, interface in self.links:
+            self.site.execute(host, ["ethtool", "-K", interface] + words)
+
+    def answers(self, address, times=1):
+        """The hosts that answer requests to an address."""
+        urls = [f"http://{address}/whoami"] * times
+        command = ["curl", "-s", "-m", "2", "-H", "Connection: close"] + urls
+        return set(self.site.execute("client", command, check=False).split())
+
+    def wait_for(self, what, condition, timeout_s=10):
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                raise LabError(f"not within {timeout_s} s: {what}")
+            time.sleep(0.05)
+
+    # ---- raising it ----
+
+    def _up(self):
+        self.directory = tempfile.mkdtemp(prefix="dprd-bench-")
+        os.chmod(self.directory, 0o755)
+        self.site.record["directory"] = self.directory
+        self.site.save()
+        self._add_host("client")
+        self.site.ip("client", [f"addr add {CLIENT_ADDRESS}/32 dev lo"])
+        for host in ("plain",) + bench_peers.PEERS + ("accept",):
+            self._add_host(host)
+            self._link_client(host)
+        for pair in PAIRS:
+            for host in (pair.name, pair.name + "-b"):
+                self._add_host(host)
+                self.site.sysctl(host, NODE_SYSCTLS)
+                self._link_client(host)
+        bench_peers.start(self)
+        for number, pair in enumerate(PAIRS):
+            self._start_pair(pair, number)
+        self.raise_priorities()
+
+    def _start_pair(self, plan, number):
+        """A plane that this host or this dprd does not offer is left out, and the results say why."""
+        pair = Pair(self, plan, number)
+        try:
+            pair.up()
+        except LabError as error:
+            pair.stop_daemons()
+            self.missing[plan.name] = str(error)
+            print(f"bench: {plan.name} is not measured: {error}", file=sys.stderr)
+            return
+        self.pairs[plan.name] = pair
+
+    def _add_host(self, host):
+        self.site.add_namespaces([host])
+        self.site.sysctl(host, HOST_SYSCTLS)
+        self.site.ip(host, ["link set lo up"])
+
+    def link(self, host, interface, other, other_interface):
+        """A cable between two hosts."""
+        self.site.ip(host, [f"link add {interface} type veth peer name {other_interface} "
+                            f"netns {self.site.name(other)}", f"link set {interface} up"])
+        self.site.ip(other, [f"link set {other_interface} up"])
+        self.links += [(host, interface), (other, other_interface)]
+
+    def _link_client(self, host):
+        """The client's cable to a host, named after it, and the host's service address."""
+        self.addresses[host] = f"192.0.2.{10 + len(self.addresses)}"
+        self.link("client", host, host, "eth0")
+        self.site.ip(host, [f"addr add {self.addresses[host]}/32 dev eth0", f"route add {CLIENT_ADDRESS} dev eth0",
+                            f"route add default via {CLIENT_ADDRESS}"])
+        self.site.ip("client", [f"route add {self.addresses[host]} dev {host} src {CLIENT_ADDRESS}"])
+
+    def raise_priorities(self):
+        """Every server and daemon has a session of its own; all get what the generators have."""
+        for name in self.site.record["namespaces"]:
+            for pid in run(["ip", "netns", "pids", name], check=False).split():
+                raise_priority(int(pid))

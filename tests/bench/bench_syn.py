@@ -5,13 +5,88 @@ import os
 import statistics
 import time
 
+from bench_dprd import QUEUE, QUEUE_LENGTH, queue_state
 from bench_measure import Rounds, pin, task_seconds
-from bench_site import QUEUE, LabError, queue_state
+from netns import LabError
 
-CHUNK = 1000  # SYNs that wait while the program is stopped: just below the queue's length
+CHUNK = 500  # SYNs that wait while the program is stopped: just below the queue's length
 ALL = os.sched_getaffinity(0)
 # The first processor makes SYNs, the last one runs the program; the same one when there is only one.
 GENERATOR, PROGRAM = min(ALL), max(ALL)
+
+# Right behind the queues and in front of the routing: no TCP stack takes part in the comparison.
+DROP_RULES = """\
+add table inet bench
+add counter inet bench behind
+add chain inet bench prerouting { type filter hook prerouting priority -150 ; }
+add rule inet bench prerouting ip saddr 198.19.0.0/16 counter name behind drop
+"""
+
+# result, arm, compared with
+FLOOD_RATIOS = [
+    ("flood_rate_of_accept_all", "local", "accept_all"),
+    ("flood_rate_half_forwarded_of_accept_all", "half", "accept_all"),
+    ("flood_rate_forwarded_of_accept_all", "queue", "accept_all"),
+    ("nfqueue_flood_rate_forwarded_of_accept_all", "nfqueue", "accept_all"),
+    ("kernel_decision_flood_rate_of_without", "kernel-local", "no_queue"),
+    ("kernel_decision_flood_rate_forwarded_of_without", "kernel", "no_queue"),
+]
+DRAIN_RATIOS = [
+    ("syn_cpu_of_accept_all", "local", "accept_all"),
+    ("syn_cpu_half_forwarded_of_accept_all", "half", "accept_all"),
+    ("syn_cpu_forwarded_of_accept_all", "queue", "accept_all"),
+    ("nfqueue_syn_cpu_forwarded_of_accept_all", "nfqueue", "accept_all"),
+]
+
+
+class Arm:
+    """One side of a comparison: a host that gets SYNs, and the program that judges them; none (pid 0) where
+    they pass by any queue."""
+
+    def __init__(self, bench, name, host, pid):
+        self.name, self.host, self.pid = name, host, pid
+        self.address, self.mac = bench.address(host), bench.hardware_address(host)
+
+
+def make_arms(bench):
+    arms = [Arm(bench, "accept_all", "accept", start_accept_all(bench)), Arm(bench, "no_queue", "plain", 0)]
+    for name, pair in bench.pairs.items():
+        arms.append(Arm(bench, name, name, 0 if pair.plan.decide == "kernel" else pair.pid(pair.entry, "dprd")))
+    return arms
+
+
+def start_accept_all(bench):
+    """One plain rule, the queue with dprd's settings, and a program that accepts."""
+    bench.site.execute("accept", ["iptables-nft", "-t", "raw", "-A", "PREROUTING", "-p", "tcp", "--syn", "--dport",
+                                  "80", "-j", "NFQUEUE", "--queue-num", str(QUEUE), "--queue-bypass"])
+    pid = bench.start_tool("accept", "acceptall", [str(QUEUE), str(QUEUE_LENGTH)]).pid
+    bench.raise_priorities()
+    return pid
+
+
+def start_sinks(bench):
+    """Forwarded SYNs are lost where they come off the wire: on a real cluster the peer spends its own processors
+    on what it gets, here it would take ours. The processes."""
+    return [bench.start_tool(pair.serving.name, "tcsink", ["eth1"]) for pair in bench.pairs.values()]
+
+
+def set_rules(bench, arms, wanted):
+    """Only while they are needed: every packet pays for them."""
+    for arm in arms:
+        bench.site.execute(arm.host, ["nft", "-f", "-"], text_in=DROP_RULES if wanted else "delete table inet bench\n")
+
+
+def passed_by(bench, host):
+    """SYNs that came to the rule behind the queues."""
+    listing = json.loads(bench.site.execute(host, ["nft", "-j", "list", "counter", "inet", "bench", "behind"]))
+    return listing["nftables"][-1]["counter"]["packets"]
+
+
+def forwarded_by(bench, arm):
+    """SYNs that the arm's dprd has forwarded so far."""
+    if arm.name not in bench.pairs:
+        return 0
+    return (bench.pairs[arm.name].status(arm.host) or {})["decisions"].get("chosen", {"count": 0})["count"]
 
 
 class Flooded:
@@ -24,81 +99,104 @@ class Flooded:
         self.cpu_ns = cpu_s * 1e9 / decided
 
     def __str__(self):
-        return f"{self.rate / 1e3:.0f} k/s {self.cpu_ns:.0f} ns {self.missed * 100:.1f}% fwd {self.forwarded * 100:.0f}%"
+        return f"{self.rate / 1e3:.0f}k" + (f" {self.cpu_ns:.0f}ns" if self.cpu_ns else "") + (
+            f" -{self.missed * 100:.0f}%" if self.missed >= 0.005 else "")
 
 
-def generate(site, arm, processor, words):
+def generate(bench, arm, processor, words):
     """Runs the SYN generator towards one arm; what it printed."""
-    return json.loads(site.site.execute("g", ["taskset", "-c", str(processor), site.program("synflood"), arm.link,
-                                              arm.mac, arm.address] + [str(word) for word in words]))
+    return json.loads(bench.client([
+        "taskset", "-c", str(processor), bench.program("tests/bench/synflood"), arm.host, arm.mac, arm.address]
+        + [str(word) for word in words]))
 
 
-def flood(site, arm, seconds):
-    """SYNs as fast as the generator can for a while. Counted is what the queue took and the program
-    answered; with a full queue the rest passes by it (fail-open) and does not count."""
-    pin(arm.pid, {PROGRAM})
-    _, before = queue_state(arm.pid)
-    made_before = site.flows_made(arm)
-    cpu_before = task_seconds([arm.pid])
-    output = generate(site, arm, GENERATOR, ["flood", seconds])
+def wait_for_queue(arm):
     deadline = time.monotonic() + 5
     while True:
-        waiting, after = queue_state(arm.pid)
+        waiting, taken = queue_state(arm.pid)
         if not waiting:
             break
         if time.monotonic() > deadline:
             raise LabError(f"{arm.name}: {waiting} packets are still in the queue")
         time.sleep(0.001)
     time.sleep(0.005)  # so that it sleeps, and its processor time is complete
-    if after - before <= 0:
+    return taken
+
+
+def flood(bench, arm, seconds):
+    """SYNs as fast as the generator can for a while. Counted is what the queue took and the program
+    answered; with a full queue the rest passes by it (fail-open) and does not count. Without a queue: what
+    was forwarded, or came to the rule behind."""
+    forwarded_before = forwarded_by(bench, arm)
+    if arm.pid:
+        pin(arm.pid, {PROGRAM})
+        _, before = queue_state(arm.pid)
+        cpu_before = task_seconds([arm.pid])
+        output = generate(bench, arm, GENERATOR, ["flood", seconds])
+        decided = wait_for_queue(arm) - before
+        cpu_s = task_seconds([arm.pid]) - cpu_before
+        forwarded = forwarded_by(bench, arm) - forwarded_before
+    else:
+        before = passed_by(bench, arm.host)
+        output, cpu_s = generate(bench, arm, GENERATOR, ["flood", seconds]), 0.0
+        time.sleep(0.1)  # until dprd has read the programs' counters
+        forwarded = forwarded_by(bench, arm) - forwarded_before
+        decided = passed_by(bench, arm.host) - before + forwarded
+    if decided <= 0:
         raise LabError(f"{arm.name}: no SYN came to the queue")
-    cpu_s = task_seconds([arm.pid]) - cpu_before
-    return Flooded(output["sent"], output["seconds"], after - before, cpu_s, site.flows_made(arm) - made_before)
+    return Flooded(output["sent"], output["seconds"], decided, cpu_s, forwarded)
 
 
-def drain(site, arm, chunks):
+def drain(bench, arm, chunks):
     """ns of the program's processor time per SYN of a waiting backlog. On one processor, since from
     another's cache every packet costs half as much again, and the scheduler would pick at random."""
     pin(arm.pid, {PROGRAM})
-    output = generate(site, arm, PROGRAM, ["drain", arm.pid, QUEUE, CHUNK, chunks])
+    output = generate(bench, arm, PROGRAM, ["drain", arm.pid, QUEUE, CHUNK, chunks])
     return statistics.median(output["ns_per_syn"])
 
 
-def add_flood(results, values):
-    rates = {name: [one.rate for one in found] for name, found in values.items()}
-    base = rates["accept_all"]
-    results.add_ratio("syn_rate_of_accept_all", rates["dprd_local"], base)
-    results.add_ratio("syn_rate_of_accept_all_same_rules", rates["dprd_local"], rates["accept_all_same_rules"])
-    results.add_ratio("syn_rate_half_forwarded_of_accept_all", rates["dprd_half_forwarded"], base)
-    results.add_ratio("syn_rate_all_forwarded_of_accept_all", rates["dprd_all_forwarded"], base)
-    for name, found in rates.items():
-        results.add(f"syn_rate_{name}", "1/s", found)
-    for name in ("dprd_half_forwarded", "dprd_all_forwarded"):
-        results.add(f"syn_share_forwarded_{name}", "ratio", [one.forwarded for one in values[name]])
+def add_ratios(bench, results, ratios, values):
+    for name, arm, base in ratios:
+        if arm in values:
+            results.add_ratio(name, values[arm], values[base])
+        else:
+            results.add_missing(name, bench.missing[arm])
 
 
-def add_drain(results, ns):
-    base = ns["accept_all"]
-    results.add_ratio("syn_cpu_of_accept_all", ns["dprd_local"], base)
-    results.add_ratio("syn_cpu_of_accept_all_same_rules", ns["dprd_local"], ns["accept_all_same_rules"])
-    results.add_ratio("syn_cpu_half_forwarded_of_accept_all", ns["dprd_half_forwarded"], base)
-    results.add_ratio("syn_cpu_all_forwarded_of_accept_all", ns["dprd_all_forwarded"], base)
-    for name, found in ns.items():
-        results.add(f"syn_cpu_{name}", "ns", found)
+def run_flood(bench, results, arms, rounds, seconds):
+    found = Rounds(f"SYN flood, {seconds} s each: decided SYNs/s, the program's processor time per SYN, share that "
+                   "passed by a full queue", arms, rounds).run(lambda arm: flood(bench, arm, seconds), str)
+    rates = {name: [one.rate for one in series] for name, series in found.items()}
+    add_ratios(bench, results, FLOOD_RATIOS, rates)
+    for name, series in rates.items():
+        results.add(f"flood_rate_{name}".replace("-", "_"), "1/s", series)
+    for name in ("half", "queue", "kernel", "nfqueue"):
+        if name in found:
+            results.add(f"flood_share_forwarded_{name}", "ratio", [one.forwarded for one in found[name]])
 
 
-def run(site, results, arguments):
-    # On a real cluster the peer spends its own processors on what it gets; here it would take ours.
-    site.sink_tunnels(True)
-    rounds = arguments.rounds or (7 if arguments.quick else 15)
-    seconds = 0.5 if arguments.quick else 1.0
-    found = Rounds(f"SYN flood, {seconds} s each: decided SYNs/s, the program's CPU per SYN, share that passed by "
-                   "a full queue, share forwarded", site.arms, rounds).run(lambda arm: flood(site, arm, seconds), str)
-    add_flood(results, found)
-    chunks = 30 if arguments.quick else 100
-    found = Rounds(f"waiting backlog of {CHUNK} SYNs, median of {chunks}: the program's CPU per SYN", site.arms,
-                   rounds).run(lambda arm: drain(site, arm, chunks), lambda ns: f"{ns:.0f} ns")
-    add_drain(results, found)
-    site.sink_tunnels(False)
-    for arm in site.arms:
-        pin(arm.pid, ALL)
+def run_drain(bench, results, arms, rounds, chunks):
+    queued = [arm for arm in arms if arm.pid]
+    found = Rounds(f"waiting backlog of {CHUNK} SYNs, median of {chunks}: the program's processor time per SYN", queued,
+                   rounds).run(lambda arm: drain(bench, arm, chunks), lambda ns: f"{ns:.0f}ns")
+    add_ratios(bench, results, DRAIN_RATIOS, found)
+    for name, series in found.items():
+        results.add(f"syn_cpu_{name}", "ns", series)
+
+
+def run(bench, results, arguments):
+    rounds = arguments.rounds or (5 if arguments.quick else 9)
+    arms = make_arms(bench)
+    sinks = start_sinks(bench)
+    set_rules(bench, arms, True)
+    try:
+        run_flood(bench, results, arms, rounds, 0.4 if arguments.quick else 1.0)
+        run_drain(bench, results, arms, rounds, 20 if arguments.quick else 60)
+    finally:
+        set_rules(bench, arms, False)
+        for sink in sinks:
+            sink.terminate()
+            sink.wait(5)
+        for arm in arms:
+            if arm.pid:
+                pin(arm.pid, ALL)

@@ -2,14 +2,17 @@
 /*
  * connclient - new connections, one after the other in each of some slots, for a while.
  *
- *   connclient ADDRESS PORT connect|request IN_FLIGHT SECONDS
+ *   connclient ADDRESS PORT connect|request IN_FLIGHT SECONDS [PROCESSES]
  *
  * "connect" measures until the connection stands and then resets it, so that no ports are used up;
  * "request" sends one GET, reads to the end, and checks that the answer is a 200. Prints one line:
  *
- *   {"connections":N,"errors":N,"seconds":S,"p50_us":..,"p99_us":..,"cpu_seconds":..}
+ *   {"connections":N,"errors":N,"resets":N,"rate":..,"p50_us":..,"p99_us":..,"cpu_seconds":..}
  *
- * The delays are those of connecting. What the server did not finish in time counts as an error.
+ * The delays: of connecting, or from before connect() to the end of the answer. rate: those per second
+ * that ended within the time. What the server has not finished LAST_WAIT_MS later is an error; resets
+ * are those errors that were an RST. PROCESSES (1) share the slots, for a server that is faster than
+ * one client.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -21,14 +24,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
+	PROCESSES_MAX = 8,
 	SLOTS_MAX = 1024,
-	SAMPLES_MAX = 4 * 1000 * 1000,
+	SAMPLES_MAX = 2 * 1000 * 1000, /* of one process; what comes later is counted but has no delay */
 	SECONDS_MAX = 60,
 	LAST_WAIT_MS = 3000, /* for what is under way at the end */
 	STATUS_BYTES = 12, /* "HTTP/1.1 200" */
@@ -53,8 +59,15 @@ static socklen_t to_bytes;
 static bool requests;
 static int epoll_fd;
 static unsigned active;
-static uint64_t connections, errors, sample_count;
-static float *samples_us;
+
+/* What one process found, in memory that all share. */
+struct found {
+	uint64_t connections, errors, resets, sample_count;
+	double rate, cpu_s;
+	float samples_us[SAMPLES_MAX];
+};
+
+static struct found *found;
 
 static void die(const char *what)
 {
@@ -70,13 +83,25 @@ static uint64_t clock_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+static void take_sample(const struct slot *slot)
+{
+	if (found->sample_count < SAMPLES_MAX)
+		found->samples_us[found->sample_count++] = (float)(clock_ns() - slot->started_ns) / 1000;
+}
+
 static void slot_end(struct slot *slot, bool good)
 {
 	close(slot->fd);
 	slot->fd = -1;
 	active--;
-	connections += good;
-	errors += !good;
+	found->connections += good;
+	found->errors += !good;
+}
+
+static void slot_fail(struct slot *slot, int error)
+{
+	found->resets += error == ECONNRESET || error == ECONNREFUSED || error == EPIPE;
+	slot_end(slot, false);
 }
 
 static void slot_start(struct slot *slot)
@@ -93,7 +118,7 @@ static void slot_start(struct slot *slot)
 		setsockopt(slot->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	if ((connect(slot->fd, &to.any, to_bytes) && errno != EINPROGRESS) ||
 	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, slot->fd, &event))
-		slot_end(slot, false);
+		slot_fail(slot, errno);
 }
 
 static void on_connected(struct slot *slot)
@@ -104,17 +129,17 @@ static void on_connected(struct slot *slot)
 
 	getsockopt(slot->fd, SOL_SOCKET, SO_ERROR, &error, &size);
 	if (error) {
-		slot_end(slot, false);
+		slot_fail(slot, error);
 		return;
 	}
 	slot->connected = true;
-	if (sample_count < SAMPLES_MAX)
-		samples_us[sample_count++] = (float)(clock_ns() - slot->started_ns) / 1000;
-	if (!requests)
+	if (!requests) {
+		take_sample(slot);
 		slot_end(slot, true);
-	else if (send(slot->fd, request_text, sizeof(request_text) - 1, MSG_NOSIGNAL) < 0 ||
-		 epoll_ctl(epoll_fd, EPOLL_CTL_MOD, slot->fd, &event))
-		slot_end(slot, false);
+	} else if (send(slot->fd, request_text, sizeof(request_text) - 1, MSG_NOSIGNAL) < 0 ||
+		   epoll_ctl(epoll_fd, EPOLL_CTL_MOD, slot->fd, &event)) {
+		slot_fail(slot, errno);
+	}
 }
 
 static void on_readable(struct slot *slot)
@@ -124,9 +149,16 @@ static void on_readable(struct slot *slot)
 
 	if (bytes < 0 && errno == EAGAIN)
 		return;
-	if (bytes <= 0) {
-		slot_end(slot,
-			 bytes == 0 && slot->got == STATUS_BYTES && !memcmp(slot->status + STATUS_BYTES - 3, "200", 3));
+	if (bytes < 0) {
+		slot_fail(slot, errno);
+		return;
+	}
+	if (bytes == 0) {
+		bool good = slot->got == STATUS_BYTES && !memcmp(slot->status + STATUS_BYTES - 3, "200", 3);
+
+		if (good)
+			take_sample(slot);
+		slot_end(slot, good);
 		return;
 	}
 	if ((unsigned)bytes > STATUS_BYTES - slot->got)
@@ -155,14 +187,48 @@ static void run(unsigned in_flight, double seconds)
 			else
 				on_connected(slot);
 		}
-		over = over || clock_ns() >= end;
+		if (!over && clock_ns() >= end) {
+			over = true;
+			found->rate = (double)found->connections * 1e9 / (double)(clock_ns() - start);
+		}
 		/* Also those that failed at once: they must not spin without a look at the clock. */
 		for (i = 0; !over && i < in_flight; i++) {
 			if (slots[i].fd < 0)
 				slot_start(&slots[i]);
 		}
 	}
-	errors += active;
+	found->errors += active;
+}
+
+/* A process of its own; *into is its place in the shared memory. */
+static pid_t start_process(struct found *into, unsigned in_flight, double seconds)
+{
+	struct rusage usage;
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	found = into;
+	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (epoll_fd < 0)
+		die("epoll");
+	run(in_flight, seconds);
+	getrusage(RUSAGE_SELF, &usage);
+	into->cpu_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+		      (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+	_exit(0);
+}
+
+static void wait_for(int processes)
+{
+	int i, status;
+
+	for (i = 0; i < processes; i++) {
+		if (wait(&status) < 0 || status) {
+			fputs("connclient: a process failed\n", stderr);
+			exit(1);
+		}
+	}
 }
 
 static int compare(const void *a, const void *b)
@@ -172,9 +238,30 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static double quantile_us(double q)
+static double quantile(const float *sorted, uint64_t count, double q)
 {
-	return sample_count ? (double)samples_us[(uint64_t)(q * (double)(sample_count - 1))] : 0;
+	return count ? (double)sorted[(uint64_t)(q * (double)(count - 1))] : 0;
+}
+
+/* All processes' results become those of the first. */
+static void merge(struct found *all, int processes)
+{
+	float *samples;
+	int i;
+
+	for (i = 1; i < processes; i++) {
+		all->connections += all[i].connections;
+		all->errors += all[i].errors;
+		all->resets += all[i].resets;
+		all->rate += all[i].rate;
+		all->cpu_s += all[i].cpu_s;
+		samples = all->samples_us + all->sample_count;
+		if (all[i].sample_count > SAMPLES_MAX - all->sample_count)
+			all[i].sample_count = SAMPLES_MAX - all->sample_count;
+		memcpy(samples, all[i].samples_us, all[i].sample_count * sizeof(*samples));
+		all->sample_count += all[i].sample_count;
+	}
+	qsort(all->samples_us, all->sample_count, sizeof(*all->samples_us), compare);
 }
 
 static bool parse_address(const char *address, int port)
@@ -191,33 +278,38 @@ static bool parse_address(const char *address, int port)
 	return to_bytes != 0;
 }
 
+static int number(int argc, char **argv, int at, int otherwise)
+{
+	return at < argc ? atoi(argv[at]) : otherwise;
+}
+
 int main(int argc, char **argv)
 {
-	int port = argc == 6 ? atoi(argv[2]) : 0, in_flight = argc == 6 ? atoi(argv[4]) : 0;
-	double seconds = argc == 6 ? atof(argv[5]) : 0, cpu;
-	struct rusage usage;
-	uint64_t start;
+	int port = number(argc, argv, 2, 0), in_flight = number(argc, argv, 4, 0), processes = number(argc, argv, 6, 1);
+	double seconds = argc > 5 ? atof(argv[5]) : 0;
+	struct found *all;
+	int i;
 
-	if (port < 1 || port > 65535 || in_flight < 1 || in_flight > SLOTS_MAX || !(seconds > 0) ||
-	    seconds > SECONDS_MAX || !parse_address(argv[1], port)) {
-		fputs("usage: connclient ADDRESS PORT connect|request IN_FLIGHT SECONDS\n", stderr);
+	if (argc < 6 || argc > 7 || port < 1 || port > 65535 || processes < 1 || processes > PROCESSES_MAX ||
+	    in_flight < processes || in_flight / processes > SLOTS_MAX || !(seconds > 0) || seconds > SECONDS_MAX ||
+	    !parse_address(argv[1], port)) {
+		fputs("usage: connclient ADDRESS PORT connect|request IN_FLIGHT SECONDS [PROCESSES]\n", stderr);
 		return 2;
 	}
 	requests = !strcmp(argv[3], "request");
-	samples_us = calloc(SAMPLES_MAX, sizeof(*samples_us));
-	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (!samples_us || epoll_fd < 0)
-		die("start");
-	start = clock_ns();
-	run((unsigned)in_flight, seconds);
-	seconds = (double)(clock_ns() - start) / 1e9;
-	getrusage(RUSAGE_SELF, &usage);
-	cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-	      (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-	qsort(samples_us, sample_count, sizeof(*samples_us), compare);
-	printf("{\"connections\":%llu,\"errors\":%llu,\"seconds\":%.6f,\"p50_us\":%.2f,\"p99_us\":%.2f,"
-	       "\"cpu_seconds\":%.6f}\n",
-	       (unsigned long long)connections, (unsigned long long)errors, seconds, quantile_us(0.5),
-	       quantile_us(0.99), cpu);
+	all = mmap(NULL, (size_t)processes * sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (all == MAP_FAILED)
+		die("memory");
+	for (i = 0; i < processes; i++) {
+		if (start_process(&all[i], (unsigned)(in_flight / processes), seconds) < 0)
+			die("fork");
+	}
+	wait_for(processes);
+	merge(all, processes);
+	printf("{\"connections\":%llu,\"errors\":%llu,\"resets\":%llu,\"rate\":%.2f,\"p50_us\":%.2f,"
+	       "\"p99_us\":%.2f,\"cpu_seconds\":%.6f}\n",
+	       (unsigned long long)all->connections, (unsigned long long)all->errors, (unsigned long long)all->resets,
+	       all->rate, quantile(all->samples_us, all->sample_count, 0.5),
+	       quantile(all->samples_us, all->sample_count, 0.99), all->cpu_s);
 	return 0;
 }

@@ -112,7 +112,7 @@ static bool always(void *context, uint32_t node_id)
 
 static struct flow_table *new_table(unsigned flows)
 {
-	struct flow_limits limits = { .max_confirmed = 65536,
+	struct flow_limits limits = { .max_confirmed = 2 * flows,
 				      .max_half_open = flows,
 				      .syn_timeout_ms = 60000,
 				      .idle_timeout_ms = 60000,
@@ -207,7 +207,8 @@ static void add_decisions(struct flow_table *flows)
 
 struct flow_case {
 	struct flow_table *table;
-	unsigned entries; /* as many as fit: one more pushes out the oldest */
+	unsigned entries; /* as many as fit: one more pushes out an old one */
+	uint64_t now_ms;
 };
 
 static struct flow_case *new_flow_case(unsigned entries)
@@ -218,8 +219,9 @@ static struct flow_case *new_flow_case(unsigned entries)
 
 	c->entries = entries;
 	c->table = new_table(entries);
+	c->now_ms = 1000;
 	for (i = 0; i < entries; i++)
-		flow_add(c->table, &keys[i], 2, i, i, &evicted);
+		flow_add(c->table, &keys[i], 2, i, c->now_ms, &evicted);
 	return c;
 }
 
@@ -228,12 +230,11 @@ static void run_find(unsigned calls, void *context)
 {
 	struct flow_case *c = context;
 	uint64_t sum = 0;
+	struct flow flow;
 	unsigned i;
 
 	for (i = 0; i < calls; i++) {
-		const struct flow *flow = flow_find(c->table, &keys[i * 40503U % c->entries]);
-
-		sum += flow ? flow->node_id : 0;
+		sum += flow_find(c->table, &keys[i * 40503U % c->entries], &flow) ? flow.node_id : 0;
 	}
 	sink += sum;
 }
@@ -245,7 +246,7 @@ static void run_find_nothing(unsigned calls, void *context)
 	unsigned i;
 
 	for (i = 0; i < calls; i++)
-		sum += flow_find(c->table, &keys[KEYS - 1 - i * 40503U % 16384]) != NULL;
+		sum += flow_find(c->table, &keys[KEYS - 1 - i * 40503U % 16384], NULL);
 	sink += sum;
 }
 
@@ -255,8 +256,10 @@ static void run_add(unsigned calls, void *context)
 	struct flow evicted;
 	unsigned i;
 
-	for (i = 0; i < calls; i++)
-		sink += flow_add(c->table, &keys[i % KEYS], 2, i, i, &evicted)->node_id;
+	for (i = 0; i < calls; i++) {
+		c->now_ms += 16;
+		sink += flow_add(c->table, &keys[i % KEYS], 2, i, c->now_ms, &evicted);
+	}
 }
 
 /* --- announcements --- */

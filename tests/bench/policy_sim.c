@@ -214,7 +214,7 @@ int main(int argc, char **argv)
 	static const double periods[] = { 1, 20, 100 }, max_loads[] = { 0, 2, 6 };
 	const struct flow_limits limits = { .max_confirmed = 1, .max_half_open = 1 };
 	double load = argc > 1 ? strtod(argv[1], NULL) : 0.85;
-	void *memory = malloc(flow_table_bytes(&limits));
+	void *memory = aligned_alloc(sizeof(struct flow_bucket), flow_table_bytes(&limits));
 	struct flow_table *flows;
 
 	if (!memory || !(load > 0 && load < 1)) {

@@ -2,8 +2,11 @@
 /*
  * synflood - SYNs onto one link, as fast as they go or in chunks for a stopped program.
  *
- *   synflood IF MAC DESTINATION flood SECONDS [COUNT]      {"sent":N,"seconds":S}
- *   synflood IF MAC DESTINATION drain PID QUEUE CHUNK N    {"ns_per_syn":[...]}
+ *   synflood [OPTIONS] IF MAC DESTINATION flood SECONDS [COUNT]      {"sent":N,"seconds":S}
+ *   synflood [OPTIONS] IF MAC DESTINATION drain PID QUEUE CHUNK N    {"ns_per_syn":[...]}
+ *
+ *   -p PORT   of the destination (80)
+ *   -r RATE   of a flood: at most so many per second (0: as many as go)
  *
  * "drain" stops the process PID, queues CHUNK SYNs in NFQUEUE number QUEUE of its namespace, lets it
  * go on and reads how much processor time all its threads took until the queue was empty; N times.
@@ -32,7 +35,6 @@
 
 enum {
 	BATCH = 64,
-	PORT = 80,
 	SOURCES = 0xc6130000, /* 198.19.0.0/16 */
 	DESTINATIONS = 0xc0000200, /* 192.0.2.0/24 */
 	SECONDS_MAX = 30,
@@ -40,6 +42,8 @@ enum {
 	CHUNK_MAX = 4096,
 	CHUNKS_MAX = 2000,
 	WAIT_MS = 3000,
+	FAILURES_MAX = 20,
+	PAUSE_US = 200 * 1000,
 };
 
 struct frame {
@@ -54,6 +58,8 @@ static struct frame frames[BATCH];
 static struct mmsghdr messages[BATCH];
 static struct iovec pieces[BATCH];
 static uint64_t random_state;
+static unsigned port = 80;
+static uint64_t rate; /* per second; 0: no limit */
 
 static void die(const char *what)
 {
@@ -111,7 +117,7 @@ static void frames_prepare(const struct ether_header *ether, in_addr_t destinati
 					 .ttl = 64,
 					 .protocol = IPPROTO_TCP,
 					 .daddr = destination };
-		f->tcp = (struct tcphdr) { .dest = htons(PORT), .doff = 6, .syn = 1, .window = htons(64240) };
+		f->tcp = (struct tcphdr) { .dest = htons((uint16_t)port), .doff = 6, .syn = 1, .window = htons(64240) };
 		memcpy(f->mss, (uint8_t[]) { TCPOPT_MAXSEG, TCPOLEN_MAXSEG, 1460 >> 8, 1460 & 0xff }, 4);
 		pieces[i] = (struct iovec) { .iov_base = f, .iov_len = sizeof(*f) };
 		messages[i].msg_hdr = (struct msghdr) { .msg_iov = &pieces[i], .msg_iovlen = 1 };
@@ -154,8 +160,11 @@ static void flood(double seconds, uint64_t count)
 {
 	uint64_t start = clock_ns(), end = start + (uint64_t)(seconds * 1e9), sent = 0;
 
-	while (sent < count && clock_ns() < end)
+	while (sent < count && clock_ns() < end) {
 		sent += send_batch(count - sent > BATCH ? BATCH : (unsigned)(count - sent));
+		while (rate && sent > (clock_ns() - start) / 1000 * rate / 1000000 && clock_ns() < end)
+			usleep(50);
+	}
 	printf("{\"sent\":%llu,\"seconds\":%.6f}\n", (unsigned long long)sent, (double)(clock_ns() - start) / 1e9);
 }
 
@@ -246,6 +255,8 @@ static void let_go(void)
 		kill(stopped_pid, SIGCONT);
 }
 
+/* ns per SYN; below 0: most of them passed by the queue. That happens when this program had to wait while
+ * the other one was stopped: dprd's BPF programs take a daemon that is silent for long for dead. */
 static double drain_once(int pid, unsigned queue, unsigned chunk)
 {
 	uint64_t deadline, before, after;
@@ -260,25 +271,31 @@ static double drain_once(int pid, unsigned queue, unsigned chunk)
 	while (sent < chunk)
 		sent += send_batch(chunk - sent);
 	queued = queue_total(pid, queue);
-	if (queued < (int)chunk / 2)
-		refuse("the SYNs do not reach the queue");
 	kill(pid, SIGCONT);
 	stopped_pid = 0;
 	deadline = clock_ns() + WAIT_MS * 1000000ULL;
 	while (queue_total(pid, queue) > 0 && clock_ns() < deadline)
 		usleep(100);
 	after = wait_for_state(pid, "S");
-	return (double)(after - before) / queued;
+	return queued < (int)chunk / 2 ? -1 : (double)(after - before) / queued;
 }
 
 static void drain(int pid, unsigned queue, unsigned chunk, unsigned chunks)
 {
-	unsigned i;
+	unsigned i, failures = 0;
 
 	atexit(let_go);
 	printf("{\"ns_per_syn\":[");
-	for (i = 0; i < chunks; i++)
-		printf("%s%.1f", i ? "," : "", drain_once(pid, queue, chunk));
+	for (i = 0; i < chunks;) {
+		double ns = drain_once(pid, queue, chunk);
+
+		if (ns >= 0)
+			printf("%s%.1f", i++ ? "," : "", ns);
+		else if (++failures == FAILURES_MAX)
+			refuse("the SYNs do not reach the queue");
+		else
+			usleep(PAUSE_US);
+	}
 	printf("]}\n");
 }
 
@@ -304,8 +321,28 @@ static void open_link(const char *interface, const char *mac, const char *destin
 	frames_prepare(&ether, to.s_addr);
 }
 
+/* The options; argv[1] is then the first word behind them. */
+static void options_read(int *argc, char ***argv)
+{
+	int option;
+
+	while ((option = getopt(*argc, *argv, "+p:r:")) != -1) {
+		if (option == 'p')
+			port = (unsigned)atoi(optarg);
+		else if (option == 'r')
+			rate = strtoull(optarg, NULL, 10);
+		else
+			exit(2);
+	}
+	if (port < 1 || port > 65535 || rate > COUNT_MAX)
+		refuse("option out of range");
+	*argc -= optind - 1;
+	*argv += optind - 1;
+}
+
 int main(int argc, char **argv)
 {
+	options_read(&argc, &argv);
 	if (argc >= 6 && argc <= 7 && !strcmp(argv[4], "flood")) {
 		double seconds = atof(argv[5]);
 		uint64_t count = argc == 7 ? strtoull(argv[6], NULL, 10) : COUNT_MAX;
@@ -322,8 +359,8 @@ int main(int argc, char **argv)
 		open_link(argv[1], argv[2], argv[3]);
 		drain(pid, (unsigned)atoi(argv[6]), (unsigned)chunk, (unsigned)chunks);
 	} else {
-		fputs("usage: synflood IF MAC DESTINATION flood SECONDS [COUNT]\n"
-		      "       synflood IF MAC DESTINATION drain PID QUEUE CHUNK N\n",
+		fputs("usage: synflood [-p PORT] [-r RATE] IF MAC DESTINATION flood SECONDS [COUNT]\n"
+		      "       synflood [-p PORT] [-r RATE] IF MAC DESTINATION drain PID QUEUE CHUNK N\n",
 		      stderr);
 		return 2;
 	}
