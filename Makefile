@@ -119,7 +119,7 @@ unit-san:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/san CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 		SAN='-fsanitize=address,undefined -fno-sanitize-recover=all' unit
 
-## make cluster      scenario tests on real namespaces (root); TESTS='-k drain' picks some
+## make cluster      scenario tests on real namespaces, both planes (root); TESTS='-k drain' picks some
 .PHONY: cluster
 cluster: all
 	@tests/cluster/run $(TESTS)
@@ -134,10 +134,16 @@ check: setup
 lint: $(PROTO).h
 	@tests/lint
 
-## make fuzz T=60    every fuzzer for T seconds each
+## make fuzz T=60    every fuzzer for T seconds each; as root also the BPF programs against the C code
 .PHONY: fuzz
 fuzz: $(PROTO).c
 	@tests/fuzz/run $(or $(T),60)
+	@[ "$$(id -u)" -ne 0 ] || $(MAKE) --no-print-directory -s -j2 bpf-fuzz T=$(or $(T),60)
+
+## make storm        the long storms: 10 minutes of SYN floods; 1,000 kills, 100 freezes, 100 upgrades (root)
+.PHONY: storm
+storm: all
+	@STORM=long tests/cluster/run --plane bpf -k "c11 or c12"
 
 ## make bench        measurements, interleaved and repeated (root); QUICK=1 for a short run
 .PHONY: bench

@@ -82,7 +82,10 @@ INLINE bool fits(const struct __sk_buff *skb, const struct packet *p, struct lea
 
 INLINE int redirect(const struct fastpath_way *way)
 {
-	if (way->flags & WAY_ETHERNET && tick_of(now_ns()) - way->hardware_tick > FASTPATH_MAC_TICKS)
+	uint32_t known = way->hardware_tick;
+
+	/* 0 is never, and not when the host was started. */
+	if (way->flags & WAY_ETHERNET && (!known || tick_of(now_ns()) - known > FASTPATH_MAC_TICKS))
 		return (int)bpf_redirect_neigh(way->interface, NULL, 0, 0);
 	return (int)bpf_redirect(way->interface, 0);
 }

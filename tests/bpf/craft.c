@@ -215,8 +215,8 @@ static void put_sum(struct craft *c, struct layer *l, uint8_t *field, uint64_t s
 	unsigned good = (unsigned)(65535 - sum % 65535);
 
 	if (how && strcmp(how, "bad") != 0)
-		die(c, "sum can only be bad", how);
-	put16(field, how ? good ^ 0x0180 : good);
+		good = (unsigned)to_number(c, how);
+	put16(field, how && strcmp(how, "bad") == 0 ? good ^ 0x0180 : good);
 }
 
 /* --- layers --- */

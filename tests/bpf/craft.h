@@ -5,19 +5,18 @@
  *   eth gw>me | ip cl>s1 ttl 63 | tcp 40000>80 S seq 1000 opt 020405b4 | data 20
  *
  * Layers from the outside in, each with its values. What is not said has a default; lengths, protocols
- * and checksums follow from what is there, unless said otherwise.
+ * and checksums follow from what is there, unless said otherwise ("sum bad", "sum N" for any of them).
  *
  *   eth A>B [type N]     by default gw>me; the type follows from the next layer
  *   ip A>B ...           of the line's family; ip4, ip6: of that one. tos N, ttl N, proto N, len N (as it
- *                        stands in the header), sum bad, nodf (nothing to IPv6); IPv4: id N, mf, off N,
+ *                        stands in the header), nodf (nothing to IPv6); IPv4: id N, mf, off N,
  *                        options N (bytes), ihl N; IPv6: flow N
  *   tunnel A>B ...       the same with the values of an outer header: ttl 64, id 0, flow 0
  *   ext N BYTES          an IPv6 extension header N, all zero
- *   tcp A>B FLAGS ...    FLAGS: letters of FSRP.UEW, or none. seq N, ack N, win N, urg N, doff N, opt HEX,
- *                        sum bad
+ *   tcp A>B FLAGS ...    FLAGS: letters of FSRP.UEW, or none. seq N, ack N, win N, urg N, doff N, opt HEX
  *   udp A>B
- *   icmp KIND ...        KIND: unreachable, toobig, timeout, parameter, echo, of the family, or TYPE/CODE; mtu N, quote N
- *                        (bytes that are quoted of what follows), sum bad
+ *   icmp KIND ...        KIND: unreachable, toobig, timeout, parameter, echo, of the family, or TYPE/CODE.
+ *                        mtu N, quote N (bytes that are quoted of what follows)
  *   data N, hex HEX      N bytes of a pattern; these bytes
  *   *, *N                the datagram of another frame; its first N bytes
  *   pad N                at the end: bytes behind the datagram
@@ -33,7 +32,7 @@
 
 #include "dprd/base/addr.h"
 
-enum { FRAME_BYTES = 4096, FRAME_ETHERNET_BYTES = 14 };
+enum { FRAME_BYTES = 8192, FRAME_ETHERNET_BYTES = 14 };
 
 struct frame {
 	uint8_t bytes[FRAME_BYTES];

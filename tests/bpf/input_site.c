@@ -105,9 +105,11 @@ void input_config(struct random *r, bool decide_kernel, char text[INPUT_CONFIG_B
 			used = add_line(text, used, "Service=198.51.100.1\nService=2001:db8:5::1\n");
 		for (i = random_below(r, 3) + (m != self); i; i--, next++) {
 			if (has_v4)
-				used = add_line(text, used, "Service=198.51.100.%u\n", next);
+				used = add_line(text, used, "Service=198.51.%u.%u\n", 100 + next,
+						1 + random_below(r, 254));
 			if (has_v6)
-				used = add_line(text, used, "Service=2001:db8:5::%x\n", next);
+				used = add_line(text, used, "Service=2001:db8:5:%x::%x\n", next,
+						random_below(r, 65536));
 		}
 		if (!own_cluster)
 			continue;

@@ -64,8 +64,8 @@ void site_flow_text(unsigned variant, const char *words, char text[SITE_FLOW_BYT
 void *site_flows_copy(unsigned variant, const char *except);
 
 /*
- * Decide=kernel: the schedule of the variant's family, of words nN/REASON for each verdict, a power of two of them; "": empty.
- * no_room: the reason for which no flow may be made; NULL: there is room.
+ * Decide=kernel: the schedule of the variant's family, of words nN/REASON for each verdict, a power of two of
+ * them; "": empty. no_room: the reason for which no flow may be made; NULL: there is room.
  */
 void site_schedule(unsigned variant, const char *words, const char *no_room);
 

@@ -17,7 +17,8 @@ struct tap {
 struct tap_offload {
 	bool sum_missing; /* the TCP checksum is still to be made: the field holds the pseudo header's sum */
 	unsigned gso_bytes; /* of TCP payload in each segment; 0: one packet */
-	unsigned linear; /* so many bytes can be read at once, the others lie in pages; 0: all */
+	/* So many bytes can be read at once, the others lie in pages; 0: all. Only for frames of a page and more. */
+	unsigned linear;
 };
 
 /* A new interface, up, with this hardware address (its last byte, behind 02:00:00:00:00). */

@@ -10,7 +10,7 @@ import pytest
 
 from faultlib import FIRST_SYN_S, SECOND_SYN_S, eligible, load, members, reload_both, settings, wait_for
 from netns import LabError
-from traffic import counting, flows
+from traffic import counting, flows, url
 
 ALL = ["n1", "n2", "n3"]
 
@@ -179,6 +179,25 @@ def test_b25_configuration_changes(own3):
     work.check_connects(FIRST_SYN_S)
     assert own3.log_text("n1", "dprd").count(f"dprd.conf:{line}: ") >= 3, "SIGHUP says it in the log"
     assert set(work.served_by(to="n1", since=marked)) == set(ALL)
+
+
+@pytest.mark.parametrize("form", ["own3", "one3"], ids=["own", "one"])
+def test_b27_reloads_lose_nothing(clusters, form):
+    """n1 is reloaded every 150 ms while it gets SYNs as fast as one client sends them: none is lost from the queue."""
+    cluster = clusters.get(form)
+    cluster.set_policy("rr")
+    with counting(cluster) as moved:
+        client = cluster.site.start("c1", ["wrk", "-t1", "-c20", "-d3s", "-H", "Connection: close",
+                                           url(cluster.node("n1").service_v4, "/whoami")],
+                                    os.path.join(cluster.directory, "wrk.log"), stdout=subprocess.PIPE)
+        for _ in range(18):
+            cluster.reload("n1")
+            time.sleep(0.15)
+        said = client.communicate(timeout=10)[0].decode()
+        cluster.site.reap()
+    assert "Socket errors" not in said and "Non-2xx" not in said, said
+    assert moved["n1"]["syns"] > 500
+    assert "verdict_errors" not in moved["n1"] and "no_tunnel" not in moved["n1"], moved["n1"]
 
 
 def signal_all(pids, number):

@@ -41,6 +41,14 @@ def test_b50_the_ruleset_is_flushed(own3):
     assert set(work.served_by(to="n1", since=restored + 0.2)) == set(ALL)
 
 
+def restart_empty(cluster):
+    """n1's dprd starts again, with its present configuration and without flows of earlier tests."""
+    cluster.stop("n1", "dprd")
+    status, said = dprd(cluster, "--purge")
+    assert status == 0, said
+    cluster.start("n1", "dprd")
+
+
 def spoofed_syns(cluster, count):
     """SYNs of clients that are not there, to n1, both families; as frames."""
     node = cluster.node("n1")
@@ -61,8 +69,7 @@ def test_b51_syn_flood(own3):
     own3.set_config("Flows", "MaxHalfOpen", 256, "n1")
     own3.set_config("Flows", "MaxFlows", 4096, "n1")
     own3.set_policy("rr")
-    own3.stop("n1", "dprd")
-    own3.start("n1", "dprd")
+    restart_empty(own3)
     own3.wait_ready()
     frames = list(spoofed_syns(own3, 1200))
     with own3.site.inside("c1"):
@@ -87,8 +94,7 @@ def test_b52_flow_table_is_full(one3):
     """
     one3.set_config("Flows", "MaxFlows", 1024, "n1")
     one3.set_policy("rr")
-    one3.stop("n1", "dprd")
-    one3.start("n1", "dprd")
+    restart_empty(one3)
     one3.wait_ready()
     with counting(one3) as moved, load(one3, ["n1"], flows=2000, per_second=20, finish_s=12) as work:
         # What the BPF programs confirm is counted within two seconds.

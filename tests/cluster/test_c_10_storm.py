@@ -26,6 +26,7 @@ ROUNDS, FLOOD_WITH_S, FLOOD_WITHOUT_S = (60, 10, 5) if LONG else (5, 4, 2)
 REST_S = 0.4
 RSS_GROWTH_KB = 512
 RESENT_SHARE = 0.005  # more than without dprd
+STALLED_SHARE = 0.005  # of new connections, on the nfqueue plane
 P99_MS = 500  # far from what is measured: it must hold on a busy host
 
 FAULTS = {"kill": 1000, "freeze": 100, "upgrade": 100} if LONG else {"kill": 20, "freeze": 5, "upgrade": 5}
@@ -131,7 +132,11 @@ def test_c11_syn_flood(clusters, decide):
     })
     check_held(held)
     failed = bad(steady.each)
-    assert not failed, f"{len(failed)} of {len(steady.each)} connects failed, such as {failed[:4]}"
+    # Without BPF the data of all forwarded connections waits in one queue of dprd's, which overflows when dprd has no
+    # processor for a while: some of those that are new then may wait longer than their clients do.
+    bearable = STALLED_SHARE * len(steady.each) if cluster.plane == "nfqueue" else 0
+    assert len(failed) <= bearable and {one.fate for one in failed} <= {"stalled"}, \
+        f"{len(failed)} of {len(steady.each)} connects failed, such as {failed[:4]}"
     assert {one.node for one in steady.each} == set(ALL)
     more = (len(resent["n1"]) - len(resent["n3"])) / len(steady.to("n1"))
     assert more <= RESENT_SHARE, f"{more:.2%} of the SYNs were lost"
