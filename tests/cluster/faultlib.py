@@ -299,6 +299,12 @@ def taken_over(cluster, which):
     return [int(count) for count in re.findall(r"(\d+) forwarded flows taken over", cluster.log_text(which, "dprd"))]
 
 
+def goes_on_s(cluster):
+    """For how long after its end a dprd's node forwards new connections: with Decide=kernel, until its heartbeat is
+    late."""
+    return 0.6 if cluster.decide else 0.0
+
+
 def members(cluster, which):
     """{name: member} as a node's dprd sees them."""
     status = cluster.status(which)

@@ -151,7 +151,7 @@ def test_b54_valgrind(clusters):
                                  "--suppressions=" + os.path.join(os.path.dirname(__file__), "libbpf.supp")]
                         for daemon in ("dprd", "loadcast")}
     cluster.start_node_daemons("n1")
-    cluster.wait_ready(timeout_s=40)
+    cluster.wait_ready(timeout_s=60)
     with load(cluster, ["n1", "n2"], flows=10, per_second=10) as work:
         os.kill(cluster.pid("n1", "loadcast"), signal.SIGHUP)
         for command in ("reload", "status", "peers", "flows", "metrics", "config"):
