@@ -122,6 +122,17 @@ void flow_count(struct flow_table *t, uint32_t slot, unsigned from, unsigned to)
 	}
 }
 
+uint32_t flow_swept_buckets(const struct flow_table *t)
+{
+	return t->cursor / FLOW_BUCKET_SLOTS;
+}
+
+void flow_count_made(struct flow_table *t, unsigned made, unsigned behind)
+{
+	t->counts.half_open += made;
+	t->sums.half_open += behind;
+}
+
 void flow_slot_clear(const struct flow_table *t, uint32_t index)
 {
 	struct flow_slot *slot = flow_slot_at(t, index);
@@ -241,6 +252,17 @@ bool flow_has_room(struct flow_table *t, uint64_t now_ms)
 	t->now_ms = now_ms;
 	return all_flows(t) < t->limits.max_confirmed &&
 	       (flow_counts(t).half_open < t->limits.max_half_open || find_old(t, now_ms, &unused));
+}
+
+bool flow_evict_old(struct flow_table *t, uint64_t now_ms)
+{
+	struct flow old;
+
+	t->now_ms = now_ms;
+	if (!find_old(t, now_ms, &old))
+		return false;
+	flow_remove_as_read(t, &old);
+	return true;
 }
 
 /* All of this key: two processors may have made one each. */

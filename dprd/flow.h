@@ -125,6 +125,15 @@ static inline bool flow_same_sequence(const struct flow *flow, uint32_t sequence
 bool flow_add(struct flow_table *table, const struct flow_key *key, uint32_t node_id, uint32_t syn_sequence,
 	      uint64_t now_ms, struct flow *ret_evicted);
 
+/* Removes one half-open flow older than HALF_OPEN_GRACE_MS. False: none was found near where it looked. */
+bool flow_evict_old(struct flow_table *table, uint64_t now_ms);
+
+/* Buckets that the running round of flow_expire() has passed. */
+uint32_t flow_swept_buckets(const struct flow_table *table);
+
+/* BPF programs made so many half-open flows since this was last said, so many of them in swept buckets. */
+void flow_count_made(struct flow_table *table, unsigned made, unsigned behind);
+
 /*
  * Whether the pools have room for one flow more: a free place, or a half-open flow so old that its
  * client has had time to answer. Pushing out a younger one would break a connection that is being

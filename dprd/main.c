@@ -279,20 +279,29 @@ static int dprd_open(struct dprd *d)
 	return error;
 }
 
+static bool count_flow(void *context, const struct flow *flow)
+{
+	(void)flow;
+	++*(unsigned *)context;
+	return true;
+}
+
 /*
  * Forwarded flows need their rules and their table for as long as they live: with some left, these
  * stay for the dprd that comes next (an upgrade, a restart). Without any, nothing stays.
  */
 static void dprd_close(struct dprd *d)
 {
-	struct flow_counts counts = d->flows ? flow_counts(d->flows) : (struct flow_counts) { 0 };
-	unsigned flows = counts.confirmed + counts.half_open;
-	bool serving = d->last_decapsulated_ms && clock_now_ms() - d->last_decapsulated_ms < RECENT_MS;
-	bool keep = flows || serving;
+	bool serving = d->last_decapsulated_ms && clock_now_ms() - d->last_decapsulated_ms < RECENT_MS, keep;
 	char path[PATH_BYTES + 16];
+	unsigned flows = 0;
 
 	control_close(d);
 	plane_tick(d, false);
+	/* The table itself is asked: its counts lag behind what the programs make (Decide=kernel). */
+	if (d->flows)
+		flow_each(d->flows, count_flow, &flows);
+	keep = flows || serving;
 	if (d->flows) {
 		/* Gone at once, so that loadcast takes this node out of its peers' reckoning. */
 		snprintf(path, sizeof(path), "%s/status", d->config.run_dir);

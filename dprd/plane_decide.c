@@ -10,7 +10,7 @@
 #include "dprd/fastpath.h"
 #include "dprd/schedule.h"
 
-enum { SCHEDULE_LEAST = 64, MADE_TICKS = 1000 / TICK_MS };
+enum { SCHEDULE_LEAST = 64 };
 
 /* The schedule that the programs use now, of one family. */
 struct ahead {
@@ -25,8 +25,6 @@ struct plane_decide {
 	struct ahead ahead[2]; /* IPv4, IPv6 */
 	double max_load;
 	uint32_t decisions_seen;
-	uint32_t made[MADE_TICKS]; /* flows that the programs made, tick by tick: not yet in the table's counts */
-	unsigned tick;
 };
 
 struct plane_decide *plane_decide_new(void)
@@ -138,28 +136,46 @@ static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t
 	s->count = a->count;
 }
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint32_t left(uint32_t most, uint32_t used)
+{
+	return used < most ? most - used : 0;
+}
+
+/* Old half-open flows go, until there is room for twice the connections that came in the last tick. */
+static void make_room(struct dprd *d, unsigned came)
+{
+	uint32_t room = left(d->config.max_half_open, flow_counts(d->flows).half_open);
+
+	for (; room < 2 * came && flow_evict_old(d->flows, clock_flow_ms()); room++)
+		d->counters.flows_evicted++;
+}
+
 /* How many flows may be made until the next tick, and why no more. */
 static void set_room(struct dprd *d, uint64_t now_ms)
 {
-	struct plane_decide *p = d->decide_ahead;
 	struct fastpath_control *control = d->fastpath->control;
-	uint32_t made = __atomic_exchange_n(&control->made, 0, __ATOMIC_ACQ_REL), i, recent = 0, rate, table;
-	struct flow_counts counts = flow_counts(d->flows);
+	struct flow_counts counts;
+	uint32_t came, made, behind, rate, table, room = control->room;
 
-	if (made > control->room)
-		made = control->room;
-	p->made[p->tick++ % MADE_TICKS] = made;
-	for (i = 0; i < MADE_TICKS; i++)
-		recent += p->made[i];
+	/* No more are made while they are counted: else these might count for neither tick. */
+	__atomic_store_n(&control->room, 0, __ATOMIC_SEQ_CST);
+	came = __atomic_exchange_n(&control->made, 0, __ATOMIC_SEQ_CST);
+	made = least(came, room);
+	behind = __atomic_exchange_n(&control->made_behind, 0, __ATOMIC_SEQ_CST);
+	flow_count_made(d->flows, made, least(behind, made));
 	d->new_flows += made;
+	make_room(d, came);
 	rate = path_rate_limited(d, now_ms) ? 0 : d->config.max_new_flows_per_s - d->new_flows;
-	counts.half_open += recent;
-	table = counts.half_open >= d->config.max_half_open ||
-				counts.half_open + counts.confirmed >= d->config.max_flows
-			? 0
-			: d->config.max_half_open - counts.half_open;
-	control->room = rate < table ? rate : table;
+	counts = flow_counts(d->flows);
+	table = least(left(d->config.max_half_open, counts.half_open),
+		      left(d->config.max_flows, counts.half_open + counts.confirmed));
 	control->room_reason = rate < table ? REASON_RATE_GUARD : REASON_TABLE_FULL;
+	__atomic_store_n(&control->room, least(rate, table), __ATOMIC_RELEASE);
 }
 
 void plane_decide_tick(struct dprd *d, uint64_t now_ms)

@@ -10,6 +10,7 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
+#include "dprd/fastpath.h"
 #include "dprd/status.h"
 
 enum {
@@ -84,6 +85,8 @@ static void expire(struct dprd *d, uint64_t now_ms, bool each_second)
 		left -= steps;
 	}
 	pthread_mutex_lock(&d->lock);
+	if (d->fastpath)
+		d->fastpath->control->swept = flow_swept_buckets(d->flows);
 	if (each_second)
 		remove_dead_peers(d, &gone, now_ms);
 	pthread_mutex_unlock(&d->lock);

@@ -243,6 +243,8 @@ INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, const str
 	if (!*ret)
 		return serve(c, p, t, NULL, REASON_TABLE_FULL);
 	c->flows_made++;
+	if (search->bucket < control->swept)
+		__sync_fetch_and_add(&control->made_behind, 1);
 	remember(p, (uint8_t)reason, (uint8_t)node);
 	return ENTRY_FORWARD + (int)reason;
 }

@@ -93,9 +93,11 @@ struct fastpath_control {
 	uint64_t rest_of_line[6]; /* what is written often shares its cache line with nothing else */
 	uint32_t active; /* which of the tables */
 	uint32_t schedule; /* which of the schedules of a family */
-	uint32_t made; /* flows that the programs made since dprd last set it to 0 */
+	uint32_t made; /* flows that the programs made, or had no room for, since dprd last set it to 0 */
 	uint32_t room; /* so many may be made; above it new connections are served here */
 	uint32_t room_reason; /* why no more */
+	uint32_t swept; /* buckets of the flow table that the running round of expiry has passed */
+	uint32_t made_behind; /* of those made: in these buckets, where the round does not count them any more */
 	uint32_t unused;
 };
 

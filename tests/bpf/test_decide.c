@@ -159,6 +159,30 @@ static void test_room(void **state)
 	assert_string_equal(counted, "rate_guard*3 chosen*5 syn*8 made*5");
 }
 
+/* What the running round of expiry has passed is counted apart: its buckets, and no others. */
+static void test_behind(void **state)
+{
+	unsigned variant = variant_of(state), i;
+	struct fastpath_control *control;
+	uint32_t buckets;
+
+	site_reset(variant);
+	site_schedule(variant, "n2/chosen", NULL);
+	control = site_plane(variant)->fastpath->control;
+	buckets = flow_table_buckets(site_plane(variant)->flows);
+	control->made_behind = 0;
+	for (i = 0; i < 60; i++) {
+		control->swept = i < 20 ? 0 : i < 40 ? buckets : buckets / 2;
+		assert_int_equal(send_syn(variant, 40000 + i), REDIRECT);
+		if (i == 19)
+			assert_int_equal(control->made_behind, 0);
+		if (i == 39)
+			assert_int_equal(control->made_behind, 20);
+	}
+	assert_in_range(control->made_behind, 22, 38);
+	control->swept = 0;
+}
+
 /* Until both places of a flow are full: then what finds no place is served. */
 static void test_no_place(void **state)
 {
@@ -216,7 +240,7 @@ static void test_remembered(void **state)
 int main(void)
 {
 	const struct CMUnitTest others[] = { BOTH(test_in_turn), BOTH(test_families), BOTH(test_room),
-					     BOTH(test_no_place), BOTH(test_remembered) };
+					     BOTH(test_behind),  BOTH(test_no_place), BOTH(test_remembered) };
 	const struct fixtures tables[] = { FIXTURES(decided), FIXTURES(copies), FIXTURES(undecided) };
 
 	return fixture_main("decide", tables, 3, others, sizeof(others) / sizeof(others[0]));

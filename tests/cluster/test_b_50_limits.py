@@ -103,9 +103,11 @@ def test_b52_flow_table_is_full(one3):
         time.sleep(0.5)
     work.check_flows()
     work.check_connects(FIRST_SYN_S)
-    assert full["max_confirmed"] == 1024 and full["confirmed"] <= 1024, full
+    # What the programs decide themselves is counted when dprd looks: a few more in between.
+    most = 1024 + 10 * (one3.decide.get("Decide") == "kernel")
+    assert full["max_confirmed"] == 1024 and full["confirmed"] <= most, full
     assert moved["n1"]["table_full"] > 100
-    assert len(work.forwarded()) <= 1024
+    assert len(work.forwarded()) <= most
     one3.stop("n1", "dprd")
 
 

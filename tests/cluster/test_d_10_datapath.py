@@ -32,6 +32,7 @@ def test_d10_from_plane_to_plane(clusters):
     cluster.set_policy("rr")
     first = cluster.status("n1")["datapath"]
     other = {"bpf": "nfqueue", "nfqueue": "bpf"}[first]
+    cluster.set_config("Datapath", "Decide", "queue", "n1")
     with load(cluster, ["n1"]) as work:
         for plane in (other, first):
             starts = len(taken_over(cluster, "n1"))

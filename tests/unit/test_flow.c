@@ -158,6 +158,29 @@ static void room_is_not_taken_from_the_young(void **state)
 	free(table);
 }
 
+/* A pool of which BPF programs make flows is emptied ahead of them: of the old ones alone, and of each once. */
+static void old_flows_are_evicted_ahead(void **state)
+{
+	struct flow_limits limits = model_limits;
+	struct flow_table *table;
+	unsigned i, evicted = 0;
+	struct flow flow;
+
+	(void)state;
+	table = new_table(&limits);
+	for (i = 0; i < 4; i++)
+		assert_true(add_in_state(table, i, i == 3 ? FLOW_CONFIRMED : FLOW_HALF_OPEN, i < 2 ? 5000 : 5900));
+	assert_false(flow_evict_old(table, 5990));
+	while (evicted < 5 && flow_evict_old(table, 6100))
+		evicted++;
+	assert_int_equal(evicted, 2);
+	assert_false(find_number(table, 0, &flow) || find_number(table, 1, &flow));
+	assert_true(find_number(table, 2, &flow) && find_number(table, 3, &flow));
+	assert_int_equal(flow_counts(table).half_open, 1);
+	assert_int_equal(flow_counts(table).confirmed, 1);
+	free(table);
+}
+
 /*
  * However many SYNs come, a look at the slots costs a bounded part of their time: within one ms some looks in
  * vain, and then none.
@@ -385,6 +408,7 @@ int main(void)
 		cmocka_unit_test(states_live_as_long_as_they_may),
 		cmocka_unit_test(flows_make_room_under_pressure),
 		cmocka_unit_test(room_is_not_taken_from_the_young),
+		cmocka_unit_test(old_flows_are_evicted_ahead),
 		cmocka_unit_test(a_full_pool_is_not_searched_for_every_syn),
 		cmocka_unit_test(it_holds_65536_flows),
 		cmocka_unit_test(times_go_on_after_the_last_tick),
