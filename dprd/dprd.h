@@ -104,6 +104,7 @@ struct batch {
 	struct queued packets[QUEUE_BATCH_MAX];
 	unsigned count;
 	bool maybe_stale; /* see queue.c */
+	uint64_t received_ms;
 	bool forward_queue; /* from the queue of forwarded flows and tunnel packets */
 };
 
@@ -152,6 +153,7 @@ struct dprd {
 	unsigned new_flows;
 	uint64_t too_big_window_ms;
 	unsigned too_big_count;
+	uint64_t own_load_ms; /* when a SYN last needed the own load */
 	uint32_t arrivals_per_1000_s;
 	uint64_t last_decapsulated_ms;
 	uint64_t random_state;

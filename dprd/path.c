@@ -9,6 +9,8 @@
 #include "dprd/encap.h"
 #include "dprd/path.h"
 
+enum { LATE_MS = 100 }; /* so soon no client sends its SYN again */
+
 static uint64_t next_random(struct dprd *d)
 {
 	/* Not a chain: policies take further bits from policy_mix(random). */
@@ -146,9 +148,10 @@ static void env_fill_syn(struct path *p, const struct packet *packet)
 {
 	struct dprd *d = p->d;
 
-	if (!p->own_load_read) {
+	/* Once each ms: two files of /proc. In between what is served here is counted as it comes. */
+	if (d->own_load_ms != p->now_ms) {
 		view_own_load(d);
-		p->own_load_read = true;
+		d->own_load_ms = p->now_ms;
 	}
 	if (p->family != packet->v6) {
 		view_select_family(d, packet->v6);
@@ -342,8 +345,11 @@ static void keep_local_sockets(struct path *p)
 	bool found[QUEUE_BATCH_MAX];
 	unsigned i, count = 0;
 
-	/* BPF plane: the programs have looked. */
-	if (!p->lookup)
+	/*
+	 * BPF plane: the programs have looked, when the SYN came. But with dprd frozen since then, a copy of it
+	 * may have been served here, before its flow was in the table.
+	 */
+	if (p->d->fastpath && clock_now_ms() - p->batch->received_ms <= LATE_MS)
 		return;
 	for (i = 0; i < p->batch->count; i++) {
 		struct queued *q = &p->batch->packets[i];

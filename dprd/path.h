@@ -16,7 +16,6 @@ struct path {
 	struct tunnel *tunnel;
 	uint64_t now_ms;
 	uint64_t flow_ms; /* the same by the flow table's clock */
-	bool own_load_read;
 	int family; /* the view's, -1: none selected yet */
 	struct decide_env env;
 	/* Added to the counters at the end. */

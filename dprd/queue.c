@@ -139,15 +139,21 @@ static void take_message(struct worker *w, uint8_t *bytes, unsigned length)
 	w->batch.count++;
 }
 
-/* Reads what is there, at most a batch. False: the queue is empty. */
-static bool receive(struct worker *w, struct nfqueue *queue)
+/* The worker looks at its queues: at what may be old, when it has not done so for long. */
+static void heartbeat(struct worker *w)
 {
 	uint64_t now_ms = clock_now_ms();
-	int i, count;
 
 	if (now_ms - w->heartbeat_ms > STALE_MS)
 		w->decide.stale_left = w->forward.stale_left = w->d->config.queue_length;
 	w->heartbeat_ms = now_ms;
+}
+
+/* Reads what is there, at most a batch. False: the queue is empty. */
+static bool receive(struct worker *w, struct nfqueue *queue)
+{
+	int i, count;
+
 	w->batch.count = 0;
 	for (i = 0; i < QUEUE_BATCH_MAX; i++) {
 		w->pieces[i] = (struct iovec) { .iov_base = w->buffers + (size_t)i * queue->message_bytes,
@@ -155,6 +161,9 @@ static bool receive(struct worker *w, struct nfqueue *queue)
 		w->messages[i].msg_hdr = (struct msghdr) { .msg_iov = &w->pieces[i], .msg_iovlen = 1 };
 	}
 	count = recvmmsg(mnl_socket_get_fd(queue->socket), w->messages, QUEUE_BATCH_MAX, MSG_DONTWAIT, NULL);
+	/* Not before: a freeze may end a moment ago, with what came before it in hand. */
+	heartbeat(w);
+	w->batch.received_ms = w->heartbeat_ms;
 	if (count < 0) {
 		w->overruns += errno == ENOBUFS;
 		if (errno == ENOBUFS || errno == EINTR)
@@ -250,9 +259,12 @@ static void *worker_run(void *argument)
 
 	while (!fds[2].revents) {
 		poll(fds, 3, POLL_MS);
-		/* Both, also when only one is readable: an empty queue is a look at it, too. */
-		drain(w, &w->forward);
-		drain(w, &w->decide);
+		heartbeat(w);
+		/* What poll() found empty was looked at, unless it was so long ago that it may be stale by now. */
+		if (fds[0].revents || w->forward.stale_left)
+			drain(w, &w->forward);
+		if (fds[1].revents || w->decide.stale_left)
+			drain(w, &w->decide);
 		publish_counts(w);
 	}
 	return NULL;
@@ -297,12 +309,11 @@ static int worker_open(struct worker *w, struct dprd *d, unsigned index)
 	w->forward.message_bytes = MESSAGE_BYTES;
 	w->heartbeat_ms = clock_now_ms();
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
-	if (!d->fastpath) {
+	if (!d->fastpath)
 		w->set = flowset_new();
-		w->lookup = socket_lookup_new();
-	}
+	w->lookup = socket_lookup_new();
 	w->tunnel = tunnel_new();
-	if (w->stop_fd < 0 || (!d->fastpath && (!w->set || !w->lookup)) || !w->tunnel)
+	if (w->stop_fd < 0 || (!d->fastpath && !w->set) || !w->lookup || !w->tunnel)
 		return errno ? -errno : -ENOMEM;
 	error = queue_bind(&w->decide, decide_length);
 	if (!error)

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * stopat.c - preloaded into dprd, it freezes it with packets in hand: when the file STOPAT is there as the
+ * next ones are received, the whole process stops itself. The number in the file says where: 0 as recvmmsg()
+ * is over, N when the same thread has asked for the time N more times, -1 as it sends the first of them on.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NOT_ARMED = -2, AT_SEND = -1 };
+
+static __thread int left = NOT_ARMED;
+
+static void stop(void)
+{
+	left = NOT_ARMED;
+	/* To this thread: it would go on a little while another one took it. */
+	syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGSTOP);
+}
+
+static void arm(void)
+{
+	const char *path = getenv("STOPAT");
+	FILE *file = path ? fopen(path, "r") : NULL;
+
+	if (!file)
+		return;
+	if (fscanf(file, "%d", &left) != 1)
+		left = NOT_ARMED;
+	fclose(file);
+	unlink(path);
+	if (left == 0)
+		stop();
+}
+
+int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout)
+{
+	int received = (int)syscall(SYS_recvmmsg, fd, messages, count, flags, timeout);
+
+	if (received > 0)
+		arm();
+	return received;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	static int (*original)(clockid_t, struct timespec *);
+
+	if (!original)
+		*(void **)&original = dlsym(RTLD_NEXT, "clock_gettime");
+	if (left > 0 && --left == 0)
+		stop();
+	return original(clock, now);
+}
+
+int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+	if (left == AT_SEND)
+		stop();
+	return (int)syscall(SYS_sendmmsg, fd, messages, count, flags);
+}

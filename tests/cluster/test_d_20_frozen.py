@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Datapath 20: dprd freezes with a SYN in hand. The client's copy of it may be answered meanwhile, by one node."""
+import os
+import socket
+import subprocess
+import time
+
+from cluster import TOP
+from faultlib import wait_for
+
+FROZEN_S = 1.5  # the client sends its SYN again after 1 s
+# Where it stops: received; each of the next looks at the clock; about to send.
+PLACES = (0, 1, 2, 3, 4, 5, 6, -1)
+
+
+def start(clusters):
+    """A cluster whose n1 forwards (nearly) all to n2, and stops itself when told."""
+    cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
+    library = os.path.join(cluster.directory, "stopat.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, os.path.join(TOP, "tests/cluster/stopat.c")], check=True)
+    cluster.set_config("Datapath", "Decide", "queue")
+    cluster.set_config("Balance", "Policy", "random")
+    cluster.set_weight("n2", 1000)
+    cluster.start_node_daemons("n2")
+    cluster.stop_file = os.path.join(cluster.directory, "stopat")
+    cluster.environment = [f"LD_PRELOAD={library}", f"STOPAT={cluster.stop_file}"]
+    cluster.start_node_daemons("n1")
+    cluster.environment = []
+    cluster.wait_ready()
+    return cluster
+
+
+def is_stopped(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def ask(client):
+    """The node that answers the next request."""
+    client.sendall(b"GET /whoami HTTP/1.1\r\nHost: web\r\n\r\n")
+    text = b""
+    while b"\r\n\r\n" not in text:
+        more = client.recv(4096)
+        assert more, "the server closed the connection"
+        text += more
+    head, body = text.split(b"\r\n\r\n", 1)
+    length = int(next(line.split(b":")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")))
+    while len(body) < length:
+        body += client.recv(4096)
+    return body.decode("ascii").strip()
+
+
+def converse(cluster, place):
+    """Connects, with dprd stopped at this place, and goes on with it awake: the nodes that answered."""
+    with cluster.site.inside("c1"):
+        client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    with open(cluster.stop_file, "w", encoding="ascii") as file:
+        file.write(str(place))
+    nodes = []
+    with client:
+        client.setblocking(False)
+        client.connect_ex((cluster.node("n1").service_v4, 80))
+        wait_for(lambda: is_stopped(cluster.pid("n1", "dprd")), f"dprd has stopped itself at {place}", 1)
+        time.sleep(FROZEN_S)
+        client.settimeout(5)
+        if cluster.plane == "bpf":
+            nodes.append(ask(client))
+        cluster.resume("n1", "dprd")
+        time.sleep(0.3)
+        nodes += [ask(client), ask(client)]
+    wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 sees all again", 5)
+    return nodes
+
+
+def test_d20_frozen_with_a_syn_in_hand(clusters):
+    """Whoever answers the client's second SYN keeps the connection when dprd goes on with the first."""
+    cluster = start(clusters)
+    answered = {}
+    for place in PLACES:
+        try:
+            answered[place] = converse(cluster, place)
+        except OSError as error:
+            answered[place] = [os.strerror(error.errno)]
+            cluster.resume("n1", "dprd")
+            wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 sees all again", 5)
+    print(answered)
+    assert all(len(nodes) > 1 and len(set(nodes)) == 1 for nodes in answered.values()), answered
