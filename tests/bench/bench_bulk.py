@@ -31,8 +31,8 @@ def run_kind(bench, results, arguments, kind):
     """kind: "gso", packets as big as the sender makes them, or "plain", packets of the wire."""
     few = ("direct", "router", "queue", "nfqueue")
     paths = all_paths(bench, few if arguments.quick else few + ("dnat", "haproxy", "stream"))
-    rounds = arguments.rounds or 5
-    seconds = 0.25 if arguments.quick else 0.7
+    rounds = arguments.rounds or (5 if arguments.quick else 15)
+    seconds = 0.25
     for direction, name in (("up", "upload"), ("down", "download")):
         found = Rounds(f"{name}, one connection, offloads {'on' if kind == 'gso' else 'off'}, {seconds} s each: Gbit/s",
                        paths, rounds).run(lambda path, d=direction: carry(bench, path, d, seconds), Carried.show)

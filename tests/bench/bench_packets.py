@@ -60,8 +60,8 @@ def send(bench, path, seconds):
 
 def run(bench, results, arguments):
     paths = all_paths(bench, ("direct", "router", "queue"))
-    rounds = arguments.rounds or 5
-    seconds = 0.4 if arguments.quick else 1.0
+    rounds = arguments.rounds or (5 if arguments.quick else 11)
+    seconds = 0.4
     hosts = {target(path) for path in paths}
     for path in paths:
         # Frames of XDP come in by NAPI alone.

@@ -36,7 +36,8 @@ def test_b41_full_partition(own3):
     with load(own3, ["n1", "n2"]) as work:
         own3.lose("n2", interface="eth1")
         own3.lose("n2", hook="output", interface="eth1")
-        wait_for(lambda: not eligible(own3, "n2") and eligible(own3, "n1") == {"n3"}, "both sides know it", 1.7)
+        wait_for(lambda: not eligible(own3, "n2") and (eligible(own3, "n1"), eligible(own3, "n3")) == ({"n3"}, {"n1"}),
+                 "both sides know it", 1.7)
         start = time.monotonic()
         wait_for(lambda: own3.status("n2")["minority"] and not own3.status("n1")["minority"], "n2 trusts itself", 1)
         steady(own3, {"n1": ["n3"], "n2": [], "n3": ["n1"]}, 1.3)
