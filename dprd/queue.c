@@ -260,6 +260,9 @@ static void *worker_run(void *argument)
 	while (!fds[2].revents) {
 		poll(fds, 3, POLL_MS);
 		heartbeat(w);
+		/* A packet may be marked for a queue and never come to it. */
+		if (w->d->fastpath)
+			fastpath_answered(w->d->fastpath);
 		/* What poll() found empty was looked at, unless it was so long ago that it may be stale by now. */
 		if (fds[0].revents || w->forward.stale_left)
 			drain(w, &w->forward);

@@ -85,7 +85,8 @@ def test_a14_httperf_without_errors(cluster3):
     assert status == 0, said
     assert re.search(r"Errors: total 0 ", said), said
     assert re.search(r"Reply status: 1xx=0 2xx=1000 ", said), said
-    assert moved["n1"]["syns"] >= 1000
+    # The BPF programs leave SYNs to the node while dprd gets no processor.
+    assert moved["n1"]["syns"] >= (950 if cluster3.plane == "bpf" else 1000)
     assert moved["n1"]["chosen"] > 500 and moved["n1"]["local_policy"] > 200
     assert moved["n2"]["from_peer"] > 700 and moved["n3"]["from_peer"] > 700
 
