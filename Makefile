@@ -151,7 +151,10 @@ bench: setup-demo
 	@$(MAKE) --no-print-directory -s -j2 all
 	@tests/bench/bench $(if $(QUICK),--quick)
 
--include tests/bpf/bpf.mk
+include tests/bpf/bpf.mk
+include dprd/sim/sim.mk
+include tests/experiments/surge/surge.mk
+include tests/experiments/experiments.mk
 include conf/install.mk
 
 ## make clean        remove everything that was built

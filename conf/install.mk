@@ -14,17 +14,18 @@ UNITS := dprd.service loadcast.service
 MANPAGES = $(wildcard docs/man/*.[158])
 man_path = $(MANDIR)/man$(subst .,,$(suffix $(1)))/$(notdir $(1))
 
-INSTALLED = $(SBINDIR)/dprd $(SBINDIR)/loadcast $(BINDIR)/dprctl \
+INSTALLED = $(SBINDIR)/dprd $(SBINDIR)/loadcast $(BINDIR)/dprctl $(BINDIR)/dpr-sim \
 	$(addprefix $(UNITDIR)/,$(UNITS)) \
 	$(PREFIX)/lib/sysusers.d/dprd.conf $(PREFIX)/lib/tmpfiles.d/dprd.conf $(PREFIX)/lib/sysctl.d/60-dprd.conf \
 	$(DOCDIR)/dprd.conf $(COMPLETIONS)/dprctl $(foreach page,$(MANPAGES),$(call man_path,$(page)))
 
 ## make install      build, and install below PREFIX (/usr/local) and DESTDIR; never overwrites a configuration
 .PHONY: install
-install: $(PROGRAMS)
+install: $(PROGRAMS) sim
 	install -D -m 755 $(BUILD)/dprd/dprd $(DESTDIR)$(SBINDIR)/dprd
 	install -D -m 755 $(BUILD)/loadcast/loadcast $(DESTDIR)$(SBINDIR)/loadcast
 	install -D -m 755 $(BUILD)/dprd/dprctl $(DESTDIR)$(BINDIR)/dprctl
+	install -D -m 755 $(BUILD)/dprd/sim/dpr-sim $(DESTDIR)$(BINDIR)/dpr-sim
 	install -d $(DESTDIR)$(UNITDIR)
 	set -e; for unit in $(UNITS); do \
 		sed -e 's,@SBINDIR@,$(SBINDIR),g' -e 's,@BINDIR@,$(BINDIR),g' conf/$$unit \

@@ -10,7 +10,7 @@ libnetfilter-queue-dev libmnl-dev libprotobuf-c-dev protobuf-c-compiler libsyste
 libinih-dev libsodium-dev libjansson-dev
 libbpf-dev libelf-dev zlib1g-dev bpftool clang llvm
 iptables nftables iproute2 ethtool procps python3
-nginx-light libnginx-mod-stream haproxy dnsmasq-base httperf wrk curl"
+nginx-light libnginx-mod-stream haproxy dnsmasq-base httperf wrk curl gnuplot-nox"
 # To test, too.
 [ "${1:-all}" = demo ] || packages="$packages libcmocka-dev
 bind9-dnsutils tcpdump python3-pytest python3-scapy

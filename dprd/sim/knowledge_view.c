@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* knowledge_view.c - what a node has heard, and sent, as the policies get to see it. */
+#include <math.h>
+
+#include "dprd/sim/knowledge_real.h"
+
+/* When the node last looked into its table. */
+static double looked_at_s(const struct sim_setup *setup, double now_s)
+{
+	return setup->tick_s > 0 ? floor(now_s / setup->tick_s) * setup->tick_s : now_s;
+}
+
+static uint32_t age_ms(double since_s, uint64_t now_ms)
+{
+	uint64_t since_ms = knowledge_ms(since_s);
+
+	return now_ms > since_ms ? (uint32_t)(now_ms - since_ms) : 0;
+}
+
+static bool is_eligible(const struct heard *m, uint64_t now_ms, double dead_ms)
+{
+	return m->known && m->echoed && age_ms(m->heard_at_s, now_ms) <= dead_ms &&
+	       age_ms(m->echo_sent_at_s, now_ms) <= dead_ms;
+}
+
+/* All alive, all heard. */
+static void view_shared(const struct knowledge *k, unsigned self, uint64_t now_ms, struct view_node *nodes)
+{
+	const struct sent *sent = k->sent + (size_t)self * k->nodes;
+	struct view_node *node = nodes;
+
+	for (unsigned i = 0; i < k->nodes; i++) {
+		const struct heard *m = &k->heard[i];
+
+		if (i == self)
+			continue;
+		*++node = (struct view_node) {
+			.member = (uint16_t)i,
+			.node_id = k->node_id[i],
+			.eligible = k->setup->weight[i] > 0,
+			.age_ms = age_ms(m->heard_at_s, now_ms),
+			.sent = sent[i].sequence == m->sequence ? sent[i].count : 0,
+			.load = m->load,
+			.weight = k->setup->weight[i],
+			.arrivals_per_s = m->arrivals_per_1000_s / 1000.0,
+		};
+	}
+}
+
+static bool view_own(const struct knowledge *k, unsigned self, uint64_t now_ms, struct view_node *nodes)
+{
+	const struct heard *row = k->heard + (size_t)self * k->nodes;
+	unsigned in_sight = 1;
+
+	for (unsigned i = 0, at = 0; i < k->nodes; i++) {
+		const struct heard *m = &row[i];
+		struct view_node *node = &nodes[at + 1];
+
+		if (i == self)
+			continue;
+		at++;
+		*node = (struct view_node) {
+			.member = (uint16_t)i,
+			.node_id = k->node_id[i],
+			.eligible = k->setup->weight[i] > 0 && is_eligible(m, now_ms, ceil(1000 * k->dead_s)),
+			.age_ms = m->known ? age_ms(m->heard_at_s, now_ms) : LOAD_AGE_NEVER_MS,
+			.load = m->load,
+			.weight = k->setup->weight[i],
+			.arrivals_per_s = m->arrivals_per_1000_s / 1000.0,
+		};
+		in_sight += m->known && node->age_ms <= ceil(1000 * k->dead_s);
+	}
+	return 2 * in_sight < k->nodes;
+}
+
+bool knowledge_view(struct knowledge *k, unsigned self, double now_s, struct view_node *nodes)
+{
+	struct sent *sent = k->sent + (size_t)self * k->nodes;
+	uint64_t now_ms = knowledge_ms(looked_at_s(k->setup, now_s));
+	uint32_t sequence[SIM_NODES_MAX];
+	bool minority;
+
+	if (k->kind == SIM_TABLES_SHARED) {
+		view_shared(k, self, now_ms, nodes);
+		return false;
+	}
+	if (k->kind == SIM_TABLES_OWN)
+		minority = view_own(k, self, now_ms, nodes);
+	else
+		minority = real_tables_view(k->real, self, looked_at_s(k->setup, now_s), nodes, sequence);
+	for (unsigned i = 1; i < k->nodes; i++) {
+		unsigned peer = nodes[i].member;
+		uint32_t newest =
+			k->kind == SIM_TABLES_OWN ? k->heard[(size_t)self * k->nodes + peer].sequence : sequence[i];
+
+		/* Cleared here, once, so that what is counted from now on belongs to the newest. */
+		if (sent[peer].sequence != newest)
+			sent[peer] = (struct sent) { .sequence = newest };
+		nodes[i].sent = sent[peer].count;
+	}
+	return minority;
+}
+
+uint32_t knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer)
+{
+	struct sent *sent = k->sent + (size_t)self * k->nodes + peer;
+	const struct heard *row = k->heard + (k->kind == SIM_TABLES_OWN ? (size_t)self * k->nodes : 0);
+
+	/* With real tables the view, from which peer was chosen, has done that. */
+	if (k->kind != SIM_TABLES_REAL && sent->sequence != row[peer].sequence)
+		*sent = (struct sent) { .sequence = row[peer].sequence };
+	sent->count++;
+	return sent->sequence;
+}
+
+void knowledge_take_back(struct knowledge *k, unsigned self, unsigned peer, uint32_t sequence)
+{
+	struct sent *sent = k->sent + (size_t)self * k->nodes + peer;
+
+	if (sent->sequence == sequence && sent->count)
+		sent->count--;
+}

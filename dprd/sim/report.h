@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * report.h - the results for people and programs. Each form begins with a line that says that it is
+ * simulated.
+ */
+#ifndef DPRD_SIM_REPORT_H
+#define DPRD_SIM_REPORT_H
+
+#include <stdio.h>
+
+#include "dprd/sim/options.h"
+
+/* One policy and one period; run[r] has the seed setup.seed + r. */
+struct arm {
+	const struct policy *policy;
+	double period_s;
+	struct sim_result *run; /* options->repeat of them */
+};
+
+/* By period, then by policy, as asked for; some of them may be without runs when interrupted. */
+struct report {
+	const struct options *options;
+	unsigned arm_count;
+	struct arm *arm;
+};
+
+/* A number of a result, named as in CSV and JSON. */
+struct report_column {
+	const char *name, *heading;
+	double (*value)(const struct sim_result *result);
+	int decimals;
+};
+extern const struct report_column report_columns[];
+extern const unsigned report_column_count;
+
+/* Least, median, most of a column over the runs of an arm. */
+struct report_range {
+	double least, median, most;
+};
+struct report_range report_range(const struct report *report, const struct arm *arm,
+				 const struct report_column *column);
+
+/* Mean delay of an arm / that of its policy with the shortest period; 0 when there is only one period. */
+double report_ratio(const struct report *report, const struct arm *arm);
+
+/* The line that says what was simulated, without its end. */
+void report_headline(const struct report *report, char *text, unsigned bytes);
+
+void report_table(const struct report *report, FILE *file);
+
+/* 0 or -errno. */
+int report_csv(const struct report *report, const char *path);
+int report_json(const struct report *report, const char *path);
+
+/* An SVG through gnuplot: 0; -ENOENT: gnuplot is not there; -EIO: it failed; else -errno. */
+int report_plot(const struct report *report, const char *path);
+
+#endif

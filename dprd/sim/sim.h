@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sim.h - a cluster with a virtual clock: what would dprd do, and how long would connections take?
+ *
+ * A discrete-event simulation. Every decision is made by decide() and the policies of the daemon, on
+ * views that are filled as dprd/view.c fills them; only the network, the web servers and the clients
+ * are models. The same setup gives the same run to the bit. dpr-sim(1) says what each setting means.
+ */
+#ifndef DPRD_SIM_SIM_H
+#define DPRD_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dprd/decide.h"
+
+enum {
+	SIM_NODES_MAX = POLICY_NODES_MAX,
+	SIM_WORKERS_MAX = 1024, /* of one node */
+	SIM_FAILURES_MAX = 256,
+	SIM_FLOWS_MAX = 262144, /* of one node's flow table */
+};
+
+enum sim_service {
+	SIM_FIFO, /* each worker serves one connection, the others wait in the order of arrival */
+	SIM_PS, /* all are served at once and share the workers; one uses at most one worker */
+};
+
+enum sim_law_kind { SIM_LAW_EXP, SIM_LAW_DET, SIM_LAW_PARETO, SIM_LAW_LOGNORMAL };
+
+/* A service-time law, of mean 1. */
+struct sim_law {
+	enum sim_law_kind kind;
+	double shape; /* PARETO: alpha > 0; LOGNORMAL: sigma */
+	double most; /* PARETO: no value is above this many means */
+};
+
+/* How the nodes come to know each other's loads. */
+enum sim_tables {
+	SIM_TABLES_AUTO, /* SHARED without loss and failures, else OWN */
+	SIM_TABLES_SHARED, /* all hear the same: one table for all */
+	SIM_TABLES_OWN, /* one table for each node: loss, silence, echoes */
+	SIM_TABLES_REAL, /* loadcast/table.c and its datagrams; at most MEMBERS_MAX nodes */
+};
+
+struct sim_failure {
+	double at_s;
+	unsigned node;
+	bool up; /* revived; else killed */
+};
+
+struct sim_setup {
+	unsigned nodes, workers;
+	enum sim_service service;
+	struct sim_law law;
+	double service_mean_s; /* on a node of capacity 1 */
+	double load; /* arriving work / what all workers can do */
+	double share[SIM_NODES_MAX]; /* of the arrivals that come to a node first; sums to 1 */
+	double capacity[SIM_NODES_MAX]; /* speed of a node's workers */
+	double weight[SIM_NODES_MAX]; /* as in dprd.conf */
+	double period_s, jitter; /* announcements: period * (1 - jitter .. 1 + jitter) */
+	double loss; /* probability that one node misses one announcement */
+	double delay_s; /* of an announcement */
+	double tick_s; /* a node looks into its table at multiples of this; 0: always */
+	double hop_s; /* what a forwarded connection loses */
+	unsigned dead_periods;
+	const struct policy *policy;
+	bool max_load_auto;
+	double max_load, min_advantage; /* as in dprd.conf */
+	double second_look; /* a landing SYN is looked at again when own load >= this * MaxLoad; 0: never */
+	enum sim_tables tables;
+	unsigned flows; /* of each node's flow table; 0: tables that are never full */
+	uint64_t connections; /* the run ends with so many arrivals, */
+	double seconds; /* or after so long; 0: no such bound (not for both) */
+	double warmup_s; /* arrivals before this are not in the result */
+	unsigned failure_count;
+	struct sim_failure failure[SIM_FAILURES_MAX]; /* by time */
+	uint64_t seed;
+};
+
+/* Of the connections that arrived after the warm-up, unless it says otherwise. */
+struct sim_result {
+	uint64_t arrived, completed;
+	uint64_t lost; /* sent to, served by or forwarded by a node that died */
+	uint64_t refused; /* came to a dead node */
+	uint64_t forwarded; /* at least once */
+	uint64_t second_looks, second_hops; /* landed on a node above its share; went on from there */
+	uint64_t all_arrived, all_ended; /* warm-up included */
+	uint64_t announcements, decisions;
+	uint64_t reasons[REASONS];
+	double measured_s; /* from the warm-up to the last arrival */
+	double rate_per_s; /* completed within that time */
+	double mean_s, p50_s, p90_s, p99_s, max_s; /* from the arrival at the cluster to the end of service */
+	double utilisation, utilisation_least, utilisation_most; /* of all workers; of one node's */
+	double imbalance; /* coefficient of variation of open connections per capacity, averaged in time */
+	double open_mean; /* open connections of a node, averaged over nodes and time */
+	unsigned open_most; /* of one node, ever */
+	double jain; /* Jain's index of the connections served per capacity: 1 / nodes .. 1 */
+	uint64_t fingerprint; /* of who served what, and when: equal runs have equal ones */
+};
+
+/* Sets every field to what dpr-sim(1) calls its default; policy is the first of policies[]. */
+void sim_setup_default(struct sim_setup *ret);
+
+/* Arrivals per second to the whole cluster. */
+double sim_arrivals_per_s(const struct sim_setup *setup);
+
+/* Seconds that the run takes by its bounds, without the connections still open then. */
+double sim_expected_s(const struct sim_setup *setup);
+
+/*
+ * What is wrong with a setup, as text that says what to do; NULL when it can be run. Static text or
+ * written to message.
+ */
+const char *sim_setup_error(const struct sim_setup *setup, char *message, unsigned message_bytes);
+
+/* Called now and then; done: share of the run. May be NULL. False ends the run. */
+typedef bool sim_progress_fn(void *context, double done);
+
+/* Runs a setup without error. 0; -ENOMEM; -EINTR when progress ended it. */
+int sim_run(const struct sim_setup *setup, sim_progress_fn *progress, void *context, struct sim_result *ret);
+
+#endif
