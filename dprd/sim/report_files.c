@@ -198,10 +198,22 @@ static void plot_data(const struct report *report, FILE *gnuplot)
 	}
 }
 
+/* One period: the policies side by side. */
+static void plot_names(const struct options *o, FILE *gnuplot)
+{
+	fprintf(gnuplot, "set xrange [-1:%u]\nset xtics (", o->policy_count);
+	for (unsigned p = 0; p < o->policy_count; p++) {
+		fputs(p ? ", " : "", gnuplot);
+		quote(gnuplot, o->policy[p]->name);
+		fprintf(gnuplot, " %u", p);
+	}
+	fputs(")\nset xlabel 'policy'\nunset key\n", gnuplot);
+}
+
 static void plot(const struct report *report, const char *path, FILE *gnuplot)
 {
 	const struct options *o = report->options;
-	char headline[HEADLINE_BYTES];
+	char headline[HEADLINE_BYTES], *rest;
 	bool sweep = o->period_count > 1;
 
 	report_headline(report, headline, sizeof(headline));
@@ -209,14 +221,17 @@ static void plot(const struct report *report, const char *path, FILE *gnuplot)
 		PLOT_HEIGHT);
 	quote(gnuplot, path);
 	fputs("\nset title ", gnuplot);
-	headline[110] = '\0'; /* as much as fits above the plot */
+	/* As much as fits above the plot: cluster and connections. */
+	rest = strstr(headline, ", hop ");
+	if (rest)
+		*rest = '\0';
 	quote(gnuplot, headline);
 	fputs(" noenhanced\nset ylabel 'mean delay (service times)'\nset grid\nset key outside\nset logscale y\n",
 	      gnuplot);
 	if (sweep)
 		fputs("set logscale x\nset xlabel 'announcement period (service times)'\n", gnuplot);
 	else
-		fprintf(gnuplot, "set xrange [-1:%u]\nset xtics format ''\nset xlabel 'policy'\n", o->policy_count);
+		plot_names(o, gnuplot);
 	fputs("plot ", gnuplot);
 	for (unsigned p = 0; p < o->policy_count; p++) {
 		fprintf(gnuplot, "%s'-' using 1:2:3:4 with %s title ", p ? ", " : "",
