@@ -7,11 +7,13 @@ import os
 
 STEAL_MOST_PERCENT = 5.0
 FOREIGN_MOST_PERCENT = 15.0
+SPARE_LEAST_PERCENT = 30.0  # idle time that makes the others' use harmless
 IDLE_LEAST_PERCENT = 5.0
 LATE_MOST_MS = 500.0
 BOUNDS = (f"suspect: more than {STEAL_MOST_PERCENT:.0f} % of the host's processor time stolen or more than "
-          f"{FOREIGN_MOST_PERCENT:.0f} % used by others, or a generator that was more than {LATE_MOST_MS:.0f} ms late "
-          f"(measured again, if allowed); or less than {IDLE_LEAST_PERCENT:.0f} % idle")
+          f"{FOREIGN_MOST_PERCENT:.0f} % used by others while less than {SPARE_LEAST_PERCENT:.0f} % were idle, or a "
+          f"generator that was more than {LATE_MOST_MS:.0f} ms late (measured again, if allowed); or less than "
+          f"{IDLE_LEAST_PERCENT:.0f} % idle")
 FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
@@ -102,7 +104,7 @@ def judge(host, late_ms=None):
     reasons = []
     if host["steal_percent"] > STEAL_MOST_PERCENT:
         reasons.append(f"steal {host['steal_percent']:.0f} %")
-    if host["foreign_percent"] > FOREIGN_MOST_PERCENT:
+    if host["foreign_percent"] > FOREIGN_MOST_PERCENT and host["idle_percent"] < SPARE_LEAST_PERCENT:
         reasons.append(f"others use {host['foreign_percent']:.0f} %")
     if late_ms is not None and late_ms > LATE_MOST_MS:
         reasons.append(f"generator {late_ms:.0f} ms late")

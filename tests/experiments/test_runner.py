@@ -12,7 +12,7 @@ from netns import LabError
 from progress import Progress, clock
 
 GOOD = {"idle_percent": 50.0, "steal_percent": 0.0, "foreign_percent": 0.0}
-BUSY = {**GOOD, "foreign_percent": 40.0}
+BUSY = {**GOOD, "idle_percent": 20.0, "foreign_percent": 40.0}
 
 
 class Fake(Experiment):
@@ -37,7 +37,9 @@ class Fake(Experiment):
         answer = self.answers.pop(0) if self.answers else GOOD
         if isinstance(answer, BaseException):
             raise answer
-        return {"measures": {"errors": 0, "call": len(self.calls)}, "host": answer}
+        answer = dict(answer)
+        late_ms = answer.pop("late_ms", 0.0)
+        return {"measures": {"errors": 0, "call": len(self.calls), "generator_lag_max_ms": late_ms}, "host": answer}
 
 
 PARAMETERS = {"seconds": 10, "warmup": 1}
@@ -141,6 +143,13 @@ def test_what_stays_suspect_is_kept_as_suspect_the_least_starved_of_all(tmp_path
     record = store.load(runs[0])
     assert record["measures"]["call"] == 2 and record["suspect"] == ["others use 20 %"]
     assert len(fake.calls) == 3
+
+
+def test_a_late_generator_is_asked_again(tmp_path):
+    fake = Fake([{**GOOD, "late_ms": 3000.0}])
+    store, worker, runs = make(tmp_path, fake)
+    worker.execute(runs[:1])
+    assert store.load(runs[0])["measures"]["call"] == 2 and store.load(runs[0])["suspect"] == []
 
 
 def test_a_host_that_the_run_itself_fills_is_not_asked_again(tmp_path):

@@ -144,13 +144,14 @@ def test_foreign_time_of_processes_that_came_and_went():
     assert hoststate.foreign_ticks(before, after, 10) == 10 + 5 + 3
 
 
-HOST = {"idle_percent": 40.0, "steal_percent": 0.0, "foreign_percent": 2.0}
+HOST = {"idle_percent": 29.0, "steal_percent": 0.0, "foreign_percent": 2.0}
 
 
 @pytest.mark.parametrize("change, reasons, again", [
     ({}, 0, False), ({"steal_percent": 6}, 1, True), ({"foreign_percent": 16}, 1, True),
     ({"idle_percent": 4}, 1, False),
-    ({"idle_percent": 0, "foreign_percent": 60, "steal_percent": 9}, 3, True), ({"steal_percent": 5}, 0, False)])
+    ({"idle_percent": 0, "foreign_percent": 60, "steal_percent": 9}, 3, True), ({"steal_percent": 5}, 0, False),
+    ({"foreign_percent": 50, "idle_percent": 31}, 0, False)])
 def test_judgement_of_a_host(change, reasons, again):
     found, repeat = hoststate.judge({**HOST, **change})
     assert (len(found), repeat) == (reasons, again)
