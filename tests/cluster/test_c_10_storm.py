@@ -197,6 +197,15 @@ def slow_share(made):
     return len(slow(made)) / len(made)
 
 
+def ends(made, since):
+    """How those ended that did not end well, and when they were made: seconds since then, the first and the last."""
+    times = collections.defaultdict(list)
+    for one in bad(made):
+        times[f"{one.fate} {one.error} by {one.node}"].append(round(one.start - since, 1))
+    return {kind: {"count": len(starts), "first_s": min(starts), "last_s": max(starts)}
+            for kind, starts in sorted(times.items())}
+
+
 def figures(made):
     return {"connects": len(made), "slow": len(slow(made)), "slowest_ms": quantile([one.connect_ms for one in made], 1)}
 
@@ -240,6 +249,7 @@ def test_c12_dprd_dies_all_the_time(clusters, decide):
         "broken_local": len(broken_local), "broken_forwarded": len(broken) - len(broken_local), **figures(made),
         "slow_share": round(slow_share(made), 5), "slow_share_without": round(slow_share(without), 5),
         "slowest_ms_without": figures(without)["slowest_ms"],
+        "ends": ends(made, spans[0][2]), "ends_without": ends(without, spans[0][2]),
         "longest_fault_s": round(max(end - begin for _, _, begin, end in spans), 3),
         "meanwhile": {name: figures(some) for name, some in sorted(meanwhile.items())},
     })
