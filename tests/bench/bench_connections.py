@@ -4,7 +4,8 @@ import json
 import re
 
 from bench_dprd import PAIRS
-from bench_measure import Rounds, add_ratio, add_values, softirq_pids, task_seconds
+from bench_measure import Rounds, add_ratio, add_values, softirq_pids
+from hostinfo import task_seconds
 from netns import LabError
 
 IN_FLIGHT = 64

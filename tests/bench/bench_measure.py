@@ -5,6 +5,8 @@ import os
 import statistics
 import time
 
+from hostinfo import processor_model
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAUSE_S = 0.12
 
@@ -32,13 +34,7 @@ def raise_priority(pid="self"):
 
 
 def describe_host(priority):
-    model = "processor"
-    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-        for line in file:
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
-    return f"host: {os.cpu_count()} x {model}, Linux {os.uname().release}, priority {priority}"
+    return f"host: {os.cpu_count()} x {processor_model()}, Linux {os.uname().release}, priority {priority}"
 
 
 def _cpu_ticks():
@@ -53,19 +49,6 @@ def idle_percent(pause_s=PAUSE_S):
     time.sleep(pause_s)
     idle_after, all_after = _cpu_ticks()
     return 100.0 * (idle_after - idle_before) / max(1, all_after - all_before)
-
-
-def task_seconds(pids):
-    """Processor time of these processes so far, all their threads, exact to the last time each slept."""
-    total_ns = 0
-    for pid in pids:
-        try:
-            for task in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as file:
-                    total_ns += int(file.read().split()[0])
-        except OSError:
-            continue
-    return total_ns / 1e9
 
 
 def softirq_pids():

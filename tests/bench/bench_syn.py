@@ -6,7 +6,8 @@ import statistics
 import time
 
 from bench_dprd import QUEUE, QUEUE_LENGTH, queue_state
-from bench_measure import Rounds, pin, task_seconds
+from bench_measure import Rounds, pin
+from hostinfo import task_seconds
 from netns import LabError
 
 CHUNK = 500  # SYNs that wait while the program is stopped: just below the queue's length

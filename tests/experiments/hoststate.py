@@ -5,6 +5,8 @@ The judgement of a run is here, too. Reading /proc and judging are apart, so tha
 """
 import os
 
+from hostinfo import processor_model
+
 STEAL_MOST_PERCENT = 5.0
 FOREIGN_MOST_PERCENT = 15.0
 SPARE_LEAST_PERCENT = 30.0  # idle time that makes the others' use harmless
@@ -121,13 +123,7 @@ def starvation(host):
 
 def describe():
     """The machine, for the reports."""
-    model = "processor"
-    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-        for line in file:
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
     with open("/proc/meminfo", encoding="ascii") as file:
         memory_mb = int(file.readline().split()[1]) // 1024
-    return {"processors": os.cpu_count(), "model": model, "memory_mb": memory_mb,
+    return {"processors": os.cpu_count(), "model": processor_model(), "memory_mb": memory_mb,
             "kernel": f"{os.uname().sysname} {os.uname().release}"}

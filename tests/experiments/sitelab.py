@@ -13,6 +13,7 @@ import time
 
 import hoststate
 from cluster import Cluster
+from hostinfo import task_seconds
 from measure import decisions
 from netns import LabError
 
@@ -109,19 +110,6 @@ def tcp_in_use(pid):
     return total
 
 
-def processor_s(pids):
-    """Processor time of these processes so far."""
-    total_ns = 0
-    for pid in pids:
-        try:
-            for task in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as file:
-                    total_ns += int(file.read().split()[0])
-        except OSError:
-            continue
-    return total_ns / 1e9
-
-
 class Window(threading.Thread):
     """Follows the nodes from the start of a generator until its end; finish() gives what it saw."""
 
@@ -158,7 +146,7 @@ class Window(threading.Thread):
                 raise LabError("the generator ended too early")
             counts = self._counts()
             # It may end a moment before the window does.
-            self.generator_s = processor_s([self.child.pid]) or self.generator_s
+            self.generator_s = task_seconds([self.child.pid]) or self.generator_s
             rates = {name: counts[name][0] - before[name][0] for name in counts}
             before = counts
             for name, (_served, opened) in counts.items():
@@ -176,7 +164,7 @@ class Window(threading.Thread):
     def _look(self):
         pids = [child.pid for child in self.cluster.daemons.values()]
         return {"at": time.monotonic(), "decisions": decisions(self.cluster) if pids else (0, 0),
-                "daemons_s": processor_s(pids), "generator_s": self.generator_s}
+                "daemons_s": task_seconds(pids), "generator_s": self.generator_s}
 
     @staticmethod
     def _differences(first, last):

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the benchmark and the experiments ask the host: its processor, and the time that processes took of it."""
+import os
+
+
+def processor_model():
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return "processor"
+
+
+def task_seconds(pids):
+    """Processor time of these processes so far, all their threads, exact to the last time each slept."""
+    total_ns = 0
+    for pid in pids:
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as file:
+                    total_ns += int(file.read().split()[0])
+        except OSError:
+            continue
+    return total_ns / 1e9
