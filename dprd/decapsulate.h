@@ -20,7 +20,8 @@ static inline bool is_impossible_source(const struct packet *packet)
 	       addr_is_v4(&packet->source);
 }
 
-/* Whether the datagram within may come out at all; REASON_FROM_PEER: yes. */
+/* Whether the datagram within may come out at all; REASON_FROM_PEER: yes. REASON_RETURNED_LATE: a SYN of our
+ * own clients, which the peer sent back: no, unless decide_returned() knows better. */
 static inline enum reason decapsulate_judge(const struct decap_env *env, const struct packet *outer,
 					    const struct packet *inner, int peer)
 {
@@ -41,11 +42,11 @@ static inline enum reason decapsulate_judge(const struct decap_env *env, const s
 	owner = env->service_owner(env->context, &inner->key.service, inner->key.service_port);
 	if (owner < 0)
 		return REASON_INNER_FOREIGN;
-	if (owner != peer)
+	if (owner != peer && !(owner == env->self && packet_is_syn(inner)))
 		return REASON_INNER_NOT_SENDERS;
 	if (env->maybe_stale && packet_is_syn(inner))
 		return REASON_STALE_TUNNEL_SYN;
-	return REASON_FROM_PEER;
+	return owner == peer ? REASON_FROM_PEER : REASON_RETURNED_LATE;
 }
 
 #endif

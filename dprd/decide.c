@@ -25,6 +25,8 @@ static const char *const names[REASONS] = {
 	[REASON_UNHEALTHY] = "unhealthy",
 	[REASON_SAME_SYN] = "same_syn",
 	[REASON_SAME_FLOW] = "same_flow",
+	[REASON_CHOSEN_AGAIN] = "chosen_again",
+	[REASON_SENT_BACK] = "sent_back",
 	[REASON_FLOW] = "flow",
 	[REASON_ICMP_RELAY] = "icmp_relay",
 	[REASON_NO_FLOW] = "no_flow",
@@ -40,6 +42,7 @@ static const char *const names[REASONS] = {
 	[REASON_INNER_SOURCE] = "inner_source",
 	[REASON_INNER_NESTED] = "inner_nested",
 	[REASON_INNER_BAD] = "inner_bad",
+	[REASON_RETURNED_LATE] = "returned_late",
 	[REASON_STALE_TUNNEL_SYN] = "stale_tunnel_syn",
 	[REASON_NO_TUNNEL] = "no_tunnel",
 	[REASON_QUEUE_UNPARSED] = "queue_unparsed",
@@ -155,6 +158,11 @@ static unsigned least_loaded_peer(const struct decide_env *env)
 	return policy_lowest(&input, 1, policy_load);
 }
 
+double decide_max_load(const struct decide_env *env)
+{
+	return env->max_load_auto ? policy_max_load_auto(env->view) : env->max_load;
+}
+
 struct verdict decide_new(const struct decide_env *env, const struct packet *packet)
 {
 	const struct load_view *view = env->view;
@@ -172,6 +180,7 @@ struct verdict decide_new(const struct decide_env *env, const struct packet *pac
 	/* Before health: with most nodes out of sight the fault may be ours, and the few left could not take all. */
 	if (env->minority)
 		return verdict(REASON_MINORITY);
+	policy_age_sent(view);
 	least = least_loaded_peer(env);
 	if (least == 0)
 		return verdict(REASON_NO_PEER);
@@ -181,7 +190,7 @@ struct verdict decide_new(const struct decide_env *env, const struct packet *pac
 				      chosen ? chosen : least);
 	}
 	if (env->policy->threshold) {
-		if (own < (env->max_load_auto ? policy_max_load_auto(view) : env->max_load))
+		if (own < decide_max_load(env))
 			return verdict(REASON_BELOW_MAX_LOAD);
 		if (own <= policy_load(&view->nodes[least]))
 			return verdict(REASON_LOWEST_LOAD);
@@ -193,6 +202,76 @@ struct verdict decide_new(const struct decide_env *env, const struct packet *pac
 	    own - policy_load(&view->nodes[chosen]) < env->min_advantage)
 		return verdict(REASON_MIN_ADVANTAGE);
 	return verdict_chosen(REASON_CHOSEN, view, chosen);
+}
+
+bool decide_is_crowded(const struct decide_env *env)
+{
+	const struct load_view *view = env->view;
+	double own = policy_load(&view->nodes[0]);
+	unsigned least;
+
+	/* Of two nodes, one is the entry node and the other one this. */
+	if (!env->policy->threshold || view->count < 3)
+		return false;
+	policy_age_sent(view);
+	least = least_loaded_peer(env);
+	if (least == 0)
+		return false;
+	return env->draining || env->unhealthy ||
+	       (own >= decide_max_load(env) && own > policy_load(&view->nodes[least]));
+}
+
+/* decide_new() as if that node could take nothing. */
+static struct verdict decide_without(const struct decide_env *env, const struct packet *packet, uint32_t node_id)
+{
+	struct decide_env without = *env;
+	struct view_node *node = NULL;
+	struct verdict v;
+	bool eligible = false;
+
+	for (unsigned i = 1; i < env->view->count && !node; i++) {
+		if (env->view->nodes[i].node_id == node_id)
+			node = &env->view->nodes[i];
+	}
+	/* The mean load stays that of all. */
+	without.max_load = decide_max_load(env);
+	without.max_load_auto = false;
+	if (node) {
+		eligible = node->eligible;
+		node->eligible = false;
+	}
+	v = decide_new(&without, packet);
+	if (node)
+		node->eligible = eligible;
+	return v;
+}
+
+struct verdict decide_landed(const struct decide_env *env, const struct packet *packet, uint32_t entry_id)
+{
+	if (!env->policy->threshold || decide_without(env, packet, entry_id).kind != VERDICT_FORWARD)
+		return verdict_node(REASON_FROM_PEER, entry_id);
+	return verdict_node(REASON_SENT_BACK, entry_id);
+}
+
+struct verdict decide_again(const struct decide_env *env, const struct packet *packet, uint32_t from_id)
+{
+	struct verdict v = decide_without(env, packet, from_id);
+
+	return v.kind == VERDICT_FORWARD ? verdict_chosen(REASON_CHOSEN_AGAIN, env->view, v.view_index) : v;
+}
+
+struct verdict decide_returned(const struct decide_env *env, const struct packet *packet, uint32_t from_id)
+{
+	struct verdict v = verdict(REASON_RETURNED_LATE);
+	struct flow flow;
+
+	if (env->maybe_stale || !packet_is_syn(packet) || !flow_find(env->flows, &packet->key, &flow) ||
+	    flow.state != FLOW_HALF_OPEN || flow.node_id != from_id ||
+	    !flow_same_sequence(&flow, packet->tcp_sequence) || env->now_ms > flow.last_seen_ms + STALE_MS)
+		return v;
+	v = decide_again(env, packet, from_id);
+	v.old_flow = true;
+	return v;
 }
 
 static struct verdict decide_tcp(const struct decide_env *env, const struct packet *packet)
@@ -259,6 +338,7 @@ struct verdict decide_decapsulation(const struct decap_env *env, const struct pa
 		return verdict(REASON_NOT_PEER);
 	packet_parse(outer->inner, outer->inner_bytes, ret_inner);
 	reason = decapsulate_judge(env, outer, ret_inner, peer);
-	return reason == REASON_FROM_PEER ? verdict_node(reason, env->member_node_id(env->context, peer))
-					  : verdict(reason);
+	return reason == REASON_FROM_PEER || reason == REASON_RETURNED_LATE
+		       ? verdict_node(reason, env->member_node_id(env->context, peer))
+		       : verdict(reason);
 }

@@ -37,6 +37,8 @@ enum verdict_kind {
 	X(UNHEALTHY, FORWARD, "the own web server fails its health check")                   \
 	X(SAME_SYN, FORWARD, "a copy of a SYN that was forwarded")                           \
 	X(SAME_FLOW, FORWARD, "a SYN within a living forwarded flow")                        \
+	X(CHOSEN_AGAIN, FORWARD, "a peer sent it back, and the policy chose another one")    \
+	X(SENT_BACK, FORWARD, "a peer's SYN that others should serve: back to the peer")     \
 	X(FLOW, FORWARD, "a packet of a forwarded flow")                                     \
 	X(ICMP_RELAY, FORWARD, "an ICMP error about a forwarded flow")                       \
 	X(NO_FLOW, PASS, "no forwarded flow")                                                \
@@ -52,6 +54,7 @@ enum verdict_kind {
 	X(INNER_SOURCE, DROP, "tunnelled packet from an address of the cluster")             \
 	X(INNER_NESTED, DROP, "a tunnel within the tunnel")                                  \
 	X(INNER_BAD, DROP, "tunnelled packet with options, fragmented, cut or malformed")    \
+	X(RETURNED_LATE, DROP, "a SYN that a peer sent back, but too late")                  \
 	X(STALE_TUNNEL_SYN, DROP, "a tunnelled SYN may have waited too long in the queue")   \
 	X(NO_TUNNEL, DROP, "a forwarded packet that cannot be sent to its node")             \
 	X(QUEUE_UNPARSED, PASS, "the kernel's queue message had no packet")
@@ -121,6 +124,29 @@ struct verdict decide(const struct decide_env *env, const struct packet *packet)
  */
 struct verdict decide_new(const struct decide_env *env, const struct packet *packet);
 
+/*
+ * The second look. A peer has tunnelled a SYN here by what it knew of our load; our own load we know. When
+ * we would not serve a client's SYN now, and would not give it to that peer either, it goes back (SENT_BACK),
+ * and the peer decides once more without us; else it stays (FROM_PEER). So a connection is decided twice
+ * at most, and its entry node alone knows where it is: nothing is kept here.
+ */
+struct verdict decide_landed(const struct decide_env *env, const struct packet *packet, uint32_t entry_id);
+
+/* Whether decide_landed() may now send any back: else nobody need be asked. */
+bool decide_is_crowded(const struct decide_env *env);
+
+/*
+ * The second decision: any node but that one (CHOSEN_AGAIN), or this one (as decide_new() says).
+ * decide_returned() first asks whether it is still right to make it: the SYN must be the one that made
+ * the flow to that node, and so young that its client has not sent it again. Else a copy may be under
+ * way to that node, which would answer it (I3), and so it is dropped (RETURNED_LATE): the copy is served.
+ */
+struct verdict decide_again(const struct decide_env *env, const struct packet *packet, uint32_t from_id);
+struct verdict decide_returned(const struct decide_env *env, const struct packet *packet, uint32_t from_id);
+
+/* MaxLoad as it is now, per unit of weight. */
+double decide_max_load(const struct decide_env *env);
+
 /* An address of the cluster as decapsulation checks it. */
 struct decap_env {
 	/* Index of the member that owns this service address and port, or -1. */
@@ -132,11 +158,13 @@ struct decap_env {
 	bool (*is_own_cluster_address)(void *context, const struct addr *address);
 	uint32_t (*member_node_id)(void *context, int member);
 	void *context;
+	int self; /* the own index */
 	bool maybe_stale;
 };
 
 /*
- * The verdict on a tunnel packet; *ret_inner is the parsed inner packet when it is DECAPSULATE.
+ * The verdict on a tunnel packet; *ret_inner is the parsed inner packet when it is DECAPSULATE, or
+ * RETURNED_LATE (a SYN that a peer sent back: the caller asks decide_returned()).
  * Accepts exactly: outer source a living peer, outer destination ours, inner TCP to a service of
  * that peer (or an ICMP error about one), no options, no fragment, one level.
  */

@@ -176,12 +176,14 @@ void plane_started(struct dprd *d);
 const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */
 void plane_update(struct dprd *d); /* each second, and after a change: what the programs are told */
 void plane_tick(struct dprd *d, bool works); /* every TICK_MS: that dprd works, and what the programs did */
+void plane_second_look(struct dprd *d, const struct decide_env *env); /* whether dprd wants to look. Lock held */
 void plane_count(struct dprd *d); /* the programs' counters into d->counters, now. Lock held */
 void plane_close(struct dprd *d, bool keep);
 
 /* plane_decide.c: the programs' verdicts, see Decide=kernel. */
 struct plane_decide *plane_decide_new(void); /* free() frees it */
 void plane_decide_tick(struct dprd *d, uint64_t now_ms); /* lock held */
+void plane_decide_remember(struct dprd *d, const struct decide_env *env); /* what they decided, for why. Lock held */
 /* After a change that the next new connection must find. Lock not held. */
 void plane_decide_now(struct dprd *d);
 

@@ -15,6 +15,8 @@ enum {
 	ENCAP_V4_BYTES = IPV4_HEADER_BYTES,
 	ENCAP_V6_BYTES = IPV6_HEADER_BYTES,
 	ENCAP_TTL = 64, /* of the outer header: the tunnel's own path, RFC 2003 3.1 */
+	/* Identification (IPv4) or flow label (IPv6) of the outer header: this SYN may be sent back. */
+	ENCAP_MAY_RETURN = 0x5b1d,
 	TOO_BIG_BYTES_MAX = 1280,
 	TOO_BIG_V4_BYTES_MAX = 576, /* RFC 1812 4.3.2.3 */
 };
@@ -87,12 +89,12 @@ static inline void write_ipv4_header(uint8_t *ip, uint32_t total_bytes, uint8_t 
 	store_u16(ip + 10, (uint16_t)~sum);
 }
 
-static inline void write_ipv6_header(uint8_t *ip, uint32_t payload_bytes, uint8_t traffic_class, uint8_t protocol,
-				     const struct addr *source, const struct addr *destination)
+static inline void write_ipv6_header(uint8_t *ip, uint32_t payload_bytes, uint8_t traffic_class, uint32_t flow_label,
+				     uint8_t protocol, const struct addr *source, const struct addr *destination)
 {
 	int i;
 
-	store_u32(ip, to_be32(0x60000000 | (uint32_t)traffic_class << 20));
+	store_u32(ip, to_be32(0x60000000 | (uint32_t)traffic_class << 20 | flow_label));
 	store_u32(ip + 4, to_be32(payload_bytes << 16 | (uint32_t)protocol << 8 | ENCAP_TTL));
 	for (i = 0; i < 4; i++) {
 		store_u32(ip + 8 + 4 * i, source->words[i]);
@@ -103,16 +105,22 @@ static inline void write_ipv6_header(uint8_t *ip, uint32_t payload_bytes, uint8_
 /*
  * Writes the outer header for an inner packet of inner->total_bytes into outer (encap_bytes()
  * bytes). DF and the traffic class with ECN are the inner packet's (RFC 2003 3.1, RFC 6040 4.1
- * normal mode). id: of the outer IPv4 header.
+ * normal mode). id: of the outer IPv4 header, or the flow label: ENCAP_MAY_RETURN or nothing.
  */
 static inline void encap_write(uint8_t *outer, const struct packet *inner, const struct addr *source,
 			       const struct addr *destination, uint16_t id)
 {
 	if (inner->v6)
-		write_ipv6_header(outer, inner->total_bytes, inner->tos, PROTO_IPV6, source, destination);
+		write_ipv6_header(outer, inner->total_bytes, inner->tos, id, PROTO_IPV6, source, destination);
 	else
 		write_ipv4_header(outer, IPV4_HEADER_BYTES + inner->total_bytes, inner->tos, inner->dont_fragment, id,
 				  PROTO_IPIP, addr_v4(source), addr_v4(destination));
+}
+
+/* Whether the node that wrote this outer header would take the SYN within back. */
+static inline bool encap_may_return(const uint8_t *outer, bool v6)
+{
+	return v6 ? (read_be32(outer) & 0xfffff) == ENCAP_MAY_RETURN : read_be16(outer + 4) == ENCAP_MAY_RETURN;
 }
 
 /*
@@ -271,7 +279,7 @@ static inline void encap_too_big_header(uint8_t *out, const struct packet *packe
 	store_u32(icmp, 0);
 	write_be32(icmp + 4, mtu);
 	if (packet->v6) {
-		write_ipv6_header(out, length, 0, PROTO_ICMPV6, &packet->destination, &packet->source);
+		write_ipv6_header(out, length, 0, 0, PROTO_ICMPV6, &packet->destination, &packet->source);
 		icmp[0] = 2;
 		quoted_sum += checksum_pseudo(true, out, PROTO_ICMPV6, length);
 	} else {

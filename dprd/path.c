@@ -40,40 +40,7 @@ static bool node_takes_copies(void *context, uint32_t node_id)
 	       load_age_ms(&p->d->table, load, p->now_ms) <= config->dead_periods * config->period_ms;
 }
 
-static bool has_port(const struct config *config, be16 port)
-{
-	unsigned i;
-
-	for (i = 0; i < config->port_count; i++) {
-		if (config->port[i] == ntohs(port))
-			return true;
-	}
-	return false;
-}
-
-static int service_owner(void *context, const struct addr *service, be16 port)
-{
-	const struct path *p = context;
-
-	return has_port(&p->d->config, port) ? config_member_by_service(&p->d->config, service) : -1;
-}
-
-static int living_peer(void *context, const struct addr *cluster)
-{
-	const struct path *p = context;
-	const struct config *config = &p->d->config;
-	unsigned i;
-
-	for (i = 0; i < config->member_count; i++) {
-		const struct member *m = &config->member[i];
-
-		if (i != config->self && (addr_equal(&m->cluster_v4, cluster) || addr_equal(&m->cluster_v6, cluster)))
-			return view_member_living(p->d, i, p->now_ms) ? (int)i : -1;
-	}
-	return -1;
-}
-
-static bool is_cluster_address(void *context, const struct addr *address)
+bool path_is_cluster_address(void *context, const struct addr *address)
 {
 	const struct path *p = context;
 	const struct config *config = &p->d->config;
@@ -85,21 +52,6 @@ static bool is_cluster_address(void *context, const struct addr *address)
 			return true;
 	}
 	return config_member_by_service(config, address) >= 0;
-}
-
-static bool is_own_cluster_address(void *context, const struct addr *address)
-{
-	const struct path *p = context;
-	const struct member *self = &p->d->config.member[p->d->config.self];
-
-	return addr_equal(&self->cluster_v4, address) || addr_equal(&self->cluster_v6, address);
-}
-
-static uint32_t member_node_id(void *context, int member)
-{
-	const struct path *p = context;
-
-	return p->d->config.member[member].id;
 }
 
 /* --- verdicts --- */
@@ -144,13 +96,14 @@ static void env_fill(struct path *p)
 }
 
 /* What only a SYN's decision needs, and what changes from one to the next. */
-static void env_fill_syn(struct path *p, const struct packet *packet)
+void path_env_syn(struct path *p, const struct packet *packet)
 {
 	struct dprd *d = p->d;
 
 	/* Once each ms: two files of /proc. In between what is served here is counted as it comes. */
 	if (d->own_load_ms != p->now_ms) {
 		view_own_load(d);
+		plane_second_look(d, &p->env);
 		d->own_load_ms = p->now_ms;
 	}
 	if (p->family != packet->v6) {
@@ -159,7 +112,7 @@ static void env_fill_syn(struct path *p, const struct packet *packet)
 	}
 	p->env.rate_limited = path_rate_limited(d, p->now_ms);
 	p->env.table_full = !flow_has_room(d->flows, p->flow_ms);
-	p->env.from_cluster = is_cluster_address(p, &packet->source);
+	p->env.from_cluster = path_is_cluster_address(p, &packet->source);
 	p->env.random = next_random(d);
 }
 
@@ -173,7 +126,7 @@ static bool too_big_allowed(struct dprd *d, uint64_t now_ms)
 }
 
 /* The target of a FORWARD verdict as path needs it; without one the packet cannot go there. */
-static bool resolve_target(struct path *p, struct queued *q)
+bool path_resolve_target(struct path *p, struct queued *q)
 {
 	int member = config_member_by_id(&p->d->config, q->verdict.node_id);
 	unsigned mtu = member < 0 ? 0 : p->d->tunnel_mtu[member][q->packet.v6];
@@ -232,84 +185,49 @@ static void make_flow(struct path *p, struct queued *q)
 	d->view_nodes[q->verdict.view_index].sent++;
 }
 
-static void remember_why(struct path *p, const struct queued *q)
+void path_remember_why(struct path *p, const struct queued *q)
 {
-	double max_load = p->env.max_load_auto ? policy_max_load_auto(p->env.view) : p->env.max_load;
+	why_remember(p->d->why, p->now_ms, &q->packet, &q->verdict, &p->env, decide_max_load(&p->env));
+}
 
-	why_remember(p->d->why, p->now_ms, &q->packet, &q->verdict, &p->env, max_load);
+void path_settle_syn(struct path *p, struct queued *q)
+{
+	struct dprd *d = p->d;
+
+	if (q->verdict.kind == VERDICT_FORWARD && !path_resolve_target(p, q))
+		q->verdict =
+			(struct verdict) { .kind = VERDICT_SERVE, .reason = REASON_FORWARD_FAILED, .old_flow = true };
+	path_remember_why(p, q);
+	if (q->verdict.kind == VERDICT_SERVE) {
+		if (q->verdict.old_flow)
+			forget_flow(p, q);
+		d->view_nodes[0].load += d->config.factors.connections;
+	} else if (q->verdict.reason != REASON_SAME_SYN && q->verdict.reason != REASON_SAME_FLOW) {
+		make_flow(p, q);
+	}
 }
 
 static void decide_one(struct path *p, struct queued *q)
 {
 	struct dprd *d = p->d;
-	bool syn = packet_is_syn(&q->packet);
 	struct flow flow;
 
-	if (syn)
-		env_fill_syn(p, &q->packet);
-	q->verdict = decide(&p->env, &q->packet);
-	if (q->verdict.kind == VERDICT_FORWARD && !resolve_target(p, q))
-		q->verdict = syn ? (struct verdict) { .kind = VERDICT_SERVE,
-						      .reason = REASON_FORWARD_FAILED,
-						      .old_flow = true }
-				 : (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_TUNNEL };
-	if (syn)
-		remember_why(p, q);
-	d->counters.syns += syn;
-	if (syn && q->verdict.kind == VERDICT_SERVE) {
-		if (q->verdict.old_flow)
-			forget_flow(p, q);
-		d->view_nodes[0].load += d->config.factors.connections;
-	} else if (q->verdict.kind == VERDICT_FORWARD) {
-		if (syn && q->verdict.reason != REASON_SAME_SYN && q->verdict.reason != REASON_SAME_FLOW)
-			make_flow(p, q);
-		else if (q->packet.kind == PACKET_TCP && flow_find(d->flows, &q->packet.key, &flow))
-			flow_touch(d->flows, &flow, q->packet.tcp_flags, p->flow_ms);
-	} else if (q->verdict.reason == REASON_NO_FLOW && p->batch->forward_queue) {
+	if (packet_is_syn(&q->packet)) {
+		path_env_syn(p, &q->packet);
+		q->verdict = decide(&p->env, &q->packet);
+		d->counters.syns++;
+		path_settle_syn(p, q);
+	} else {
+		q->verdict = decide(&p->env, &q->packet);
+		if (q->verdict.kind == VERDICT_FORWARD && !path_resolve_target(p, q))
+			q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_TUNNEL };
 		/* The kernel's set knows a flow that the table does not: left over from a former process. */
-		q->set_remove = q->packet.kind == PACKET_TCP;
+		if (q->verdict.reason == REASON_NO_FLOW && p->batch->forward_queue)
+			q->set_remove = q->packet.kind == PACKET_TCP;
 	}
-}
-
-/* Layout "one address each": the sender's service address is not local here, its alias is. */
-static struct addr alias_of(const struct config *config, int member, const struct addr *service)
-{
-	const struct member *m = &config->member[member];
-	unsigned i;
-
-	for (i = 0; i < m->service_count; i++) {
-		if (addr_equal(&m->service[i], service))
-			return config_alias(config, (unsigned)member, i);
-	}
-	return (struct addr) { 0 };
-}
-
-static void decapsulate_one(struct path *p, struct queued *q)
-{
-	struct decap_env env = { .service_owner = service_owner,
-				 .living_peer = living_peer,
-				 .is_cluster_address = is_cluster_address,
-				 .is_own_cluster_address = is_own_cluster_address,
-				 .member_node_id = member_node_id,
-				 .context = p,
-				 .maybe_stale = p->batch->maybe_stale };
-	struct packet inner;
-	struct addr alias;
-
-	q->verdict = decide_decapsulation(&env, &q->packet, &inner);
-	if (q->verdict.kind != VERDICT_DECAPSULATE)
-		return;
-	q->replace = q->bytes + q->packet.header_bytes;
-	q->replace_bytes = inner.total_bytes;
-	if (!encap_decapsulate_ecn(q->replace, &inner, q->packet.tos)) {
-		q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_INNER_BAD };
-		return;
-	}
-	alias = alias_of(&p->d->config, config_member_by_id(&p->d->config, q->verdict.node_id), &inner.key.service);
-	if (!addr_is_zero(&alias))
-		encap_to_alias(q->replace, &inner, &alias);
-	p->d->counters.decapsulated_bytes += inner.total_bytes;
-	p->d->last_decapsulated_ms = p->now_ms;
+	if (q->verdict.kind == VERDICT_FORWARD && !q->fresh_flow && q->packet.kind == PACKET_TCP &&
+	    flow_find(d->flows, &q->packet.key, &flow))
+		flow_touch(d->flows, &flow, q->packet.tcp_flags, p->flow_ms);
 }
 
 static void decide_all(struct path *p)
@@ -329,7 +247,7 @@ static void decide_all(struct path *p)
 			q->verdict = (struct verdict) { .kind = VERDICT_PASS, .reason = REASON_QUEUE_UNPARSED };
 		/* Nothing but TCP and tunnel packets is let in there, however they are dressed up. */
 		else if (q->packet.kind == PACKET_TUNNEL || (p->batch->forward_queue && q->packet.kind != PACKET_TCP))
-			decapsulate_one(p, q);
+			path_decapsulate(p, q);
 		else
 			decide_one(p, q);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * path.h - one batch on its way, between path.c (decides, changes flows) and path_send.c (the
- * packets that leave). Private to these two.
+ * path.h - one batch on its way, between path.c (decides, changes flows), path_tunnel.c (what comes by a
+ * tunnel) and path_send.c (the packets that leave). Private to these.
  */
 #ifndef DPRD_PATH_H
 #define DPRD_PATH_H
@@ -21,6 +21,22 @@ struct path {
 	/* Added to the counters at the end. */
 	uint64_t forward_bytes, segmented, too_big_sent, tunnel_errors;
 };
+
+/* What decide() asks about a SYN, and whether this is an address of the cluster (context: a path). Lock held. */
+void path_env_syn(struct path *p, const struct packet *packet);
+bool path_is_cluster_address(void *context, const struct addr *address);
+
+/* The target of a FORWARD verdict as path_send() needs it; false: the packet cannot go there. */
+bool path_resolve_target(struct path *p, struct queued *q);
+
+/* For dprctl why: the verdict, and what was known. */
+void path_remember_why(struct path *p, const struct queued *q);
+
+/* What a SYN's verdict does to the flow table, and to what is known of loads. Lock held. */
+void path_settle_syn(struct path *p, struct queued *q);
+
+/* A tunnel packet: its verdict. q becomes the packet within, but for one that is dropped. Lock held. */
+void path_decapsulate(struct path *p, struct queued *q);
 
 /* A SYN is served here after all; its flow goes. Lock held. */
 void path_serve_instead(struct path *p, struct queued *q, enum reason reason);

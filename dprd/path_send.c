@@ -7,6 +7,12 @@
 #include "dprd/encap.h"
 #include "dprd/path.h"
 
+/* Once: neither a copy of a SYN nor one that was sent back. */
+static bool may_return(const struct path *p, const struct queued *q)
+{
+	return q->verdict.reason == REASON_CHOSEN && p->d->config.second_look;
+}
+
 static bool send_encapsulated(struct path *p, struct queued *q, const struct packet *packet, const uint8_t *bytes,
 			      unsigned tag)
 {
@@ -14,7 +20,7 @@ static bool send_encapsulated(struct path *p, struct queued *q, const struct pac
 
 	if (!outer)
 		return false;
-	encap_write(outer, packet, &q->tunnel_source, &q->tunnel_destination, 0);
+	encap_write(outer, packet, &q->tunnel_source, &q->tunnel_destination, may_return(p, q) ? ENCAP_MAY_RETURN : 0);
 	return tunnel_add(p->tunnel, &q->tunnel_destination, outer, encap_bytes(packet->v6), bytes, packet->total_bytes,
 			  tag);
 }

@@ -220,6 +220,17 @@ static void take_counters(struct dprd *d)
 		d->last_decapsulated_ms = clock_now_ms();
 }
 
+void plane_second_look(struct dprd *d, const struct decide_env *env)
+{
+	uint32_t look = 0;
+
+	if (!d->fastpath)
+		return;
+	if (d->config.second_look)
+		look = LOOK_OFFER | (decide_is_crowded(env) ? LOOK_NOW : 0);
+	__atomic_store_n(&d->fastpath->control->second_look, look, __ATOMIC_RELAXED);
+}
+
 void plane_count(struct dprd *d)
 {
 	if (d->fastpath)
@@ -229,11 +240,14 @@ void plane_count(struct dprd *d)
 void plane_tick(struct dprd *d, bool works)
 {
 	uint64_t now_ms = clock_now_ms(), living;
+	struct decide_env env;
 
 	if (!d->fastpath)
 		return;
 	pthread_mutex_lock(&d->lock);
 	take_counters(d);
+	path_decide_env(d, &env);
+	plane_second_look(d, &env);
 	/* A peer that comes to life forwards at once, and must not be a stranger until the next second. */
 	living = living_members(d, now_ms);
 	if (living != d->living_told)

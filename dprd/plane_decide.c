@@ -70,7 +70,7 @@ static void account(struct dprd *d, const struct decide_env *env, bool v6)
 	catch_up(d, env, a, used);
 }
 
-static void remember(struct dprd *d, const struct decide_env *env)
+void plane_decide_remember(struct dprd *d, const struct decide_env *env)
 {
 	const struct fastpath_recent *recent = d->fastpath->recent;
 	struct plane_decide *p = d->decide_ahead;
@@ -191,7 +191,7 @@ void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 		used[v6] = fastpath_schedule(d->fastpath, v6, true)->cursor;
 		account(d, &env, v6);
 	}
-	remember(d, &env);
+	plane_decide_remember(d, &env);
 	view_own_load(d);
 	for (v6 = 0; v6 < 2; v6++)
 		make(d, &env, v6, used[v6]);

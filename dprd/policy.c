@@ -2,6 +2,7 @@
 /* policy.c - what the policies share: the list of them, the estimated load, drawing by weight. */
 #include "dprd/policy.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -21,10 +22,32 @@ const struct policy *policy_find(const char *name)
 	return NULL;
 }
 
+double policy_sent_open(const struct view_node *node)
+{
+	return node->sent * (1 - node->sent_gone);
+}
+
+void policy_age_sent(const struct load_view *view)
+{
+	double arrivals_per_s = 0, loads = 0, life_s;
+
+	for (unsigned i = 0; i < policy_count(view); i++) {
+		arrivals_per_s += view->nodes[i].arrivals_per_s;
+		loads += view->nodes[i].load;
+	}
+	life_s = arrivals_per_s > 0 ? loads / arrivals_per_s : INFINITY;
+	for (unsigned i = 1; i < policy_count(view); i++) {
+		struct view_node *node = &view->nodes[i];
+		double ages = node->sent && life_s > 0 ? node->age_ms / 1000.0 / life_s : 0;
+
+		node->sent_gone = life_s <= 0 ? 1 : ages < 1e-6 ? 0 : 1 + expm1(-ages) / ages;
+	}
+}
+
 double policy_load(const struct view_node *node)
 {
 	/* Self may have weight 0: it takes nothing from others but has a load all the same. */
-	return (node->load + node->sent) / (node->weight > 0 ? node->weight : 1);
+	return (node->load + policy_sent_open(node)) / (node->weight > 0 ? node->weight : 1);
 }
 
 double policy_weight(const struct view_node *node)
@@ -46,7 +69,7 @@ double policy_max_load_auto(const struct load_view *view)
 
 		if (i > 0 && policy_weight(node) <= 0)
 			continue;
-		load += node->load + node->sent;
+		load += node->load;
 		weight += node->weight > 0 ? node->weight : 1;
 	}
 	mean = weight > 0 ? load / weight : 0;

@@ -19,6 +19,7 @@ struct view_node {
 	bool eligible; /* may get a new connection: active, healthy, two-way, rewriter up */
 	uint32_t age_ms; /* of its load; 0 for self */
 	uint32_t sent; /* forwarded there by us since that load was announced */
+	double sent_gone; /* share of sent that has ended since; policy_age_sent() sets it */
 	double load; /* in the configured metric; exact for self */
 	double weight; /* > 0 when eligible */
 	double arrivals_per_s; /* new connections reaching it */
@@ -32,7 +33,7 @@ struct load_view {
 
 /* State of the policies that have one (round robin); the caller keeps it between decisions. */
 struct policy_state {
-	uint32_t next; /* rr: member served last; wrr: position */
+	uint32_t next; /* rr: member served last; wrr: position; li: where in (0, 2^32) the last draw was */
 	double current_weight[1024]; /* wrr: smooth weighted round robin, by view index */
 };
 
@@ -64,11 +65,21 @@ extern const struct policy *const policies[];
 /* NULL when there is no policy of that name. */
 const struct policy *policy_find(const char *name);
 
-/* Estimated load of a node now: the announced one and what we sent since, per unit of weight. */
+/*
+ * How much of what was sent to each node has ended again: sent evenly over the age of its load, and
+ * open for as long as connections last on average (by Little's law: all loads / all arrivals). Else
+ * the own increments of a long period pile up into loads that no longer exist.
+ */
+void policy_age_sent(const struct load_view *view);
+
+/* Of what we sent to it since its load was announced, the part that is still open. */
+double policy_sent_open(const struct view_node *node);
+
+/* Estimated load of a node now: the announced one and what is open of that, per unit of weight. */
 double policy_load(const struct view_node *node);
 
 /*
- * MaxLoad = auto: the weighted mean of the estimated loads of self and of the eligible peers, but at
+ * MaxLoad = auto: the weighted mean of the loads of self and of the eligible peers as announced, but at
  * least 2 per unit of weight, below which a queue is too short to be worth a tunnel.
  */
 double policy_max_load_auto(const struct load_view *view);

@@ -14,17 +14,8 @@
 
 #include <math.h>
 
-/*
- * The part of what was sent evenly over the last age_s that is still open, when connections last
- * life_s on average. Without it the own increments of a long period pile up into a load that no
- * longer exists.
- */
-static double share_alive(double age_s, double life_s)
-{
-	double ages = life_s > 0 ? age_s / life_s : INFINITY;
-
-	return ages < 1e-6 ? 1 : -expm1(-ages) / ages;
-}
+/* 2^32 / golden ratio, odd. */
+#define GOLDEN_SECTION 2654435769U
 
 /*
  * Level W for these loads and weights; nodes of weight 0 are left out. A node above the level of all
@@ -53,11 +44,23 @@ static double water_level(const double *load, const double *weight, unsigned cou
 	return level;
 }
 
+/*
+ * Not by lot, but in steps of the golden section through all shares: each is met as often as by lot,
+ * and more evenly, which is worth most when the loads are old. Random numbers say where it begins.
+ */
+static uint64_t next_draw(const struct policy_input *input)
+{
+	if (!input->state->next)
+		input->state->next = (uint32_t)input->random | 1;
+	input->state->next += GOLDEN_SECTION;
+	return (uint64_t)input->state->next << 32 | (uint32_t)input->random;
+}
+
 static unsigned choose(const struct policy_input *input)
 {
 	const struct load_view *view = input->view;
 	double load[POLICY_NODES_MAX] = { 0 }, weight[POLICY_NODES_MAX];
-	double arrivals_per_s = 0, loads = 0, age_s = 0, water, level, life_s;
+	double arrivals_per_s = 0, age_s = 0, water, level;
 	unsigned count = policy_count(view), peers = 0;
 
 	for (unsigned i = 0; i < count; i++) {
@@ -65,27 +68,23 @@ static unsigned choose(const struct policy_input *input)
 
 		weight[i] = policy_weight(node);
 		arrivals_per_s += node->arrivals_per_s;
-		loads += node->load;
+		load[i] = node->load + policy_sent_open(node);
 		if (i > 0 && weight[i] > 0) {
 			age_s += node->age_ms / 1000.0;
 			peers++;
 		}
 	}
-	/* Little's law: the mean life of a connection, when the load counts connections. */
-	life_s = arrivals_per_s > 0 ? loads / arrivals_per_s : INFINITY;
-	for (unsigned i = 0; i < count; i++)
-		load[i] =
-			view->nodes[i].load + view->nodes[i].sent * share_alive(view->nodes[i].age_ms / 1000.0, life_s);
 	water = peers ? fmax(1, arrivals_per_s * age_s / peers) : 1;
 	level = water_level(load, weight, count, water);
 	for (unsigned i = 0; i < count; i++)
 		weight[i] = weight[i] > 0 ? fmax(0, weight[i] * level - load[i]) : 0;
-	return policy_draw(weight, count, input->random);
+	return policy_draw(weight, count, next_draw(input));
 }
 
 const struct policy policy_li = {
 	.name = "li",
 	.summary = "water filling by the age of the loads, with what was sent since",
 	.threshold = true,
+	.keeps_state = true,
 	.choose = choose,
 };

@@ -92,6 +92,7 @@ struct config {
 	bool max_load_auto;
 	double max_load;
 	double min_advantage;
+	bool second_look;
 
 	/* [Flows] */
 	unsigned max_flows;

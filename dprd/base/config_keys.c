@@ -63,6 +63,7 @@ const struct config_key config_keys[] = {
 	WHOLE(BALANCE, "LoadWeights", weights, RANGE(0, 1e6)),
 	WHOLE(BALANCE, "MaxLoad", max_load, RANGE(0, 1e9), DEFAULT("auto")),
 	KEY(BALANCE, "MinAdvantage", number, min_advantage, RANGE(0, 1e9), DEFAULT("0")),
+	KEY(BALANCE, "SecondLook", flag, second_look, DEFAULT("yes")),
 
 	KEY(FLOWS, "MaxFlows", count, max_flows, RANGE(1024, 4194304), DEFAULT("262144")),
 	KEY(FLOWS, "MaxHalfOpen", count, max_half_open, RANGE(64, 262144), DEFAULT("16384")),

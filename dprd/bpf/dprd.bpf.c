@@ -34,7 +34,7 @@ INLINE int ingress(struct __sk_buff *skb, bool v6)
 		return TC_ACT_SHOT;
 	}
 	if (is_tunnel(&p) && to->roles & ROLE_OWN_CLUSTER)
-		return decapsulate(skb, &p, t, v6);
+		return decapsulate(skb, &p, t, to, v6);
 	if (to->roles & ROLE_OWN_SERVICE && (p.kind == PACKET_TCP || p.kind == PACKET_ICMP_ERROR))
 		return entry(skb, &p, t, to);
 	return TC_ACT_UNSPEC;

@@ -18,6 +18,7 @@ enum { ENTRY_FORWARD = 0x100 };
 struct leaving {
 	const struct fastpath_way *way;
 	enum reason reason;
+	uint16_t outer_id; /* of the outer header, encap_write() */
 	bool fixed_gso; /* the segments fit as they are */
 };
 
@@ -110,9 +111,11 @@ INLINE int encapsulate(struct __sk_buff *skb, const struct packet *p, const stru
 	if (p->v6) {
 		if (data + ETHERNET_BYTES + ENCAP_V6_BYTES > end)
 			return drop(REASON_NO_TUNNEL);
-		encap_write(data + ETHERNET_BYTES, p, &leaving->way->source, &leaving->way->destination, 0);
+		encap_write(data + ETHERNET_BYTES, p, &leaving->way->source, &leaving->way->destination,
+			    leaving->outer_id);
 	} else {
-		encap_write(data + ETHERNET_BYTES, p, &leaving->way->source, &leaving->way->destination, 0);
+		encap_write(data + ETHERNET_BYTES, p, &leaving->way->source, &leaving->way->destination,
+			    leaving->outer_id);
 	}
 	if (c) {
 		count_in(c, leaving->reason);
@@ -121,11 +124,22 @@ INLINE int encapsulate(struct __sk_buff *skb, const struct packet *p, const stru
 	return redirect(leaving->way);
 }
 
+/* Only a connection that was just forwarded by what is known of loads: no copy of it, nor what follows. */
+INLINE uint16_t may_return(enum reason reason)
+{
+	struct fastpath_control *c;
+
+	if (!decide_in_kernel || reason != REASON_CHOSEN)
+		return 0;
+	c = control_get();
+	return c && c->second_look & LOOK_OFFER ? ENCAP_MAY_RETURN : 0;
+}
+
 /* A packet of a forwarded flow. */
 INLINE int forward(struct __sk_buff *skb, const struct packet *p, const struct flow_slot *slot, enum reason reason)
 {
 	uint32_t node = slot->target & FLOW_NODE_MASK;
-	struct leaving leaving = { .way = way_get(node, p->v6), .reason = reason };
+	struct leaving leaving = { .way = way_get(node, p->v6), .reason = reason, .outer_id = may_return(reason) };
 
 	if (!leaving.way)
 		return drop(REASON_NO_TUNNEL);

@@ -87,6 +87,11 @@ struct fastpath_way {
 	uint32_t hardware_tick; /* when dprd last knew the hardware address; 0: never */
 };
 
+enum fastpath_second_look {
+	LOOK_OFFER = 1, /* what the schedule forwards may be sent back */
+	LOOK_NOW = 2, /* this node may have no room for what peers forward to it: dprd decides */
+};
+
 struct fastpath_control {
 	uint64_t heartbeat_ns; /* CLOCK_MONOTONIC, when dprd was last seen to work; 0: stopped */
 	uint64_t waiting_ns; /* since when a packet waits in a queue that none was taken from; 0: none */
@@ -98,7 +103,7 @@ struct fastpath_control {
 	uint32_t room_reason; /* why no more */
 	uint32_t swept; /* buckets of the flow table that the running round of expiry has passed */
 	uint32_t made_behind; /* of those made: in these buckets, where the round does not count them any more */
-	uint32_t unused;
+	uint32_t second_look; /* enum fastpath_second_look */
 };
 
 /*

@@ -14,6 +14,7 @@
 struct serving {
 	const struct fastpath_tables *tables;
 	const struct fastpath_address *service; /* as found by serving_owner() */
+	int self; /* member */
 };
 
 INLINE int serving_owner(void *context, const struct addr *service, be16 port)
@@ -53,9 +54,9 @@ INLINE enum packet_kind inner_read(const struct __sk_buff *skb, const struct pac
 INLINE enum reason judge(struct __sk_buff *skb, const struct packet *outer, struct serving *s, bool v6,
 			 struct packet *inner)
 {
-	const struct decap_env env = { .service_owner = serving_owner,
-				       .is_cluster_address = serving_is_cluster,
-				       .context = s };
+	const struct decap_env env = {
+		.service_owner = serving_owner, .is_cluster_address = serving_is_cluster, .context = s, .self = s->self
+	};
 	const struct fastpath_address *peer = fastpath_find(s->tables, &outer->source);
 
 	if (!peer || !(peer->roles & ROLE_PEER_CLUSTER) || !(peer->roles & ROLE_LIVING))
@@ -139,15 +140,32 @@ INLINE int to_alias(struct __sk_buff *skb, const struct packet *inner, const str
 	return failed ? failed : replace_address(skb, ETHERNET_BYTES, true, &service, &local, v6);
 }
 
-/* A tunnel packet to this node's cluster address. */
-INLINE int decapsulate(struct __sk_buff *skb, const struct packet *outer, const struct fastpath_tables *t, bool v6)
+/* The second look, on either side, is dprd's: whether it looks at this one. The outer header is still there. */
+INLINE bool is_for_daemon(const struct __sk_buff *skb, const struct packet *inner, enum reason reason, bool v6)
 {
-	struct serving s = { .tables = t };
+	struct fastpath_control *c = control_get();
+	uint8_t outer[8];
+
+	if (reason == REASON_RETURNED_LATE)
+		return daemon_works();
+	if (reason != REASON_FROM_PEER || !packet_is_syn(inner) || !c || !(c->second_look & LOOK_NOW))
+		return false;
+	return !bpf_skb_load_bytes(skb, ETHERNET_BYTES, outer, sizeof(outer)) && encap_may_return(outer, v6) &&
+	       daemon_works();
+}
+
+/* A tunnel packet to this node's cluster address. */
+INLINE int decapsulate(struct __sk_buff *skb, const struct packet *outer, const struct fastpath_tables *t,
+		       const struct fastpath_address *own, bool v6)
+{
+	struct serving s = { .tables = t, .self = own->member };
 	struct packet inner;
 	enum reason reason = judge(skb, outer, &s, v6, &inner);
 	struct fastpath_counters *c = counters_get();
 	const struct addr *alias;
 
+	if (is_for_daemon(skb, &inner, reason, v6))
+		return queue_to_daemon(skb, MARK_FORWARD);
 	if (reason != REASON_FROM_PEER)
 		return drop(reason);
 	if (!s.service || !c ||

@@ -79,10 +79,8 @@ void knowledge_revive(struct knowledge *k, unsigned node);
  */
 bool knowledge_view(struct knowledge *k, unsigned self, double now_s, struct view_node *nodes);
 
-/* One connection more, or one less after all, that self sent to peer. The sequence is that of the
- * announcement it is counted with: taken back only as long as that is the newest one. */
-uint32_t knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer);
-void knowledge_take_back(struct knowledge *k, unsigned self, unsigned peer, uint32_t sequence);
+/* One connection more that self sent to peer. */
+void knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer);
 
 /* Whole milliseconds, as the daemons count them. */
 static inline uint64_t knowledge_ms(double s)

@@ -101,7 +101,7 @@ bool knowledge_view(struct knowledge *k, unsigned self, double now_s, struct vie
 	return minority;
 }
 
-uint32_t knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer)
+void knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer)
 {
 	struct sent *sent = k->sent + (size_t)self * k->nodes + peer;
 	const struct heard *row = k->heard + (k->kind == SIM_TABLES_OWN ? (size_t)self * k->nodes : 0);
@@ -110,13 +110,4 @@ uint32_t knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer)
 	if (k->kind != SIM_TABLES_REAL && sent->sequence != row[peer].sequence)
 		*sent = (struct sent) { .sequence = row[peer].sequence };
 	sent->count++;
-	return sent->sequence;
-}
-
-void knowledge_take_back(struct knowledge *k, unsigned self, unsigned peer, uint32_t sequence)
-{
-	struct sent *sent = k->sent + (size_t)self * k->nodes + peer;
-
-	if (sent->sequence == sequence && sent->count)
-		sent->count--;
 }

@@ -37,8 +37,8 @@ const char options_usage[] =
 	"the decision\n"
 	"  --policy NAME,...|all   [li]\n"
 	"  --max-load auto|X       [auto] --min-advantage X [0]\n"
-	"  --second-look[=X]       a forwarded SYN that lands where own load is X [1] times MaxLoad or\n"
-	"                          above is decided about once more\n"
+	"  --second-look yes|no    [yes] a forwarded SYN that lands on a node that has no room goes back\n"
+	"                          once, for a second decision\n"
 	"  --flows N               [0] MaxFlows= of each node; 0: no limit\n"
 	"the run\n"
 	"  --connections N         [200000] --seconds TIME: the run ends with the first of both\n"
@@ -193,8 +193,8 @@ static bool take_max_load(const char *text, struct sim_setup *setup)
 
 static bool take_second_look(const char *text, struct sim_setup *setup)
 {
-	setup->second_look = 1;
-	return !text || (value_number(text, &setup->second_look) && setup->second_look > 0);
+	setup->second_look = strcmp(text, "yes") == 0;
+	return setup->second_look || strcmp(text, "no") == 0;
 }
 
 /* A share of the run is known only when all else is: kept as a negative number until then. */
@@ -341,8 +341,6 @@ static int wants_value(enum option_code option)
 	case OPTION_VERSION:
 	case OPTION_HELP:
 		return no_argument;
-	case OPTION_SECOND:
-		return optional_argument;
 	default:
 		return required_argument;
 	}
@@ -451,7 +449,7 @@ bool options_read(int argc, char **argv, struct options *ret, char error[OPTIONS
 	for (unsigned i = 0; i < OPTION_COUNT; i++) {
 		if (!given[i] || i == OPTION_KILL || i == OPTION_REVIVE)
 			continue;
-		if (!take(ret, (enum option_code)i, i == OPTION_SECOND && !*given[i] ? NULL : given[i])) {
+		if (!take(ret, (enum option_code)i, given[i])) {
 			snprintf(error, OPTIONS_ERROR_BYTES, "--%s %s: %s", names[i], given[i],
 				 hint((enum option_code)i));
 			return false;

@@ -170,38 +170,46 @@ unsigned place_new(struct run *run, uint32_t connection)
 		run->stats.result.reasons[verdict.reason]++;
 	if (to != c->entry) {
 		c->forwarded = true;
-		c->entry_sequence = knowledge_count_sent(&run->knowledge, c->entry, to);
+		knowledge_count_sent(&run->knowledge, c->entry, to);
 	}
 	return to;
+}
+
+bool place_returns(struct run *run, uint32_t connection)
+{
+	struct connection *c = &run->pool.connection[connection];
+	struct packet syn = syn_of(c);
+	struct decide_env env;
+	struct load_view view;
+
+	c->looked = true;
+	fill_env(run, c->server, &view, &env);
+	c->returning = decide_landed(&env, &syn, run->knowledge.node_id[c->entry]).reason == REASON_SENT_BACK;
+	c->sent_back_by = c->server;
+	run->stats.result.sent_back += c->returning && stats_counts(&run->stats, c->arrived_s);
+	return c->returning;
 }
 
 unsigned place_again(struct run *run, uint32_t connection)
 {
 	struct connection *c = &run->pool.connection[connection];
-	unsigned here = c->server, to;
+	struct sim_result *r = &run->stats.result;
 	struct packet syn = syn_of(c);
 	struct decide_env env;
 	struct load_view view;
 	struct verdict verdict;
-	double share;
+	unsigned to = c->entry;
 
-	c->looked = true;
-	fill_env(run, here, &view, &env);
-	share = run->setup->second_look * (env.max_load_auto ? policy_max_load_auto(&view) : env.max_load);
-	if (policy_load(&view.nodes[0]) < share)
-		return here;
-	run->stats.result.second_looks += stats_counts(&run->stats, c->arrived_s);
-	for (unsigned i = 1; i < view.count; i++)
-		if (view.nodes[i].member == c->entry)
-			view.nodes[i].eligible = false;
-	verdict = decide_new(&env, &syn);
-	to = view.nodes[verdict.view_index].member;
-	if (verdict.kind != VERDICT_FORWARD || !verdict.view_index || !make_flow(run, c, to))
-		return here;
-	run->stats.result.second_hops += stats_counts(&run->stats, c->arrived_s);
-	knowledge_count_sent(&run->knowledge, here, to);
-	knowledge_take_back(&run->knowledge, c->entry, here, c->entry_sequence);
-	knowledge_count_sent(&run->knowledge, c->entry, to);
+	c->returning = false;
+	fill_env(run, c->entry, &view, &env);
+	verdict = decide_again(&env, &syn, run->knowledge.node_id[c->sent_back_by]);
+	if (verdict.kind == VERDICT_FORWARD && make_flow(run, c, view.nodes[verdict.view_index].member))
+		to = view.nodes[verdict.view_index].member;
+	c->forwarded = to != c->entry;
+	if (c->forwarded)
+		knowledge_count_sent(&run->knowledge, c->entry, to);
+	r->forwarded -= !c->forwarded && stats_counts(&run->stats, c->arrived_s);
+	r->chosen_again += c->forwarded && stats_counts(&run->stats, c->arrived_s);
 	return to;
 }
 

@@ -42,9 +42,9 @@ static double forwarded(const struct sim_result *r)
 	return PART(r, forwarded);
 }
 
-static double second_hops(const struct sim_result *r)
+static double sent_back(const struct sim_result *r)
 {
-	return PART(r, second_hops);
+	return PART(r, sent_back);
 }
 
 static double failed(const struct sim_result *r)
@@ -90,7 +90,7 @@ const struct report_column report_columns[] = {
 	{ "p99_delay_ms", "p99", p99_ms, 2 },
 	{ "max_delay_ms", "max", max_ms, 1 },
 	{ "forwarded_percent", "fwd%", forwarded, 1 },
-	{ "second_hop_percent", "2nd%", second_hops, 1 },
+	{ "sent_back_percent", "back%", sent_back, 1 },
 	{ "failed_percent", "fail%", failed, 2 },
 	{ "utilisation_percent", "util%", utilisation, 1 },
 	{ "utilisation_spread_percent", "sprd%", spread, 1 },
@@ -167,11 +167,9 @@ static const char *law_text(const struct sim_setup *s, char *text, unsigned byte
 void report_headline(const struct report *report, char *text, unsigned bytes)
 {
 	const struct sim_setup *s = &report->options->setup;
-	char law[64], max_load[32], second[32] = "off", end[64];
+	char law[64], max_load[32], end[64];
 
 	snprintf(max_load, sizeof(max_load), s->max_load_auto ? "auto" : "%g", s->max_load);
-	if (s->second_look > 0)
-		snprintf(second, sizeof(second), "from %g x MaxLoad", s->second_look);
 	if (s->connections)
 		snprintf(end, sizeof(end), "%llu connections", (unsigned long long)s->connections);
 	else
@@ -182,8 +180,8 @@ void report_headline(const struct report *report, char *text, unsigned bytes)
 		 "%s, warm-up %.3g s, %u run%s, seed %llu",
 		 s->nodes, s->workers, s->service == SIM_PS ? "shared" : "FIFO", s->workers == 1 ? "" : "s", s->load,
 		 law_text(s, law, sizeof(law)), 1000 * s->service_mean_s, 1000 * s->hop_s, 100 * s->jitter,
-		 100 * s->loss, 1000 * s->delay_s, max_load, s->min_advantage, second, end, s->warmup_s,
-		 report->options->repeat, report->options->repeat == 1 ? "" : "s, medians",
+		 100 * s->loss, 1000 * s->delay_s, max_load, s->min_advantage, s->second_look ? "yes" : "no", end,
+		 s->warmup_s, report->options->repeat, report->options->repeat == 1 ? "" : "s, medians",
 		 (unsigned long long)s->seed);
 }
 

@@ -85,8 +85,8 @@ static json_t *run_json(const struct sim_result *run, uint64_t seed)
 	made = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:o}", "seed", (json_int_t)seed, "arrived",
 			 (json_int_t)run->arrived, "completed", (json_int_t)run->completed, "lost",
 			 (json_int_t)run->lost, "refused", (json_int_t)run->refused, "announcements",
-			 (json_int_t)run->announcements, "decisions", (json_int_t)run->decisions, "second_looks",
-			 (json_int_t)run->second_looks, "measured_s", run->measured_s, "fingerprint", fingerprint,
+			 (json_int_t)run->announcements, "decisions", (json_int_t)run->decisions, "chosen_again",
+			 (json_int_t)run->chosen_again, "measured_s", run->measured_s, "fingerprint", fingerprint,
 			 "reasons", reasons_of(run));
 	for (unsigned c = 0; made && c < report_column_count; c++)
 		json_object_set_new(made, report_columns[c].name, json_real(report_columns[c].value(run)));
@@ -115,7 +115,7 @@ static json_t *setup_json(const struct sim_setup *s)
 		json_array_append_new(capacity, json_real(s->capacity[i]));
 		json_array_append_new(weight, json_real(s->weight[i]));
 	}
-	return json_pack("{s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:I, s:f, s:o, s:o, s:o}",
+	return json_pack("{s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:b, s:I, s:f, s:o, s:o, s:o}",
 			 "nodes", (int)s->nodes, "workers", (int)s->workers, "service",
 			 s->service == SIM_PS ? "ps" : "fifo", "service_mean_ms", 1000 * s->service_mean_s, "load",
 			 s->load, "jitter", s->jitter, "loss", s->loss, "delay_ms", 1000 * s->delay_s, "hop_ms",

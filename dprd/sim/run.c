@@ -163,8 +163,10 @@ static void on_landing(struct run *run)
 		lose(run, connection);
 		return;
 	}
-	if (run->setup->second_look > 0 && !c->looked)
+	if (c->returning)
 		to = place_again(run, connection);
+	else if (run->setup->second_look && !c->looked && place_returns(run, connection))
+		to = c->entry;
 	if (to == c->server)
 		begin_service(run, connection);
 	else

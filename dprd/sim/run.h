@@ -53,10 +53,8 @@ void place_free(struct run *run);
 /* The entry node's decision about a new connection. The node that it goes to. */
 unsigned place_new(struct run *run, uint32_t connection);
 
-/*
- * The second look of the node where it landed: itself, or where it goes on to, which is neither itself
- * nor the entry node. Counts what is sent, here and at the entry node, which is told.
- */
+/* Where it landed: whether it goes back. And, back at the entry node: the node that it goes to now. */
+bool place_returns(struct run *run, uint32_t connection);
 unsigned place_again(struct run *run, uint32_t connection);
 
 /* A forwarded connection has ended; the entry node dies, or is born again: its flows are gone. */

@@ -19,10 +19,11 @@ struct connection {
 	double ends_at; /* PS: when its server's clock of work shows this, it has ended */
 	uint64_t number; /* of its arrival */
 	uint32_t next; /* of the queue, or of the pool's free ones */
-	uint32_t entry_sequence; /* of the announcement by which the entry node chose the server */
 	uint16_t entry, server;
 	bool forwarded; /* through the entry node, for its whole life */
-	bool looked; /* a second node has decided */
+	uint16_t sent_back_by;
+	bool looked; /* the node where it landed has decided */
+	bool returning; /* and sent it back */
 	bool lost; /* its client is cut off; the server does not know */
 };
 

@@ -24,6 +24,7 @@ void sim_setup_default(struct sim_setup *ret)
 		.dead_periods = 5,
 		.policy = policies[0],
 		.max_load_auto = true,
+		.second_look = true,
 		.connections = 200000,
 		.seed = 1,
 	};

@@ -67,7 +67,7 @@ struct sim_setup {
 	const struct policy *policy;
 	bool max_load_auto;
 	double max_load, min_advantage; /* as in dprd.conf */
-	double second_look; /* a landing SYN is looked at again when own load >= this * MaxLoad; 0: never */
+	bool second_look; /* as in dprd.conf */
 	enum sim_tables tables;
 	unsigned flows; /* of each node's flow table; 0: tables that are never full */
 	uint64_t connections; /* the run ends with so many arrivals, */
@@ -84,7 +84,7 @@ struct sim_result {
 	uint64_t lost; /* sent to, served by or forwarded by a node that died */
 	uint64_t refused; /* came to a dead node */
 	uint64_t forwarded; /* at least once */
-	uint64_t second_looks, second_hops; /* landed on a node above its share; went on from there */
+	uint64_t sent_back, chosen_again; /* by the node where they landed; and then to another one */
 	uint64_t all_arrived, all_ended; /* warm-up included */
 	uint64_t announcements, decisions;
 	uint64_t reasons[REASONS];

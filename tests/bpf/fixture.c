@@ -31,6 +31,7 @@ void fixture_prepare(const struct fixture *f, unsigned variant)
 	struct plane *p = site_plane(variant);
 
 	plane_beat(p, f->beat_ago_ms, f->waiting_ms);
+	p->fastpath->control->second_look = f->second_look;
 	site_way(variant, f->way);
 	site_schedule(variant, f->schedule ? f->schedule : "", f->no_room);
 	if (f->flow)

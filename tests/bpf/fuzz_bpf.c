@@ -332,6 +332,7 @@ static void begin_epoch(struct fuzz *f, struct random *r)
 				    .room = fastpath->control->room,
 				    .room_reason = fastpath->control->room_reason,
 				    .living = f->plane.living,
+				    .second_look = fastpath->control->second_look,
 				    .mss = { f->plane.mss[0], f->plane.mss[1] },
 				    .has_socket = has_socket };
 	for (v6 = 0; v6 < 2; v6++) {
@@ -399,6 +400,7 @@ static bool covered(const struct fuzz *f)
 		REASON_SAME_SYN,       REASON_SAME_FLOW,      REASON_FLOW,          REASON_ICMP_RELAY,
 		REASON_FROM_PEER,      REASON_NOT_PEER,       REASON_INNER_FOREIGN, REASON_INNER_NOT_SENDERS,
 		REASON_INNER_SOURCE,   REASON_INNER_NESTED,   REASON_INNER_BAD,     REASON_NO_TUNNEL,
+		REASON_RETURNED_LATE,
 	};
 	bool all = f->total.too_big_sent && f->total.strangers && f->queued[0] && f->queued[1];
 	size_t i;

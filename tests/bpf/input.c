@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* input.c - random packets: most of them nearly right, for it is there that mistakes show. */
+#include "dprd/encap.h"
 #include "tests/bpf/input_private.h"
 
 enum {
@@ -58,6 +59,12 @@ static unsigned payload_bytes(struct random *r)
 	}
 }
 
+/* For the identification or flow label: often the one that means something. */
+static uint32_t random_label(struct random *r, uint32_t count)
+{
+	return input_one_in(r, 4) ? ENCAP_MAY_RETURN : random_below(r, count);
+}
+
 static void add_ip(struct maker *m, uint8_t protocol, const struct addr *from, const struct addr *to)
 {
 	unsigned payload = made_bytes(m);
@@ -66,7 +73,7 @@ static void add_ip(struct maker *m, uint8_t protocol, const struct addr *from, c
 
 	if (m->v6) {
 		ip = prepend(m, IPV6_HEADER_BYTES);
-		write_be32(ip, 0x60000000 | (uint32_t)tos << 20 | random_below(m->r, 1 << 20));
+		write_be32(ip, 0x60000000 | (uint32_t)tos << 20 | random_label(m->r, 1 << 20));
 		write_be16(ip + 4, payload);
 		ip[6] = protocol;
 		ip[7] = 64;
@@ -78,7 +85,7 @@ static void add_ip(struct maker *m, uint8_t protocol, const struct addr *from, c
 	ip[0] = 0x45;
 	ip[1] = tos;
 	write_be16(ip + 2, payload + IPV4_HEADER_BYTES);
-	write_be16(ip + 4, (uint32_t)random_next(m->r));
+	write_be16(ip + 4, random_label(m->r, 1 << 16));
 	write_be16(ip + 6, input_one_in(m->r, 4) ? 0 : 0x4000);
 	ip[8] = 64;
 	ip[9] = protocol;

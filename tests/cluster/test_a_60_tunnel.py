@@ -37,6 +37,10 @@ def syn(family, destination, source=None, port=80, **fields):
     return ip_layer(source or LEAK[family], destination, **fields) / TCP(sport=4000, dport=port, flags="S", seq=1)
 
 
+def bare_ack(family, destination):
+    return ip_layer(LEAK[family], destination) / TCP(sport=4000, dport=80, flags="A", seq=1, ack=1)
+
+
 def outer(family, source, destination, inner, protocol=None, **fields):
     """A tunnel packet; inner: a packet or bytes."""
     protocol = protocol or TUNNEL[family]
@@ -60,7 +64,8 @@ def inner_cases(cluster, family):
          "inner_nested"),
         ("to nobody of the cluster", syn(family, foreign), "inner_foreign"),
         ("to a port that is no service", syn(family, to_n2, port=22), "inner_foreign"),
-        ("to the receiver itself", syn(family, service(n1, family)), "inner_not_senders"),
+        ("to the receiver itself, as if it were sent back", syn(family, service(n1, family)), "returned_late"),
+        ("to the receiver itself, no SYN", bare_ack(family, service(n1, family)), "inner_not_senders"),
         ("to another member than the sender", syn(family, service(n3, family)), "inner_not_senders"),
         ("UDP", ip_layer(LEAK[family], to_n2) / UDP(sport=4000, dport=80) / b"hello", "inner_foreign"),
         ("from a member", syn(family, to_n2, source=service(n3, family)), "inner_source"),

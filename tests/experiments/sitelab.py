@@ -21,6 +21,7 @@ FILES_BUILD = "tests/experiments/surge/surge"
 DRAIN_MOST_S = 8
 FOLLOW_PERIOD_S = 1.0
 START_PERIOD = "200ms"
+IDLE_LOOKS, IDLE_LOOK_S = 10, 0.05
 RELOAD_S = 0.3
 _serial = itertools.count(1)
 
@@ -61,9 +62,14 @@ class SurgeCluster(Cluster):
         return tcp_in_use(self.webs[node.name][0].pid) - self.idle_sockets.get(node.name, 0)
 
     def note_idle_sockets(self):
-        """Call with the servers and daemons up and no client connected."""
-        for node in self.nodes:
-            self.idle_sockets[node.name] = tcp_in_use(self.webs[node.name][0].pid)
+        """Call with the servers and daemons up and no client connected. The least of some looks: health checks
+        come and go."""
+        self.idle_sockets = {}
+        for _ in range(IDLE_LOOKS):
+            for node in self.nodes:
+                seen = tcp_in_use(self.webs[node.name][0].pid)
+                self.idle_sockets[node.name] = min(seen, self.idle_sockets.get(node.name, seen))
+            time.sleep(IDLE_LOOK_S)
 
     def drain(self):
         """Waits until no connection of the run before is left, as far as it lasts a few seconds only."""

@@ -139,7 +139,7 @@ static struct verdict decapsulate(const uint8_t *bytes, unsigned length, struct 
 	packet_parse(bytes, length, &outer);
 	v = decide_decapsulation(&decap, &outer, inner);
 	assert_int_equal(v.kind, reason_kind(v.reason));
-	assert_int_equal(v.node_id != 0, v.kind == VERDICT_DECAPSULATE);
+	assert_int_equal(v.node_id != 0, v.kind == VERDICT_DECAPSULATE || v.reason == REASON_RETURNED_LATE);
 	reached[v.reason] = true;
 	return v;
 }
@@ -171,6 +171,7 @@ static int start(void **context)
 		.is_cluster_address = is_cluster_address,
 		.is_own_cluster_address = is_own_cluster_address,
 		.member_node_id = member_node_id,
+		.self = 0,
 	};
 	return 0;
 }
@@ -199,9 +200,16 @@ static const struct {
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "172.16.0.1", 80, TCP_SYN }, REASON_INNER_FOREIGN },
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "127.0.0.1", 80, TCP_SYN }, REASON_INNER_FOREIGN },
 	{ { "fd00::2", "fd00::1", CLIENT6, "::1", 80, TCP_SYN }, REASON_INNER_FOREIGN },
-	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.1", 80, TCP_SYN }, REASON_INNER_NOT_SENDERS },
+	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.1", 80, TCP_ACK }, REASON_INNER_NOT_SENDERS },
+	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.1", 80, TCP_SYN | TCP_ACK }, REASON_INNER_NOT_SENDERS },
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.3", 80, TCP_SYN }, REASON_INNER_NOT_SENDERS },
 	{ { "fd00::3", "fd00::1", CLIENT6, "2001:db8::2", 80, TCP_SYN }, REASON_INNER_NOT_SENDERS },
+	/* Our own clients' SYNs come back, but from peers only, and to our services only. */
+	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.1", 80, TCP_SYN }, REASON_RETURNED_LATE },
+	{ { "fd00::2", "fd00::1", CLIENT6, "2001:db8::1", 80, TCP_SYN }, REASON_RETURNED_LATE },
+	{ { "172.16.0.9", "172.16.0.1", CLIENT, "10.0.0.1", 80, TCP_SYN }, REASON_NOT_PEER },
+	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.1", 22, TCP_SYN }, REASON_INNER_FOREIGN },
+	{ { "172.16.0.2", "172.16.0.1", "172.16.0.3", "10.0.0.1", 80, TCP_SYN }, REASON_INNER_SOURCE },
 	/* From whom. */
 	{ { "172.16.0.2", "172.16.0.1", "10.0.0.1", "10.0.0.2", 80, TCP_SYN }, REASON_INNER_SOURCE },
 	{ { "172.16.0.2", "172.16.0.1", "172.16.0.3", "10.0.0.2", 80, TCP_SYN }, REASON_INNER_SOURCE },
@@ -244,6 +252,10 @@ static void test_stale_tunnel(void **context)
 	(void)context;
 	decap.maybe_stale = true;
 	assert_decapsulation(bytes, put_tunnelled(bytes, &decap_cases[0].t), REASON_STALE_TUNNEL_SYN);
+	assert_decapsulation(bytes,
+			     put_tunnelled(bytes, &(struct tunnelled) { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.1",
+									80, TCP_SYN }),
+			     REASON_STALE_TUNNEL_SYN);
 	assert_decapsulation(bytes, put_tunnelled(bytes, &decap_cases[1].t), REASON_FROM_PEER);
 }
 
@@ -351,9 +363,9 @@ static void test_inner_random(void **context)
 static void test_every_reason(void **context)
 {
 	static const enum reason ours[] = {
-		REASON_FROM_PEER,     REASON_NOT_PEER,          REASON_NOT_TO_US,
-		REASON_INNER_FOREIGN, REASON_INNER_NOT_SENDERS, REASON_INNER_SOURCE,
-		REASON_INNER_NESTED,  REASON_INNER_BAD,         REASON_STALE_TUNNEL_SYN,
+		REASON_FROM_PEER,         REASON_NOT_PEER,      REASON_NOT_TO_US,    REASON_INNER_FOREIGN,
+		REASON_INNER_NOT_SENDERS, REASON_INNER_SOURCE,  REASON_INNER_NESTED, REASON_INNER_BAD,
+		REASON_STALE_TUNNEL_SYN,  REASON_RETURNED_LATE,
 	};
 	unsigned count = 0;
 

@@ -83,7 +83,7 @@ static void outer_headers_are_golden(void **state)
 	assert_int_equal(encap_bytes(true), 40);
 	encap_write(outer, &syn4, &from4, &to4, 0xbeef);
 	assert_memory_equal(outer, v4_tunnel, 20);
-	encap_write(outer, &syn6, &from6, &to6, 0xbeef);
+	encap_write(outer, &syn6, &from6, &to6, 0);
 	assert_memory_equal(outer, v6_tunnel, 40);
 }
 
@@ -110,12 +110,37 @@ static void outer_headers_follow_the_inner(void **state)
 		assert_int_equal(read_be16(outer + 4), tos * 257);
 		inner = parse(v6_syn, sizeof(v6_syn), PACKET_TCP);
 		inner.tos = (uint8_t)tos;
-		encap_write(outer, &inner, &from6, &to6, 0);
+		encap_write(outer, &inner, &from6, &to6, (uint16_t)(tos * 257));
+		assert_int_equal(read_be32(outer) & 0xfffff, tos * 257);
 		assert_int_equal(packet_parse(outer, 40, &seen), PACKET_TUNNEL);
 		assert_int_equal(seen.tos, tos);
 		assert_int_equal(seen.ttl, 64);
 		assert_int_equal(seen.total_bytes, 120);
 	}
+}
+
+/* What one node writes the other reads; and nothing else is taken for it. */
+static void mark_of_a_syn_that_may_return(void **state)
+{
+	static const uint16_t ids[] = { 0, ENCAP_MAY_RETURN, ENCAP_MAY_RETURN ^ 1, ENCAP_MAY_RETURN ^ 0x8000 };
+	struct addr from4 = address("198.51.100.1"), to4 = address("198.51.100.2");
+	struct addr from6 = address("2001:db8:5::1"), to6 = address("2001:db8:5::2");
+	struct packet syn4 = parse(v4_syn, sizeof(v4_syn), PACKET_TCP);
+	struct packet syn6 = parse(v6_syn, sizeof(v6_syn), PACKET_TCP);
+	uint8_t outer[ENCAP_V6_BYTES];
+
+	(void)state;
+	syn6.tos = 0xff;
+	for (unsigned i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		encap_write(outer, &syn4, &from4, &to4, ids[i]);
+		assert_int_equal(encap_may_return(outer, false), ids[i] == ENCAP_MAY_RETURN);
+		encap_write(outer, &syn6, &from6, &to6, ids[i]);
+		assert_int_equal(encap_may_return(outer, true), ids[i] == ENCAP_MAY_RETURN);
+	}
+	/* All 20 bits of the label count. */
+	encap_write(outer, &syn6, &from6, &to6, ENCAP_MAY_RETURN);
+	outer[1] ^= 1;
+	assert_false(encap_may_return(outer, true));
 }
 
 enum { NOT_ECT = 0, ECT_1 = 1, ECT_0 = 2, CE = 3, DROP = -1 };
@@ -420,11 +445,17 @@ static int seed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(outer_headers_are_golden),    cmocka_unit_test(outer_headers_follow_the_inner),
-		cmocka_unit_test(ecn_follows_rfc_6040),        cmocka_unit_test(alias_keeps_tcp_checksums),
-		cmocka_unit_test(alias_keeps_icmp_checksums),  cmocka_unit_test(checksum_check_sees_damage),
-		cmocka_unit_test(segments_make_up_the_packet), cmocka_unit_test(segments_keep_the_urgent_point),
-		cmocka_unit_test(too_big_says_how_big),        cmocka_unit_test(incremental_update_follows_rfc_1624),
+		cmocka_unit_test(outer_headers_are_golden),
+		cmocka_unit_test(outer_headers_follow_the_inner),
+		cmocka_unit_test(mark_of_a_syn_that_may_return),
+		cmocka_unit_test(ecn_follows_rfc_6040),
+		cmocka_unit_test(alias_keeps_tcp_checksums),
+		cmocka_unit_test(alias_keeps_icmp_checksums),
+		cmocka_unit_test(checksum_check_sees_damage),
+		cmocka_unit_test(segments_make_up_the_packet),
+		cmocka_unit_test(segments_keep_the_urgent_point),
+		cmocka_unit_test(too_big_says_how_big),
+		cmocka_unit_test(incremental_update_follows_rfc_1624),
 	};
 
 	return cmocka_run_group_tests(tests, seed, NULL);

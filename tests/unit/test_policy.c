@@ -39,14 +39,14 @@ static void test_max_load_auto(void **context)
 	add(1, 1);
 	assert_true(policy_max_load_auto(&view) == 2);
 	add(10, 1)->sent = 4;
-	assert_true(policy_max_load_auto(&view) == 7.5);
+	assert_true(policy_max_load_auto(&view) == 5.5);
 	add(300, 1)->eligible = false;
-	assert_true(policy_max_load_auto(&view) == 7.5);
-	/* (1 + 14 + 45) / (1 + 1 + 3) */
+	assert_true(policy_max_load_auto(&view) == 5.5);
+	/* (1 + 10 + 45) / (1 + 1 + 3) */
 	add(45, 3);
-	assert_true(policy_max_load_auto(&view) == 12);
+	assert_true(policy_max_load_auto(&view) == 11.2);
 	nodes[0].eligible = false;
-	assert_true(policy_max_load_auto(&view) == 12);
+	assert_true(policy_max_load_auto(&view) == 11.2);
 }
 
 static void test_draw(void **context)

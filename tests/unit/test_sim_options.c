@@ -37,7 +37,7 @@ static void defaults(void **state)
 	assert_int_equal(options.setup.connections, 200000);
 	/* A tenth of 200000 connections at 16 * 0.8 / 10 ms. */
 	assert_true(fabs(options.setup.warmup_s - 15.625) < 1e-9);
-	assert_true(options.setup.second_look <= 0);
+	assert_true(options.setup.second_look);
 }
 
 /* In whatever order they come. */
@@ -45,25 +45,25 @@ static void taken(void **state)
 {
 	(void)state;
 	assert_true(read_words("--skew 4:1:1 --capacity 1:3 --nodes 3 --policy li,least --period 1ms,1s --max-load 2.5 "
-			       "--second-look --kill 2@20s --revive n2@30s --kill 1@10s,3@25s --repeat 3 --seed 7 "
+			       "--second-look no --kill 2@20s --revive n2@30s --kill 1@10s,3@25s --repeat 3 --seed 7 "
 			       "--seconds 100s --warmup 5s --workers 8 --service ps"));
 	assert_true(fabs(options.setup.share[0] - 4 / 6.0) < 1e-12);
 	assert_true(fabs(options.setup.capacity[1] - 3) <= 0 && fabs(options.setup.weight[1] - 3) <= 0);
 	assert_int_equal(options.policy_count, 2);
 	assert_int_equal(options.period_count, 2);
 	assert_false(options.setup.max_load_auto);
-	assert_true(fabs(options.setup.second_look - 1) <= 0);
+	assert_false(options.setup.second_look);
 	assert_int_equal(options.setup.failure_count, 4);
 	assert_int_equal(options.setup.failure[0].node, 0);
 	assert_int_equal(options.setup.failure[2].node, 2);
 	assert_true(options.setup.failure[3].up);
 	assert_int_equal(options.setup.connections, 0);
 	assert_true(fabs(options.setup.warmup_s - 5) <= 0);
-	assert_true(read_words("--policy all --second-look=1.5"));
+	assert_true(read_words("--policy all --second-look=yes"));
 	for (options.repeat = 0; policies[options.repeat]; options.repeat++)
 		assert_ptr_equal(options.policy[options.repeat], policies[options.repeat]);
 	assert_int_equal(options.policy_count, options.repeat);
-	assert_true(fabs(options.setup.second_look - 1.5) <= 0);
+	assert_true(options.setup.second_look);
 }
 
 static void refused(void **state)

@@ -227,53 +227,37 @@ static void death_of_entry(void **state)
 	assert_true(seen_rate > 150 && seen_rate < 250);
 }
 
-static unsigned seen_ineligible, seen_calls;
-
-static unsigned choose_first_eligible(const struct policy_input *input)
-{
-	unsigned first = 0;
-
-	seen_calls++;
-	for (unsigned i = input->view->count - 1; i > 0; i--) {
-		if (input->view->nodes[i].eligible)
-			first = i;
-		else
-			seen_ineligible++;
-	}
-	return first;
-}
-
-/* At most one more hop, never back. */
+/* With old loads it pays; who has nobody else to ask, or does not look at loads, does not do it. */
 static void second_look(void **state)
 {
-	struct policy pushy = { .name = "pushy", .choose = choose_first_eligible };
-	struct sim_setup setup = sim_plain(5, &pushy, SOME / 4);
-	struct sim_result r;
+	struct sim_setup setup = sim_plain(16, &policy_li, SOME);
+	struct sim_result without, with;
 
 	(void)state;
+	setup.period_s = 20;
+	setup.second_look = false;
+	without = sim_go(&setup);
+	assert_int_equal(without.sent_back, 0);
+	setup.second_look = true;
+	with = sim_go(&setup);
+	assert_int_equal(with.arrived, without.arrived);
+	assert_in_range(with.sent_back, with.arrived / 10, with.forwarded);
+	assert_in_range(with.chosen_again, with.sent_back / 2, with.sent_back);
+	assert_true(with.mean_s < 0.95 * without.mean_s);
+	/* Each that came, each that landed, each that came back. */
+	assert_in_range(with.decisions, with.all_arrived + with.forwarded, 3 * with.all_arrived);
+	setup.policy = &policy_random;
+	assert_int_equal(sim_go(&setup).sent_back, 0);
+	setup.policy = &policy_li;
 	setup.max_load_auto = false;
-	setup.max_load = 0;
-	setup.second_look = 1;
-	seen_calls = seen_ineligible = 0;
-	r = sim_go(&setup);
-	assert_int_equal(r.forwarded, r.arrived);
-	assert_int_equal(r.second_looks, r.forwarded);
-	assert_int_equal(r.second_hops, r.forwarded);
-	assert_int_equal(r.decisions, 2 * r.all_arrived);
-	/* Two calls for each connection, and only in the second one the entry node is no choice. */
-	assert_int_equal(seen_calls, 2 * r.all_arrived);
-	assert_int_equal(seen_ineligible, r.all_arrived);
-	/* Nobody is left to go on to. */
-	assert_true(value_skew("uniform", 2, setup.share));
-	setup.nodes = 2;
-	r = sim_go(&setup);
-	assert_int_equal(r.second_looks, r.forwarded);
-	assert_int_equal(r.second_hops, 0);
-	/* Below its share, no look. */
 	setup.max_load = 1e9;
-	r = sim_go(&setup);
-	assert_int_equal(r.second_looks, 0);
-	assert_int_equal(r.forwarded, r.arrived);
+	assert_int_equal(sim_go(&setup).sent_back, 0);
+	setup.max_load = 0;
+	setup.nodes = 2;
+	assert_true(value_skew("uniform", 2, setup.share));
+	with = sim_go(&setup);
+	assert_true(with.forwarded > 0);
+	assert_int_equal(with.sent_back, 0);
 }
 
 /* Tables that are never full change nothing; small ones keep connections where they came. */

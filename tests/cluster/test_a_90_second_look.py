@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Traffic 90: the second look. n1 knows too little of n2's load, and n2 sends its SYN back.
+
+n2's announcements stop, then its load grows: n1 (load 10) believes that n2 has none, n3 has 3 or more.
+"""
+import contextlib
+import time
+
+import pytest
+
+from faultlib import FIRST_SYN_S, SECOND_SYN_S, members, reload_both, wait_for
+from test_a_60_tunnel import TUNNEL, outer
+from test_d_20_frozen import ask
+from traffic import (FAMILIES, RawClient, connect, counting, flow_of, random_bytes, send, service,
+                     tunnel_address, upload)
+
+both = pytest.mark.parametrize("family", FAMILIES)
+OWN_LOAD = 10
+UPLOAD_BYTES = 4_000_000
+
+
+def load_of(cluster, viewer, name):
+    return members(cluster, viewer)[name]["load"]
+
+
+def hold(cluster, stack, name, count):
+    """Idle connections that a node serves, until the stack ends."""
+    for _ in range(count):
+        stack.enter_context(connect(cluster, cluster.node(name).service_v4, 80))
+
+
+@contextlib.contextmanager
+def stale(cluster, n3_load=3, n2_load=20, **balance):
+    """Within the block n1 believes that n2 has no load. MaxLoad is 5, the policy least."""
+    cluster.set_config("Announce", "DeadPeriods", 100)
+    reload_both(cluster)
+    cluster.wait_ready()
+    wait_for(lambda: load_of(cluster, "n1", "n2") == 0, "n2 has no connection of a former test", 10)
+    with contextlib.ExitStack() as stack:
+        for name, count in (("n1", OWN_LOAD), ("n3", n3_load)):
+            hold(cluster, stack, name, count)
+        wait_for(lambda: load_of(cluster, "n1", "n3") == n3_load and load_of(cluster, "n2", "n3") == n3_load and
+                 load_of(cluster, "n2", "n1") == OWN_LOAD, "the loads are announced", 5)
+        cluster.freeze("n2", "loadcast")
+        stack.callback(cluster.resume, "n2", "loadcast")
+        hold(cluster, stack, "n2", n2_load)
+        cluster.set_policy("least", MaxLoad=5, **balance)
+        time.sleep(0.2)  # BPF plane: the programs hear of the load at dprd's next tick
+        assert load_of(cluster, "n1", "n2") == 0
+        yield
+
+
+def reasons(moved, name):
+    return {reason: count for reason, count in moved.get(name, {}).items()
+            if reason in ("chosen", "chosen_again", "sent_back", "returned_late", "lowest_load", "below_max_load",
+                          "same_syn", "draining")}
+
+
+@both
+def test_a90_served_by_the_third(cluster3, family):
+    """n1 tries n2, n2 sends the SYN back, n1 chooses n3: the client notices nothing, n2 hears no more of it."""
+    n1 = cluster3.node("n1")
+    with stale(cluster3), counting(cluster3) as moved:
+        started = time.monotonic()
+        with connect(cluster3, service(n1, family), 80, local_port=20090) as client:
+            assert time.monotonic() - started < FIRST_SYN_S
+            assert {ask(client), ask(client)} == {"n3"}
+            assert flow_of(cluster3, "n1", family, 20090)["node"] == "n3"
+            said = cluster3.dprctl("n1", "why", f"{client.getsockname()[0]}")
+    assert reasons(moved, "n1") == {"chosen": 1, "chosen_again": 1}
+    assert reasons(moved, "n2") == {"sent_back": 1}
+    assert "from_peer" not in moved["n2"] and moved["n3"]["from_peer"] > 3
+    assert "chosen_again" in said or "sent it back" in said, said
+
+
+@both
+def test_a90_large_upload(cluster3, family):
+    """The flow made by the second decision carries as any: 4 MB, byte by byte."""
+    data = random_bytes(UPLOAD_BYTES)
+    with stale(cluster3), counting(cluster3) as moved:
+        name, count, _, stall_s = upload(cluster3, service(cluster3.node("n1"), family), data)
+    assert (name, count) == ("n3", UPLOAD_BYTES) and stall_s < 0.5
+    assert reasons(moved, "n2") == {"sent_back": 1}
+
+
+@both
+def test_a91_back_and_served_at_home(cluster3, family):
+    """n3 has more than n1: the connection comes home, and n1 has no flow of it."""
+    n1 = cluster3.node("n1")
+    with stale(cluster3, n3_load=15), counting(cluster3) as moved:
+        with connect(cluster3, service(n1, family), 80, local_port=20091) as client:
+            assert {ask(client), ask(client)} == {"n1"}
+            assert flow_of(cluster3, "n1", family, 20091) is None
+    assert reasons(moved, "n1") == {"chosen": 1, "lowest_load": 1}
+    assert reasons(moved, "n2") == {"sent_back": 1}
+
+
+@pytest.mark.parametrize("where", ["n1", "n2"])
+def test_a92_switched_off(own3, where):
+    """SecondLook=no at the entry node or where the SYN lands: it stays there."""
+    own3.set_config("Balance", "SecondLook", "no", where)
+    with stale(own3), counting(own3) as moved:
+        for family in FAMILIES:
+            with connect(own3, service(own3.node("n1"), family), 80) as client:
+                assert ask(client) == "n2"
+    assert reasons(moved, "n1") == {"chosen": 2} and reasons(moved, "n2") == {}
+
+
+@both
+def test_a93_lost_on_its_way_back(own3, family):
+    """The SYN that n2 sends back is lost: the client's copy of it may not return, and n2 serves it."""
+    n1, n2 = own3.node("n1"), own3.node("n2")
+    ip = "ip" if family == "v4" else "ip6"
+    with stale(own3), counting(own3) as moved:
+        own3.lose("n1", f"meta l4proto {TUNNEL[family]} {ip} saddr {tunnel_address(n2, family)}")
+        started = time.monotonic()
+        with connect(own3, service(n1, family), 80) as client:
+            assert 0.9 < time.monotonic() - started < SECOND_SYN_S
+            assert {ask(client), ask(client)} == {"n2"}
+            assert sum(own3.lost("n1")) == 1
+    assert reasons(moved, "n1") == {"chosen": 1, "same_syn": 1}
+    assert reasons(moved, "n2") == {"sent_back": 1}
+
+
+@both
+def test_a94_back_too_late(own3, family):
+    """A SYN that comes back when the client may have sent a copy of it changes nothing; a young one does."""
+    n1, n2 = own3.node("n1"), own3.node("n2")
+    own3.set_config("Balance", "SecondLook", "no", "n2")
+    with stale(own3), counting(own3) as moved:
+        for port, wait_s, serves in ((20094, 0, "n3"), (20095, 0.7, "n2")):
+            with RawClient(own3, service(n1, family), 80, port) as client:
+                client.send(client.syn())
+                wait_for(lambda port=port: flow_of(own3, "n1", family, port), "n1 has a flow", 1)
+                time.sleep(wait_s)
+                back = outer(family, tunnel_address(n2, family), tunnel_address(n1, family), client.syn())
+                send(own3, [back], "n2", "eth1", ("n1", "eth1"))
+                time.sleep(0.2)
+                assert flow_of(own3, "n1", family, port)["node"] == serves, port
+                client.reset()
+    assert reasons(moved, "n1") == {"chosen": 2, "chosen_again": 1, "returned_late": 1}
+
+
+def test_a95_draining_is_seen_where_it_lands(own3):
+    """n2 drains and n1 has not heard of it: what n1 forwards to it comes back, whatever its load."""
+    with stale(own3, n2_load=0), counting(own3) as moved:
+        own3.dprctl("n2", "drain")
+        time.sleep(0.2)
+        for family in FAMILIES:
+            with connect(own3, service(own3.node("n1"), family), 80) as client:
+                assert ask(client) == "n3"
+    assert reasons(moved, "n1") == {"chosen": 2, "chosen_again": 2}
+    assert reasons(moved, "n2") == {"sent_back": 2}
