@@ -24,7 +24,10 @@ const struct policy *policy_find(const char *name)
 
 double policy_sent_open(const struct view_node *node)
 {
-	return node->sent * (1 - node->sent_gone);
+	double more = node->sent - node->sent_before_per_s * node->age_ms / 1000;
+	double open = more * (1 - node->sent_gone);
+
+	return open > -node->load ? open : -node->load;
 }
 
 void policy_age_sent(const struct load_view *view)
@@ -38,7 +41,7 @@ void policy_age_sent(const struct load_view *view)
 	life_s = arrivals_per_s > 0 ? loads / arrivals_per_s : INFINITY;
 	for (unsigned i = 1; i < policy_count(view); i++) {
 		struct view_node *node = &view->nodes[i];
-		double ages = node->sent && life_s > 0 ? node->age_ms / 1000.0 / life_s : 0;
+		double ages = life_s > 0 ? node->age_ms / 1000.0 / life_s : 0;
 
 		node->sent_gone = life_s <= 0 ? 1 : ages < 1e-6 ? 0 : 1 + expm1(-ages) / ages;
 	}

@@ -19,7 +19,9 @@ struct view_node {
 	bool eligible; /* may get a new connection: active, healthy, two-way, rewriter up */
 	uint32_t age_ms; /* of its load; 0 for self */
 	uint32_t sent; /* forwarded there by us since that load was announced */
-	double sent_gone; /* share of sent that has ended since; policy_age_sent() sets it */
+	double sent_before_per_s; /* the same in the time before that, as a rate */
+	double sent_gone; /* share of both that has ended since; policy_age_sent() sets it */
+	uint64_t heard_ms; /* the caller's: when that load was announced */
 	double load; /* in the configured metric; exact for self */
 	double weight; /* > 0 when eligible */
 	double arrivals_per_s; /* new connections reaching it */
@@ -66,16 +68,20 @@ extern const struct policy *const policies[];
 const struct policy *policy_find(const char *name);
 
 /*
- * How much of what was sent to each node has ended again: sent evenly over the age of its load, and
+ * How much of what was sent to each node within the age of its load has ended again: sent evenly, and
  * open for as long as connections last on average (by Little's law: all loads / all arrivals). Else
  * the own increments of a long period pile up into loads that no longer exist.
  */
 void policy_age_sent(const struct load_view *view);
 
-/* Of what we sent to it since its load was announced, the part that is still open. */
+/*
+ * By how much our own connections have changed its load since it was announced: those of them that we
+ * sent since and that are open, less those that we sent before and that have ended. As long as we send
+ * as many as before, that is nothing. The load never gets below 0 by it.
+ */
 double policy_sent_open(const struct view_node *node);
 
-/* Estimated load of a node now: the announced one and what is open of that, per unit of weight. */
+/* Estimated load of a node now: the announced one with that, per unit of weight. */
 double policy_load(const struct view_node *node);
 
 /*

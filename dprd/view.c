@@ -106,16 +106,27 @@ static void view_fill_self(struct dprd *d)
 	node->eligible = !d->draining && !(load && load->state == NODE_UNHEALTHY);
 }
 
-/* The former slot of a peer, so that what was sent to it since is not forgotten. */
-static unsigned sent_since(const struct view_node *old, unsigned count, uint32_t node_id, bool news)
+/* What was sent in the time of the last announcement counts half, all before that the other half. */
+static double rate_before(const struct view_node *old, uint64_t heard_ms)
+{
+	double took_s = heard_ms > old->heard_ms ? (double)(heard_ms - old->heard_ms) / 1000 : 0;
+
+	return took_s > 0 ? (old->sent_before_per_s + old->sent / took_s) / 2 : old->sent_before_per_s;
+}
+
+/* What was sent to a peer since its load was announced and before, from its former slot. */
+static void carry_sent(const struct view_node *old, unsigned count, bool news, struct view_node *node)
 {
 	unsigned i;
 
-	for (i = 1; i < count && !news; i++) {
-		if (old[i].node_id == node_id)
-			return old[i].sent;
+	for (i = 1; i < count; i++) {
+		if (old[i].node_id != node->node_id)
+			continue;
+		node->sent = news ? 0 : old[i].sent;
+		node->sent_before_per_s = news ? rate_before(&old[i], node->heard_ms) : old[i].sent_before_per_s;
+		node->heard_ms = news ? node->heard_ms : old[i].heard_ms;
+		return;
 	}
-	return 0;
 }
 
 static void view_fill_peers(struct dprd *d, const struct load_table *former, uint64_t now_ms)
@@ -145,9 +156,10 @@ static void view_fill_peers(struct dprd *d, const struct load_table *former, uin
 			.load = view_load(&d->config, &load->sample),
 			.weight = d->config.member[member].weight,
 			.arrivals_per_s = load->sample.arrivals_per_1000_s / 1000.0,
-			.sent = sent_since(old, old_count, load->id, before != load->sequence),
+			.heard_ms = now_ms - load_age_ms(&d->table, load, now_ms),
 			.eligible = view_member_eligible(d, member, now_ms, &why_not),
 		};
+		carry_sent(old, old_count, before != load->sequence, node);
 		heard += (load->flags & NODE_HEARD) && is_fresh(d, node->age_ms);
 		d->view.count++;
 	}

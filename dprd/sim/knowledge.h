@@ -28,9 +28,11 @@ struct heard {
 	bool known, echoed; /* of that epoch */
 };
 
-/* Connections that one node sent another one since it heard the announcement of that sequence. */
+/* Connections that one node sent another one since it heard the announcement of that sequence, and before. */
 struct sent {
 	uint32_t sequence, count;
+	uint64_t heard_ms;
+	double before_per_s;
 };
 
 /* One announcement under way. */

@@ -23,10 +23,24 @@ static bool is_eligible(const struct heard *m, uint64_t now_ms, double dead_ms)
 	       age_ms(m->echo_sent_at_s, now_ms) <= dead_ms;
 }
 
+/* As dprd/view.c has it: what was sent since counts from 0 with each announcement, and half in the rate before. */
+static void count_from(struct sent *sent, uint32_t sequence, uint64_t heard_ms)
+{
+	double took_s = heard_ms > sent->heard_ms ? (double)(heard_ms - sent->heard_ms) / 1000 : 0;
+
+	if (sent->sequence == sequence)
+		return;
+	if (took_s > 0)
+		sent->before_per_s = (sent->before_per_s + sent->count / took_s) / 2;
+	sent->sequence = sequence;
+	sent->count = 0;
+	sent->heard_ms = heard_ms;
+}
+
 /* All alive, all heard. */
 static void view_shared(const struct knowledge *k, unsigned self, uint64_t now_ms, struct view_node *nodes)
 {
-	const struct sent *sent = k->sent + (size_t)self * k->nodes;
+	struct sent *sent = k->sent + (size_t)self * k->nodes;
 	struct view_node *node = nodes;
 
 	for (unsigned i = 0; i < k->nodes; i++) {
@@ -34,12 +48,14 @@ static void view_shared(const struct knowledge *k, unsigned self, uint64_t now_m
 
 		if (i == self)
 			continue;
+		count_from(&sent[i], m->sequence, knowledge_ms(m->heard_at_s));
 		*++node = (struct view_node) {
 			.member = (uint16_t)i,
 			.node_id = k->node_id[i],
 			.eligible = k->setup->weight[i] > 0,
 			.age_ms = age_ms(m->heard_at_s, now_ms),
-			.sent = sent[i].sequence == m->sequence ? sent[i].count : 0,
+			.sent = sent[i].count,
+			.sent_before_per_s = sent[i].before_per_s,
 			.load = m->load,
 			.weight = k->setup->weight[i],
 			.arrivals_per_s = m->arrivals_per_1000_s / 1000.0,
@@ -94,9 +110,9 @@ bool knowledge_view(struct knowledge *k, unsigned self, double now_s, struct vie
 			k->kind == SIM_TABLES_OWN ? k->heard[(size_t)self * k->nodes + peer].sequence : sequence[i];
 
 		/* Cleared here, once, so that what is counted from now on belongs to the newest. */
-		if (sent[peer].sequence != newest)
-			sent[peer] = (struct sent) { .sequence = newest };
+		count_from(&sent[peer], newest, now_ms - nodes[i].age_ms);
 		nodes[i].sent = sent[peer].count;
+		nodes[i].sent_before_per_s = sent[peer].before_per_s;
 	}
 	return minority;
 }
@@ -107,7 +123,7 @@ void knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer)
 	const struct heard *row = k->heard + (k->kind == SIM_TABLES_OWN ? (size_t)self * k->nodes : 0);
 
 	/* With real tables the view, from which peer was chosen, has done that. */
-	if (k->kind != SIM_TABLES_REAL && sent->sequence != row[peer].sequence)
-		*sent = (struct sent) { .sequence = row[peer].sequence };
+	if (k->kind != SIM_TABLES_REAL)
+		count_from(sent, row[peer].sequence, knowledge_ms(row[peer].heard_at_s));
 	sent->count++;
 }

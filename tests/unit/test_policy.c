@@ -33,6 +33,28 @@ static void test_load(void **context)
 	assert_true(policy_load(&node) == 10);
 }
 
+/* Whoever goes on sending as many as before changes no load; more or less does, as far as they are open. */
+static void test_load_sent_before(void **context)
+{
+	struct view_node node = {
+		.eligible = true, .load = 7, .weight = 1, .age_ms = 500, .sent = 10, .sent_before_per_s = 20
+	};
+
+	(void)context;
+	assert_true(policy_load(&node) == 7);
+	node.sent_gone = 0.5;
+	assert_true(policy_load(&node) == 7);
+	node.sent = 16;
+	assert_true(policy_load(&node) == 10);
+	node.sent = 4;
+	assert_true(policy_load(&node) == 4);
+	node.sent_gone = 0;
+	assert_true(policy_load(&node) == 1);
+	node.sent = 0;
+	assert_true(policy_load(&node) == 0);
+	assert_true(policy_sent_open(&node) == -7);
+}
+
 static void test_max_load_auto(void **context)
 {
 	(void)context;
@@ -313,6 +335,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_list, start),
 		cmocka_unit_test_setup(test_load, start),
+		cmocka_unit_test_setup(test_load_sent_before, start),
 		cmocka_unit_test_setup(test_max_load_auto, start),
 		cmocka_unit_test_setup(test_draw, start),
 		cmocka_unit_test_setup(test_local, start),
