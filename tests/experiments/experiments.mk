@@ -11,5 +11,5 @@ experiments: setup-demo
 
 ## make experiments-test   tests of the experiments' statistics, plans and reports: no root, seconds
 .PHONY: experiments-test
-experiments-test:
+experiments-test: sim
 	@tests/experiments/run-tests
