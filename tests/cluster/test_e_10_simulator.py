@@ -38,6 +38,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import agree
 import exp_herd
+from netns import LabError
 
 NODES = 8
 ARMS = (agree.Arm("li", "200ms", warmup_s=3, seconds=7), agree.Arm("least", "2s", warmup_s=5, seconds=11),
@@ -76,10 +77,13 @@ def run_arm(cluster, arm):
     time.sleep(CLIENT_START_S + arm.warmup_s)
     before = decisions(cluster)
     try:
-        assert client.wait(arm.seconds + PATIENCE_S) == 0, open(errors, encoding="utf-8", errors="replace").read()[-500:]
+        status = client.wait(arm.seconds + PATIENCE_S)
     except subprocess.TimeoutExpired:
         client.kill()
         raise
+    if status:
+        with open(errors, encoding="utf-8", errors="replace") as file:
+            raise LabError(f"agree.py ended with status {status}: {file.read()[-500:]}")
     back = agree.sent_back_share(before, decisions(cluster))
     cluster.site.reap()
     with open(paths[1], encoding="ascii") as file:
