@@ -2,6 +2,8 @@
 /* decide.c - the verdict on one packet, and why. The order of the questions is the rule. */
 #include "dprd/decide.h"
 
+#include <limits.h>
+#include <math.h>
 #include <stddef.h>
 
 #include "dprd/decapsulate.h"
@@ -204,21 +206,27 @@ struct verdict decide_new(const struct decide_env *env, const struct packet *pac
 	return verdict_chosen(REASON_CHOSEN, view, chosen);
 }
 
-bool decide_is_crowded(const struct decide_env *env)
+unsigned decide_room(const struct decide_env *env, double connection_load)
 {
 	const struct load_view *view = env->view;
-	double own = policy_load(&view->nodes[0]);
+	double own = policy_load(&view->nodes[0]), lowest, room;
 	unsigned least;
 
 	/* Of two nodes, one is the entry node and the other one this. */
 	if (!env->policy->threshold || view->count < 3)
-		return false;
+		return UINT_MAX;
 	policy_age_sent(view);
 	least = least_loaded_peer(env);
 	if (least == 0)
-		return false;
-	return env->draining || env->unhealthy ||
-	       (own >= decide_max_load(env) && own > policy_load(&view->nodes[least]));
+		return UINT_MAX;
+	lowest = policy_load(&view->nodes[least]);
+	if (env->draining || env->unhealthy || (own >= decide_max_load(env) && own > lowest))
+		return 0;
+	if (connection_load <= 0)
+		return UINT_MAX;
+	connection_load /= view->nodes[0].weight > 0 ? view->nodes[0].weight : 1;
+	room = fmax(ceil((decide_max_load(env) - own) / connection_load), floor((lowest - own) / connection_load) + 1);
+	return room < UINT_MAX ? (unsigned)room : UINT_MAX;
 }
 
 /* decide_new() as if that node could take nothing. */

@@ -132,8 +132,11 @@ struct verdict decide_new(const struct decide_env *env, const struct packet *pac
  */
 struct verdict decide_landed(const struct decide_env *env, const struct packet *packet, uint32_t entry_id);
 
-/* Whether decide_landed() may now send any back: else nobody need be asked. */
-bool decide_is_crowded(const struct decide_env *env);
+/*
+ * After how many more connections, of connection_load each, decide_landed() may send one back, whoever sent
+ * it: until then nobody need be asked. UINT_MAX: never.
+ */
+unsigned decide_room(const struct decide_env *env, double connection_load);
 
 /*
  * The second decision: any node but that one (CHOSEN_AGAIN), or this one (as decide_new() says).

@@ -177,6 +177,7 @@ const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */
 void plane_update(struct dprd *d); /* each second, and after a change: what the programs are told */
 void plane_tick(struct dprd *d, bool works); /* every TICK_MS: that dprd works, and what the programs did */
 void plane_second_look(struct dprd *d, const struct decide_env *env); /* whether dprd wants to look. Lock held */
+void plane_served(struct dprd *d); /* one connection more, since dprd last told its room for those that land */
 void plane_count(struct dprd *d); /* the programs' counters into d->counters, now. Lock held */
 void plane_close(struct dprd *d, bool keep);
 

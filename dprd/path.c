@@ -202,6 +202,7 @@ void path_settle_syn(struct path *p, struct queued *q)
 		if (q->verdict.old_flow)
 			forget_flow(p, q);
 		d->view_nodes[0].load += d->config.factors.connections;
+		plane_served(d);
 	} else if (q->verdict.reason != REASON_SAME_SYN && q->verdict.reason != REASON_SAME_FLOW) {
 		make_flow(p, q);
 	}

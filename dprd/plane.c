@@ -4,6 +4,7 @@
  * Whichever it is, the flows of a former process come along, also from the other plane.
  */
 #include <errno.h>
+#include <limits.h>
 #include <libmnl/libmnl.h>
 #include <stdlib.h>
 
@@ -222,13 +223,24 @@ static void take_counters(struct dprd *d)
 
 void plane_second_look(struct dprd *d, const struct decide_env *env)
 {
-	uint32_t look = 0;
+	struct fastpath_control *control;
+	unsigned room;
 
 	if (!d->fastpath)
 		return;
-	if (d->config.second_look)
-		look = LOOK_OFFER | (decide_is_crowded(env) ? LOOK_NOW : 0);
-	__atomic_store_n(&d->fastpath->control->second_look, look, __ATOMIC_RELAXED);
+	control = d->fastpath->control;
+	room = d->config.second_look ? decide_room(env, d->config.factors.connections) : UINT_MAX;
+	__atomic_store_n(&control->look_room, room, __ATOMIC_RELAXED);
+	__atomic_store_n(&control->landed, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&control->second_look,
+			 (d->config.second_look ? LOOK_OFFER : 0) | (room < UINT_MAX ? LOOK_LANDED : 0),
+			 __ATOMIC_RELEASE);
+}
+
+void plane_served(struct dprd *d)
+{
+	if (d->fastpath)
+		__atomic_fetch_add(&d->fastpath->control->landed, 1, __ATOMIC_RELAXED);
 }
 
 void plane_count(struct dprd *d)

@@ -89,7 +89,7 @@ struct fastpath_way {
 
 enum fastpath_second_look {
 	LOOK_OFFER = 1, /* what the schedule forwards may be sent back */
-	LOOK_NOW = 2, /* this node may have no room for what peers forward to it: dprd decides */
+	LOOK_LANDED = 2, /* what peers forward to this node is dprd's to look at, once there is no room */
 };
 
 struct fastpath_control {
@@ -104,6 +104,9 @@ struct fastpath_control {
 	uint32_t swept; /* buckets of the flow table that the running round of expiry has passed */
 	uint32_t made_behind; /* of those made: in these buckets, where the round does not count them any more */
 	uint32_t second_look; /* enum fastpath_second_look */
+	uint32_t look_room; /* so many more may land, by what dprd knows, before the second look */
+	uint32_t landed; /* and were served, since dprd last said that */
+	uint32_t unused;
 };
 
 /*

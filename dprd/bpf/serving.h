@@ -148,9 +148,10 @@ INLINE bool is_for_daemon(const struct __sk_buff *skb, const struct packet *inne
 
 	if (reason == REASON_RETURNED_LATE)
 		return daemon_works();
-	if (reason != REASON_FROM_PEER || !packet_is_syn(inner) || !c || !(c->second_look & LOOK_NOW))
+	if (reason != REASON_FROM_PEER || !packet_is_syn(inner) || !c || !(c->second_look & LOOK_LANDED))
 		return false;
-	return !bpf_skb_load_bytes(skb, ETHERNET_BYTES, outer, sizeof(outer)) && encap_may_return(outer, v6) &&
+	return __sync_fetch_and_add(&c->landed, 1) >= c->look_room &&
+	       !bpf_skb_load_bytes(skb, ETHERNET_BYTES, outer, sizeof(outer)) && encap_may_return(outer, v6) &&
 	       daemon_works();
 }
 

@@ -32,6 +32,8 @@ void fixture_prepare(const struct fixture *f, unsigned variant)
 
 	plane_beat(p, f->beat_ago_ms, f->waiting_ms);
 	p->fastpath->control->second_look = f->second_look;
+	p->fastpath->control->look_room = f->look_room;
+	p->fastpath->control->landed = 0;
 	site_way(variant, f->way);
 	site_schedule(variant, f->schedule ? f->schedule : "", f->no_room);
 	if (f->flow)

@@ -41,7 +41,7 @@ struct fixture {
 	const char *flow; /* there before (site.h); NULL: none */
 	const char *way; /* what is special about n2's (site.h) */
 	const char *schedule, *no_room; /* Decide=kernel (site.h) */
-	uint32_t second_look; /* what dprd says about it: LOOK_... */
+	uint32_t second_look, look_room; /* what dprd says about it: LOOK_... */
 	uint32_t mark_before;
 	uint32_t gso_bytes;
 	const char *in; /* the frame (craft.h) */

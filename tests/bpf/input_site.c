@@ -214,6 +214,8 @@ static void add_schedules(struct random *r, struct plane *p)
 	control->room = rooms[random_below(r, 4)];
 	control->room_reason = input_one_in(r, 2) ? REASON_RATE_GUARD : REASON_TABLE_FULL;
 	control->second_look = random_below(r, 4);
+	control->look_room = rooms[random_below(r, 4)];
+	control->landed = 0;
 }
 
 void input_site(struct random *r, struct plane *p, struct input_site *ret)

@@ -321,14 +321,15 @@ static void mend_sums(struct model_result *r, const struct packet *inner, bool t
 }
 
 /* Differs: the second look is left to dprd, and is not made when that is away. */
-static bool is_for_daemon(const struct model *m, const struct frame *in, const struct packet *outer,
-			  const struct verdict *v, const struct packet *inner)
+static bool is_for_daemon(struct model *m, const struct frame *in, const struct packet *outer, const struct verdict *v,
+			  const struct packet *inner)
 {
 	if (v->reason != REASON_FROM_PEER && v->reason != REASON_RETURNED_LATE)
 		return false;
-	return m->works && packet_is_syn(inner) &&
-	       (v->reason == REASON_RETURNED_LATE ||
-		(m->second_look & LOOK_NOW && encap_may_return(in->bytes + FRAME_ETHERNET_BYTES, outer->v6)));
+	if (v->reason == REASON_RETURNED_LATE)
+		return m->works;
+	return packet_is_syn(inner) && m->second_look & LOOK_LANDED && m->landed++ >= m->look_room && m->works &&
+	       encap_may_return(in->bytes + FRAME_ETHERNET_BYTES, outer->v6);
 }
 
 /* Like path_decapsulate(). */

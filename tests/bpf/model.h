@@ -23,6 +23,7 @@ struct model {
 	uint16_t mss[2];
 	bool works; /* dprd does */
 	uint32_t second_look; /* enum fastpath_second_look */
+	uint32_t landed, look_room;
 	uint32_t tick;
 	bool (*has_socket)(const struct flow_key *key);
 	struct fastpath_counters counted; /* what the programs should have counted, and the running second */

@@ -3,6 +3,9 @@
  * test_second_look.c - which SYNs the programs leave to dprd for a second look, on either side, and what they do
  * with these when dprd is away.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "tests/bpf/fixture.h"
 
 #define FROM_N2 "eth n2>me | tunnel c2>c1 | "
@@ -24,30 +27,31 @@
 #define LOCAL_SYN "ip cl>l2 | tcp 40000>80 S seq 5 opt 020405b4"
 
 static const struct fixture landed[] = {
-	BOTH("dprd wants to look", SYN, .second_look = LOOK_NOW, LEFT_TO_DPRD),
-	BOTH("dprd looks and offers", SYN, .second_look = LOOK_NOW | LOOK_OFFER, LEFT_TO_DPRD),
-	BOTH("the mark of others stays", SYN, .second_look = LOOK_NOW, .mark_before = 3, .verdict = PASS,
+	BOTH("dprd wants to look", SYN, .second_look = LOOK_LANDED, LEFT_TO_DPRD),
+	BOTH("dprd looks and offers", SYN, .second_look = LOOK_LANDED | LOOK_OFFER, LEFT_TO_DPRD),
+	BOTH("the mark of others stays", SYN, .second_look = LOOK_LANDED, .mark_before = 3, .verdict = PASS,
 	     .mark = MARK_FORWARD | 3),
-	BOTH("a flow of the same client here does not matter", SYN, .second_look = LOOK_NOW,
+	BOTH("a flow of the same client here does not matter", SYN, .second_look = LOOK_LANDED,
 	     .flow = "confirmed n3 isn 5 age 30", LEFT_TO_DPRD),
+	BOTH("there is room for one more", SYN, .second_look = LOOK_LANDED, .look_room = 1, TAKEN(LOCAL_SYN)),
 	BOTH("dprd does not want to look", SYN, .second_look = LOOK_OFFER, TAKEN(LOCAL_SYN)),
-	BOTH("dprd stopped", SYN, .second_look = LOOK_NOW, .beat_ago_ms = STOPPED, TAKEN(LOCAL_SYN)),
-	BOTH("dprd silent for 500 ms", SYN, .second_look = LOOK_NOW, .beat_ago_ms = 500, TAKEN(LOCAL_SYN)),
-	BOTH("no SYN", ACK, .second_look = LOOK_NOW, TAKEN("ip cl>l2 | tcp 40000>80 . seq 6 ack 7")),
-	BOTH("SYN ACK", SYN_ACK, .second_look = LOOK_NOW, TAKEN("ip cl>l2 | tcp 40000>80 S. seq 6 ack 7")),
-	BOTH("not n2's service", "ip cl>s3 | tcp 40000>80 S seq 5", .second_look = LOOK_NOW, .verdict = DROP,
+	BOTH("dprd stopped", SYN, .second_look = LOOK_LANDED, .beat_ago_ms = STOPPED, TAKEN(LOCAL_SYN)),
+	BOTH("dprd silent for 500 ms", SYN, .second_look = LOOK_LANDED, .beat_ago_ms = 500, TAKEN(LOCAL_SYN)),
+	BOTH("no SYN", ACK, .second_look = LOOK_LANDED, TAKEN("ip cl>l2 | tcp 40000>80 . seq 6 ack 7")),
+	BOTH("SYN ACK", SYN_ACK, .second_look = LOOK_LANDED, TAKEN("ip cl>l2 | tcp 40000>80 S. seq 6 ack 7")),
+	BOTH("not n2's service", "ip cl>s3 | tcp 40000>80 S seq 5", .second_look = LOOK_LANDED, .verdict = DROP,
 	     .counted = "inner_not_senders"),
-	BOTH("no service port", "ip cl>s2 | tcp 40000>22 S seq 5", .second_look = LOOK_NOW, .verdict = DROP,
+	BOTH("no service port", "ip cl>s2 | tcp 40000>22 S seq 5", .second_look = LOOK_LANDED, .verdict = DROP,
 	     .counted = "inner_foreign"),
-	{ .name = "one that may not return", .second_look = LOOK_NOW, .in = FROM_N2 SYN, TAKEN(LOCAL_SYN) },
+	{ .name = "one that may not return", .second_look = LOOK_LANDED, .in = FROM_N2 SYN, TAKEN(LOCAL_SYN) },
 	{ .name = "another id",
 	  .variants = V4,
-	  .second_look = LOOK_NOW,
+	  .second_look = LOOK_LANDED,
 	  .in = "eth n2>me | tunnel c2>c1 id 0x5b1c | " SYN,
 	  TAKEN(LOCAL_SYN) },
 	{ .name = "another label",
 	  .variants = V6,
-	  .second_look = LOOK_NOW,
+	  .second_look = LOOK_LANDED,
 	  .in = "eth n2>me | tunnel c2>c1 flow 0x15b1d | " SYN,
 	  TAKEN(LOCAL_SYN) },
 };
@@ -96,7 +100,7 @@ static const struct fixture offered[] = {
 	{ OFFERED(V6_KERNEL, LOOK_OFFER), .name = "the policy's choice, IPv6", .schedule = "n2/chosen",
 	  .verdict = REDIRECT, .counted = "chosen syn made", .after = "half_open n2 isn 5 now",
 	  .out = "eth me>n2 | tunnel c1>c2 flow 0x5b1d | *" },
-	{ OFFERED(KERNEL, LOOK_NOW), .name = "SecondLook=no", .schedule = "n2/chosen", .verdict = REDIRECT,
+	{ OFFERED(KERNEL, LOOK_LANDED), .name = "SecondLook=no", .schedule = "n2/chosen", .verdict = REDIRECT,
 	  .counted = "chosen syn made", .after = "half_open n2 isn 5 now", .out = "eth me>n2 | tunnel c1>c2 | *" },
 	{ OFFERED(KERNEL, LOOK_OFFER), .name = "this node drains: no other choice", .schedule = "n2/draining",
 	  .verdict = REDIRECT, .counted = "draining syn made", .after = "half_open n2 isn 5 now",
@@ -105,9 +109,51 @@ static const struct fixture offered[] = {
 	  .verdict = REDIRECT, .counted = "same_syn", .out = "eth me>n2 | tunnel c1>c2 | *" },
 };
 
+static unsigned variant_of(void **state)
+{
+	return (unsigned)(uintptr_t)*state;
+}
+
+/* All SYNs that land take room, also those that may not return; other packets do not. */
+static void test_room(void **state)
+{
+	static const char *const lines[] = { SYN, ACK, "may return", SYN, "may return", SYN, "may return" };
+	static const uint32_t marks[] = { 0, 0, 0, 0, MARK_FORWARD, 0, MARK_FORWARD };
+	unsigned variant = variant_of(state);
+	const struct craft_names names = site_names(variant);
+
+	site_reset(variant);
+	site_plane(variant)->fastpath->control->second_look = LOOK_LANDED;
+	site_plane(variant)->fastpath->control->look_room = 3;
+	site_plane(variant)->fastpath->control->landed = 0;
+	for (unsigned i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		struct plane_run run = { .egress = false };
+		struct frame in, out;
+		char line[160];
+
+		if (strcmp(lines[i], "may return") == 0)
+			snprintf(line, sizeof(line), "%s", variant & SITE_V6 ? MAY_RETURN6 SYN : MAY_RETURN4 SYN);
+		else
+			snprintf(line, sizeof(line), FROM_N2 "%s", lines[i]);
+		craft(&names, line, NULL, &in);
+		assert_int_equal(plane_run(site_plane(variant), &run, &in, &out), 0);
+		assert_int_equal(run.verdict, PASS);
+		assert_int_equal(run.mark, marks[i]);
+	}
+	assert_int_equal(site_plane(variant)->fastpath->control->landed, 6);
+	site_plane(variant)->fastpath->control->second_look = 0;
+}
+
+#define TEST_IN(test, variant)                                                                  \
+	{                                                                                       \
+		.name = #test, .test_func = test, .initial_state = (void *)(uintptr_t)(variant) \
+	}
+
 int main(void)
 {
+	const struct CMUnitTest others[] = { TEST_IN(test_room, 0), TEST_IN(test_room, SITE_V6) };
+
 	const struct fixtures tables[] = { FIXTURES(landed), FIXTURES(returned), FIXTURES(offered) };
 
-	return fixture_main("second look", tables, 3, NULL, 0);
+	return fixture_main("second look", tables, 3, others, 2);
 }

@@ -30,16 +30,18 @@ STALLED_SHARE = 0.005  # of new connections, on the nfqueue plane
 P99_MS = 500  # far from what is measured: it must hold on a busy host
 
 FAULTS = {"kill": 1000, "freeze": 100, "upgrade": 100} if LONG else {"kill": 20, "freeze": 5, "upgrade": 5}
+SECOND_LOOK_FAULTS = {"kill": 300, "freeze": 60, "upgrade": 30} if LONG else {"kill": 8, "freeze": 3, "upgrade": 2}
 FAULT_EVERY_S = 1.3  # at least: a SYN that one fault took is sent again after 1 s, and should meet no other
 SLOW_MS = 100
 SLOW_SHARE = {"bpf": 0.005, "nfqueue": 0.03}
 SLOWEST_MS = 1200
 
 
-def start(clusters, names, decide):
+def start(clusters, names, decide, policy="rr", period="200ms"):
     """A cluster of these nodes, and one more member that has no dprd."""
     cluster = clusters.fresh(daemons=False, nodes=len(names) + 1, layout="own")
-    cluster.set_config("Balance", "Policy", "rr")
+    cluster.set_config("Balance", "Policy", policy)
+    cluster.set_config("Announce", "Period", period)
     if cluster.plane == "bpf":
         cluster.set_config("Datapath", "Decide", decide)
     for name in names:
@@ -182,9 +184,9 @@ class Victim:
             wait_for(lambda name=name: self.cluster.sees(name, ALL), f"{name} sees all", 30)
 
 
-def all_faults(dice):
+def all_faults(dice, counts):
     """(fault, victim): a random order, of each fault half for n1 and half for n2."""
-    faults = [(fault, number % 2) for fault, count in FAULTS.items() for number in range(count)]
+    faults = [(fault, number % 2) for fault, count in counts.items() for number in range(count)]
     dice.shuffle(faults)
     return faults
 
@@ -210,25 +212,17 @@ def figures(made):
     return {"connects": len(made), "slow": len(slow(made)), "slowest_ms": quantile([one.connect_ms for one in made], 1)}
 
 
-@pytest.mark.seconds(2 * 3600 if LONG else 110)
-@pytest.mark.parametrize("decide", DECIDES)
-def test_c12_dprd_dies_all_the_time(clusters, decide):
-    """All enter at n1. dprd of n1 or n2 is killed, frozen for 0.2 to 2 s, or stopped and another program file started.
-
-    No connection breaks: neither those that are held, nor those that come and go meanwhile. Few SYNs wait for long,
-    when a plane in the kernel outlives dprd. Without one, a SYN waits that was forwarded to a dead dprd, or is
-    queued for a frozen one. How slow the host itself is, connections to n4 show, which has no dprd.
-    """
-    seed = random.randrange(10 ** 6)
+def storm(cluster, name, counts, seed):
+    """All enter at n1, while dprd of n1 and n2 goes through these faults: (what was made at n1, at n4, during each kind
+    of fault). No connection may break."""
     dice = random.Random(seed)
-    cluster = start(clusters, ALL, decide)
     n1, n4 = cluster.node("n1"), cluster.node("n4")
     victims = [Victim(cluster, node, dice) for node in ("n1", "n2")]
     held = Held(cluster, [n1.service_v4, n1.service_v6], {0.2: 200, 3: 200})
     steady = Steady(cluster, [n1.service_v4, n1.service_v6, n4.service_v4], 300, hold_ms=500)
     time.sleep(1)
     spans = []
-    for fault, which in all_faults(dice):
+    for fault, which in all_faults(dice, counts):
         begin, victim = time.monotonic(), victims[which]
         getattr(victim, fault)()
         victim.wait_back()
@@ -243,21 +237,44 @@ def test_c12_dprd_dies_all_the_time(clusters, decide):
     made, without = steady.to("n1"), steady.to("n4")
     broken = held.broken() + [one._asdict() for one in bad(made)]
     broken_local = [one for one in broken if one["node"] == "n1"]
-    report(cluster, f"faults {decide}", {
-        "seed": seed, **FAULTS, "held": len(held.each), "held_forwarded": len(held.forwarded()),
+    report(cluster, name, {
+        "seed": seed, **counts, "held": len(held.each), "held_forwarded": len(held.forwarded()),
         "held_longest_ms": max(flow["longest_ms"] for flow in held.each),
         "broken_local": len(broken_local), "broken_forwarded": len(broken) - len(broken_local), **figures(made),
         "slow_share": round(slow_share(made), 5), "slow_share_without": round(slow_share(without), 5),
         "slowest_ms_without": figures(without)["slowest_ms"],
         "ends": ends(made, spans[0][2]), "ends_without": ends(without, spans[0][2]),
         "longest_fault_s": round(max(end - begin for _, _, begin, end in spans), 3),
+        "sent_back_by_n3": cluster.counters("n3")["sent_back"],
         "meanwhile": {name: figures(some) for name, some in sorted(meanwhile.items())},
     })
     assert not broken, f"{len(broken)} connections broke, such as {broken[:4]}"
     served = collections.Counter(one.node for one in made)
     assert set(served) == set(ALL) and min(served.values()) > len(made) / 10, served
     assert held.forwarded() and len(held.forwarded()) < len(held.each)
-    check_slow(cluster, made, without, meanwhile)
+    return made, without, meanwhile
+
+
+@pytest.mark.seconds(2 * 3600 if LONG else 110)
+@pytest.mark.parametrize("decide", DECIDES)
+def test_c12_dprd_dies_all_the_time(clusters, decide):
+    """All enter at n1. dprd of n1 or n2 is killed, frozen for 0.2 to 2 s, or stopped and another program file started.
+
+    No connection breaks: neither those that are held, nor those that come and go meanwhile. Few SYNs wait for long,
+    when a plane in the kernel outlives dprd. Without one, a SYN waits that was forwarded to a dead dprd, or is
+    queued for a frozen one. How slow the host itself is, connections to n4 show, which has no dprd.
+    """
+    cluster = start(clusters, ALL, decide)
+    check_slow(cluster, *storm(cluster, f"faults {decide}", FAULTS, random.randrange(10 ** 6)))
+
+
+@pytest.mark.seconds(3600 if LONG else 110)
+@pytest.mark.parametrize("decide", DECIDES)
+def test_c13_dprd_dies_with_syns_on_their_way_back(clusters, decide):
+    """The same with policy li and loads that are a second old: SYNs go from node to node and back all the time."""
+    cluster = start(clusters, ALL, decide, "li", "1s")
+    made, *_ = storm(cluster, f"second look {decide}", SECOND_LOOK_FAULTS, random.randrange(10 ** 6))
+    assert cluster.counters("n3")["sent_back"] > len(made) / 200
 
 
 def check_slow(cluster, made, without, meanwhile):

@@ -20,8 +20,6 @@ the simulator (agree.py), plus what the model leaves out: 5 % of the mean delay,
    the mean delay; but open connections last longer by it, so that the nodes see loads that are higher.
  - dprd looks at its own load at most once in a millisecond, and forwarding takes as long as it takes.
  - Rates of arrivals, which li uses, are true in the simulator from the beginning, and learnt within seconds here.
- - BPF plane: the programs hear at dprd's tick and decisions, not at every connection, whether their node is crowded.
-   Ticks are a service time apart, so that fewer SYNs go back: up to 30 % of the share less.
 
 What disagrees while the host was starved is skipped, and says so: when connections that were not forwarded took more
 than 0.2 service times beyond their queue on average, or the client was late by more than 100 ms.
@@ -107,7 +105,7 @@ def test_e10_simulator_and_namespaces_agree(clusters, tmp_path):
         runs.append((arm, measured, agree.reference(program, arm, str(tmp_path))))
         costs.append((arm, cost))
         starved += agree.starvation(arm, cost, late_ms)
-    comparisons = agree.compare(runs, cluster.plane)
+    comparisons = agree.compare(runs)
     text = agree.table(comparisons, costs)
     print(text)
     with open(os.path.join(cluster.build, f"agree-{cluster.plane}.md"), "w", encoding="ascii") as file:

@@ -36,7 +36,6 @@ PATIENCE_S = 20
 DEVIATIONS = 3
 MODEL_MEAN = 0.05  # of the mean delay
 MODEL_SHARE = 0.02  # of all connections
-MODEL_BPF_BACK = 0.3  # of the share sent back, downwards
 
 COST_MOST = 0.2  # service times; a host that adds more is starved
 LATE_MOST_MS = 100
@@ -177,16 +176,15 @@ class Comparison:
     measure: str
     measured: float
     simulated: float
-    below: float  # how far below it may be, and how far above
-    above: float
+    tolerance: float
 
     @property
     def agrees(self):
-        return self.simulated - self.below <= self.measured <= self.simulated + self.above
+        return abs(self.measured - self.simulated) <= self.tolerance
 
     def __str__(self):
         return (f"{self.arm}: {self.measure} {self.measured:.3f}, simulated {self.simulated:.3f} "
-                f"(-{self.below:.3f} +{self.above:.3f})")
+                f"(+-{self.tolerance:.3f})")
 
 
 def chance(deviation):
@@ -194,21 +192,20 @@ def chance(deviation):
     return DEVIATIONS * deviation * math.sqrt(1 + 1 / REFERENCE_RUNS)
 
 
-def compare(runs, plane):
+def compare(runs):
     """The comparisons of all arms. runs: [(arm, measured, reference())]; ratios are to the first of them."""
     found = []
     _, first, first_expected = runs[0]
     for arm, measured, expected in runs:
         for measure, (mean, deviation) in expected.items():
-            above = chance(deviation) + (MODEL_MEAN * mean if measure == "mean" else MODEL_SHARE)
-            fewer = MODEL_BPF_BACK * mean if measure == "sent_back" and plane == "bpf" else 0.0
-            found.append(Comparison(arm, measure, measured[measure], mean, above + fewer, above))
+            off = chance(deviation) + (MODEL_MEAN * mean if measure == "mean" else MODEL_SHARE)
+            found.append(Comparison(arm, measure, measured[measure], mean, off))
         if measured is not first:
             (mean, deviation), (base, base_deviation) = expected["mean"], first_expected["mean"]
             share = math.hypot(chance(deviation) / mean, chance(base_deviation) / base) + MODEL_MEAN
             ratio = mean / base
             found.append(Comparison(arm, f"mean / that of {runs[0][0]}", measured["mean"] / first["mean"], ratio,
-                                    share * ratio, share * ratio))
+                                    share * ratio))
     return found
 
 
@@ -225,7 +222,7 @@ def starvation(arm, cost, late_ms):
 def table(comparisons, costs):
     """What was compared, as Markdown. costs: [(arm, cost)]."""
     lines = ["| arm | measure | namespaces | simulated | tolerance |", "|---|---|---|---|---|"]
-    lines += [f"| {c.arm} | {c.measure} | {c.measured:.3f} | {c.simulated:.3f} | -{c.below:.3f} +{c.above:.3f} |"
+    lines += [f"| {c.arm} | {c.measure} | {c.measured:.3f} | {c.simulated:.3f} | {c.tolerance:.3f} |"
               for c in comparisons]
     lines += ["", "Beyond the queues, in service times, and taken off the means: "
               + "; ".join(f"`{arm}` {cost:.3f}" for arm, cost in costs) + "."]

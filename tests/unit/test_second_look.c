@@ -4,6 +4,7 @@
  *
  *   node 100 (self)  load 10     node 101  load 4    node 102  load 6    node 103  load 20
  */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,13 +113,13 @@ static void stays_when_only_the_entry_node_has_room(void **context)
 	nodes[2].eligible = nodes[3].eligible = false;
 	nodes[1].load = 0;
 	assert_landed(101, REASON_FROM_PEER);
-	assert_true(decide_is_crowded(&env));
+	assert_int_equal(decide_room(&env, 1), 0);
 	view.count = 2;
 	assert_landed(101, REASON_FROM_PEER);
-	assert_false(decide_is_crowded(&env));
+	assert_true(decide_room(&env, 1) > 0);
 	env.draining = true;
 	assert_landed(101, REASON_FROM_PEER);
-	assert_false(decide_is_crowded(&env));
+	assert_true(decide_room(&env, 1) > 0);
 }
 
 static void stays_when_in_doubt(void **context)
@@ -130,7 +131,7 @@ static void stays_when_in_doubt(void **context)
 	for (unsigned i = 0; i < sizeof(blind) / sizeof(blind[0]); i++) {
 		env.policy = blind[i];
 		assert_landed(103, REASON_FROM_PEER);
-		assert_false(decide_is_crowded(&env));
+		assert_true(decide_room(&env, 1) > 0);
 	}
 	env.policy = &policy_least;
 	env.min_advantage = 7;
@@ -151,42 +152,56 @@ static void draining_sends_all_back(void **context)
 	(void)context;
 	nodes[0].load = 0;
 	assert_landed(103, REASON_FROM_PEER);
-	assert_false(decide_is_crowded(&env));
+	assert_true(decide_room(&env, 1) > 0);
 	env.draining = true;
 	assert_landed(103, REASON_SENT_BACK);
-	assert_true(decide_is_crowded(&env));
+	assert_int_equal(decide_room(&env, 1), 0);
 	env.draining = false;
 	env.unhealthy = true;
 	assert_landed(103, REASON_SENT_BACK);
-	assert_true(decide_is_crowded(&env));
+	assert_int_equal(decide_room(&env, 1), 0);
 }
 
-/* Where it says no, nothing would go back, whoever sends. */
-static void crowded_says_when_to_ask(void **context)
+/* As long as it says that there is room, nothing would go back, whoever sends; then it would, to one at least. */
+static void room_says_when_to_ask(void **context)
 {
-	unsigned asked = 0, sent_back = 0;
+	unsigned finite = 0, sent_back = 0;
 
 	(void)context;
 	for (unsigned c = 0; c < 4 * 4 * 4 * 4; c++) {
-		bool crowded;
+		const double connection_load = c % 13 ? 1 : 0.75;
+		unsigned room;
 
 		for (unsigned i = 0; i < NODES; i++)
 			nodes[i].load = 2 * (c >> 2 * i & 3);
-		env.max_load_auto = c % 3 == 0;
+		nodes[0].weight = 1 + c % 2;
+		env.max_load_auto = false;
 		env.max_load = c % 5;
 		nodes[3].eligible = c % 7;
 		nodes[2].eligible = c % 11 % 2;
-		crowded = decide_is_crowded(&env);
-		asked += crowded;
-		for (unsigned entry = 1; entry < NODES; entry++) {
-			bool back = decide_landed(&env, &syn, SELF + entry).kind == VERDICT_FORWARD;
+		room = decide_room(&env, connection_load);
+		finite += room > 0 && room < 20;
+		for (unsigned landed = 0; landed < 20; landed++) {
+			bool back = false;
 
-			assert_true(crowded || !back);
+			for (unsigned entry = 1; entry <= NODES; entry++)
+				back |= decide_landed(&env, &syn, SELF + entry).kind == VERDICT_FORWARD;
+			assert_int_equal(back, landed >= room);
 			sent_back += back;
+			nodes[0].load += connection_load;
 		}
 	}
-	assert_in_range(asked, 40, 150);
-	assert_true(sent_back > asked);
+	assert_true(finite > 100 && sent_back > 1000);
+}
+
+/* What connections add may be nothing, when the load is one of processors. */
+static void room_without_connections_in_the_load(void **context)
+{
+	(void)context;
+	assert_int_equal(decide_room(&env, 0), 0);
+	nodes[0].load = 1;
+	assert_true(decide_room(&env, 0) == UINT_MAX);
+	assert_int_equal(decide_room(&env, 0.5), 8);
 }
 
 static void add_flow(uint32_t node_id)
@@ -269,7 +284,8 @@ int main(void)
 		TEST(stays_when_only_the_entry_node_has_room),
 		TEST(stays_when_in_doubt),
 		TEST(draining_sends_all_back),
-		TEST(crowded_says_when_to_ask),
+		TEST(room_says_when_to_ask),
+		TEST(room_without_connections_in_the_load),
 		TEST(another_one_is_chosen),
 		TEST(too_late),
 	};
