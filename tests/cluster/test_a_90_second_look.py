@@ -15,8 +15,20 @@ from traffic import (FAMILIES, RawClient, connect, counting, flow_of, random_byt
                      tunnel_address, upload)
 
 both = pytest.mark.parametrize("family", FAMILIES)
+LAYOUTS = ("own", "one")
 OWN_LOAD = 10
 UPLOAD_BYTES = 4_000_000
+
+
+@pytest.fixture(name="own")
+def fixture_own(clusters, law):
+    """Three nodes, and no connections that other tests have left behind."""
+    return clusters.get("second-look-own", layout="own")
+
+
+@pytest.fixture(name="each", params=LAYOUTS)
+def fixture_each(clusters, request, law):
+    return clusters.get(f"second-look-{request.param}", layout=request.param)
 
 
 def load_of(cluster, viewer, name):
@@ -33,6 +45,7 @@ def hold(cluster, stack, name, count):
 def stale(cluster, n3_load=3, n2_load=20, **balance):
     """Within the block n1 believes that n2 has no load. MaxLoad is 5, the policy least."""
     cluster.set_config("Announce", "DeadPeriods", 100)
+    cluster.set_config("Health", "Check", "none")  # its connections are load, too
     reload_both(cluster)
     cluster.wait_ready()
     wait_for(lambda: load_of(cluster, "n1", "n2") == 0, "n2 has no connection of a former test", 10)
@@ -57,16 +70,16 @@ def reasons(moved, name):
 
 
 @both
-def test_a90_served_by_the_third(cluster3, family):
+def test_a90_served_by_the_third(each, family):
     """n1 tries n2, n2 sends the SYN back, n1 chooses n3: the client notices nothing, n2 hears no more of it."""
-    n1 = cluster3.node("n1")
-    with stale(cluster3), counting(cluster3) as moved:
+    n1 = each.node("n1")
+    with stale(each), counting(each) as moved:
         started = time.monotonic()
-        with connect(cluster3, service(n1, family), 80, local_port=20090) as client:
+        with connect(each, service(n1, family), 80, local_port=20090) as client:
             assert time.monotonic() - started < FIRST_SYN_S
             assert {ask(client), ask(client)} == {"n3"}
-            assert flow_of(cluster3, "n1", family, 20090)["node"] == "n3"
-            said = cluster3.dprctl("n1", "why", f"{client.getsockname()[0]}")
+            assert flow_of(each, "n1", family, 20090)["node"] == "n3"
+            said = each.dprctl("n1", "why", f"{client.getsockname()[0]}")
     assert reasons(moved, "n1") == {"chosen": 1, "chosen_again": 1}
     assert reasons(moved, "n2") == {"sent_back": 1}
     assert "from_peer" not in moved["n2"] and moved["n3"]["from_peer"] > 3
@@ -74,80 +87,80 @@ def test_a90_served_by_the_third(cluster3, family):
 
 
 @both
-def test_a90_large_upload(cluster3, family):
+def test_a90_large_upload(each, family):
     """The flow made by the second decision carries as any: 4 MB, byte by byte."""
     data = random_bytes(UPLOAD_BYTES)
-    with stale(cluster3), counting(cluster3) as moved:
-        name, count, _, stall_s = upload(cluster3, service(cluster3.node("n1"), family), data)
+    with stale(each), counting(each) as moved:
+        name, count, _, stall_s = upload(each, service(each.node("n1"), family), data)
     assert (name, count) == ("n3", UPLOAD_BYTES) and stall_s < 0.5
     assert reasons(moved, "n2") == {"sent_back": 1}
 
 
 @both
-def test_a91_back_and_served_at_home(cluster3, family):
+def test_a91_back_and_served_at_home(each, family):
     """n3 has more than n1: the connection comes home, and n1 has no flow of it."""
-    n1 = cluster3.node("n1")
-    with stale(cluster3, n3_load=15), counting(cluster3) as moved:
-        with connect(cluster3, service(n1, family), 80, local_port=20091) as client:
+    n1 = each.node("n1")
+    with stale(each, n3_load=15), counting(each) as moved:
+        with connect(each, service(n1, family), 80, local_port=20091) as client:
             assert {ask(client), ask(client)} == {"n1"}
-            assert flow_of(cluster3, "n1", family, 20091) is None
+            assert flow_of(each, "n1", family, 20091) is None
     assert reasons(moved, "n1") == {"chosen": 1, "lowest_load": 1}
     assert reasons(moved, "n2") == {"sent_back": 1}
 
 
 @pytest.mark.parametrize("where", ["n1", "n2"])
-def test_a92_switched_off(own3, where):
+def test_a92_switched_off(own, where):
     """SecondLook=no at the entry node or where the SYN lands: it stays there."""
-    own3.set_config("Balance", "SecondLook", "no", where)
-    with stale(own3), counting(own3) as moved:
+    own.set_config("Balance", "SecondLook", "no", where)
+    with stale(own), counting(own) as moved:
         for family in FAMILIES:
-            with connect(own3, service(own3.node("n1"), family), 80) as client:
+            with connect(own, service(own.node("n1"), family), 80) as client:
                 assert ask(client) == "n2"
     assert reasons(moved, "n1") == {"chosen": 2} and reasons(moved, "n2") == {}
 
 
 @both
-def test_a93_lost_on_its_way_back(own3, family):
+def test_a93_lost_on_its_way_back(own, family):
     """The SYN that n2 sends back is lost: the client's copy of it may not return, and n2 serves it."""
-    n1, n2 = own3.node("n1"), own3.node("n2")
+    n1, n2 = own.node("n1"), own.node("n2")
     ip = "ip" if family == "v4" else "ip6"
-    with stale(own3), counting(own3) as moved:
-        own3.lose("n1", f"meta l4proto {TUNNEL[family]} {ip} saddr {tunnel_address(n2, family)}")
+    with stale(own), counting(own) as moved:
+        own.lose("n1", f"meta l4proto {TUNNEL[family]} {ip} saddr {tunnel_address(n2, family)}")
         started = time.monotonic()
-        with connect(own3, service(n1, family), 80) as client:
+        with connect(own, service(n1, family), 80) as client:
             assert 0.9 < time.monotonic() - started < SECOND_SYN_S
             assert {ask(client), ask(client)} == {"n2"}
-            assert sum(own3.lost("n1")) == 1
+            assert sum(own.lost("n1")) == 1
     assert reasons(moved, "n1") == {"chosen": 1, "same_syn": 1}
     assert reasons(moved, "n2") == {"sent_back": 1}
 
 
 @both
-def test_a94_back_too_late(own3, family):
+def test_a94_back_too_late(own, family):
     """A SYN that comes back when the client may have sent a copy of it changes nothing; a young one does."""
-    n1, n2 = own3.node("n1"), own3.node("n2")
-    own3.set_config("Balance", "SecondLook", "no", "n2")
-    with stale(own3), counting(own3) as moved:
+    n1, n2 = own.node("n1"), own.node("n2")
+    own.set_config("Balance", "SecondLook", "no", "n2")
+    with stale(own), counting(own) as moved:
         for port, wait_s, serves in ((20094, 0, "n3"), (20095, 0.7, "n2")):
-            with RawClient(own3, service(n1, family), 80, port) as client:
+            with RawClient(own, service(n1, family), 80, port) as client:
                 client.send(client.syn())
-                wait_for(lambda port=port: flow_of(own3, "n1", family, port), "n1 has a flow", 1)
+                wait_for(lambda port=port: flow_of(own, "n1", family, port), "n1 has a flow", 1)
                 time.sleep(wait_s)
                 back = outer(family, tunnel_address(n2, family), tunnel_address(n1, family), client.syn())
-                send(own3, [back], "n2", "eth1", ("n1", "eth1"))
+                send(own, [back], "n2", "eth1", ("n1", "eth1"))
                 time.sleep(0.2)
-                assert flow_of(own3, "n1", family, port)["node"] == serves, port
+                assert flow_of(own, "n1", family, port)["node"] == serves, port
                 client.reset()
     assert reasons(moved, "n1") == {"chosen": 2, "chosen_again": 1, "returned_late": 1}
 
 
-def test_a95_draining_is_seen_where_it_lands(own3):
+def test_a95_draining_is_seen_where_it_lands(own):
     """n2 drains and n1 has not heard of it: what n1 forwards to it comes back, whatever its load."""
-    with stale(own3, n2_load=0), counting(own3) as moved:
-        own3.dprctl("n2", "drain")
+    with stale(own, n2_load=0), counting(own) as moved:
+        own.dprctl("n2", "drain")
         time.sleep(0.2)
         for family in FAMILIES:
-            with connect(own3, service(own3.node("n1"), family), 80) as client:
+            with connect(own, service(own.node("n1"), family), 80) as client:
                 assert ask(client) == "n3"
     assert reasons(moved, "n1") == {"chosen": 2, "chosen_again": 2}
     assert reasons(moved, "n2") == {"sent_back": 2}

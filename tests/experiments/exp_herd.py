@@ -72,7 +72,7 @@ class Herd(Experiment):
     long = {"nodes": 16, "workers": 1, "service_ms": 100.0, "load": 0.8, "warmup": 15, "seconds": 60, "seed": 1,
             "policies": ["li", "p2c", "least", "inverse", "wlc", "random"], "periods": ["50ms", "200ms", "1s", "10s"],
             "max_load": "auto", "plane": "auto"}
-    quick = {**long, "warmup": 2, "seconds": 5, "policies": ["li", "wlc"], "periods": ["50ms", "2s"]}
+    quick = {**long, "warmup": 2, "seconds": 4, "policies": ["li", "wlc"], "periods": ["50ms", "2s"]}
     overhead_s = 5
 
     def arms(self, parameters):

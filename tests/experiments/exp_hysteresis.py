@@ -17,7 +17,7 @@ class Hysteresis(Experiment):
     ratio_measures = ("replies_per_second", "connection_mean_ms", "connection_median_ms", "forwarded_share")
     long = {"nodes": 3, "rate_mbit": 24, "page_bytes": 10000, "calls": 10, "rate": 60, "timeout_s": 5, "warmup": 0,
             "seconds": 30, "advantages": [0, 1, 2, 5, 10], "policy": "least", "period": "200ms", "plane": "auto"}
-    quick = {**long, "seconds": 5, "advantages": [0, 5]}
+    quick = {**long, "seconds": 4, "advantages": [0, 5]}
     overhead_s = 4
 
     def arms(self, parameters):
