@@ -64,21 +64,8 @@ def judge_answer(answer, size):
 
 async def ask(address, port, request, size, patience_s):
     """(seconds from connect to the end, answering node or None, kind of error or None)"""
-    loop = asyncio.get_running_loop()
-    begin = loop.time()
-    try:
-        async with asyncio.timeout(patience_s):
-            reader, writer = await asyncio.open_connection(address, port)
-            try:
-                writer.write(request)
-                answer = await reader.read(-1)
-            finally:
-                writer.close()
-        return loop.time() - begin, *judge_answer(answer, size)
-    except TimeoutError:
-        return loop.time() - begin, None, "timeout"
-    except OSError as error:
-        return loop.time() - begin, None, type(error).__name__
+    seconds, answer, error = await queuework.exchange(address, port, request, -1, patience_s)
+    return seconds, *((None, error) if error else judge_answer(answer, size))
 
 
 async def client(arguments, address, wait_s, results):

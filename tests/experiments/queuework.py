@@ -91,23 +91,31 @@ def schedule(seed, rate, seconds, service_ms, servers):
         planned.append((at, choice.choices(addresses, shares)[0], work.expovariate(1 / service_ms)))
 
 
-async def ask(address, port, service_ms, patience_s):
-    """(seconds from connect to the end, answering node or None, kind of error or None)"""
+async def exchange(address, port, request, most_bytes, patience_s):
+    """One request on a connection of its own, and up to most_bytes of the answer (-1: all of it):
+    (seconds from connect to the end, answer, kind of error or None)"""
     loop = asyncio.get_running_loop()
     begin = loop.time()
     try:
         async with asyncio.timeout(patience_s):
             reader, writer = await asyncio.open_connection(address, port)
             try:
-                writer.write(f"{service_ms:.3f}\n".encode())
-                answer = await reader.read(LINE_BYTES)
+                writer.write(request)
+                answer = await reader.read(most_bytes)
             finally:
                 writer.close()
-        return loop.time() - begin, answer.decode().strip() or None, None if answer else "closed"
+        return loop.time() - begin, answer, None
     except TimeoutError:
-        return loop.time() - begin, None, "timeout"
+        return loop.time() - begin, b"", "timeout"
     except OSError as error:
-        return loop.time() - begin, None, type(error).__name__
+        return loop.time() - begin, b"", type(error).__name__
+
+
+async def ask(address, port, service_ms, patience_s):
+    """(seconds from connect to the end, answering node or None, kind of error or None)"""
+    request = f"{service_ms:.3f}\n".encode()
+    seconds, answer, error = await exchange(address, port, request, LINE_BYTES, patience_s)
+    return seconds, answer.decode().strip() or None, error or (None if answer else "closed")
 
 
 async def load(arguments):
