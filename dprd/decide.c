@@ -182,7 +182,7 @@ struct verdict decide_new(const struct decide_env *env, const struct packet *pac
 	/* Before health: with most nodes out of sight the fault may be ours, and the few left could not take all. */
 	if (env->minority)
 		return verdict(REASON_MINORITY);
-	policy_age_sent(view);
+	policy_count_sent(env->policy, view);
 	least = least_loaded_peer(env);
 	if (least == 0)
 		return verdict(REASON_NO_PEER);
@@ -215,7 +215,7 @@ unsigned decide_room(const struct decide_env *env, double connection_load)
 	/* Of two nodes, one is the entry node and the other one this. */
 	if (!env->policy->threshold || view->count < 3)
 		return UINT_MAX;
-	policy_age_sent(view);
+	policy_count_sent(env->policy, view);
 	least = least_loaded_peer(env);
 	if (least == 0)
 		return UINT_MAX;

@@ -120,6 +120,7 @@ static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t
 	memcpy(nodes, d->view_nodes, sizeof(nodes));
 	state = d->policy_state;
 	a->view = (struct load_view) { .count = d->view.count, .nodes = a->nodes };
+	policy_count_sent(ahead.policy, &a->view);
 	a->seed = policy_mix(d->random_state++);
 	a->count = wanted(used);
 	ahead.view = &view;

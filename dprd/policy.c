@@ -22,15 +22,18 @@ const struct policy *policy_find(const char *name)
 	return NULL;
 }
 
-double policy_sent_open(const struct view_node *node)
+/* Of what was sent evenly within the age of the node's load, the share that is open. */
+static double open_share(const struct view_node *node, double life_s)
 {
-	double more = node->sent - node->sent_before_per_s * node->age_ms / 1000;
-	double open = more * (1 - node->sent_gone);
+	double ages;
 
-	return open > -node->load ? open : -node->load;
+	if (life_s <= 0)
+		return 0;
+	ages = node->age_ms / 1000.0 / life_s;
+	return ages < 1e-6 ? 1 : -expm1(-ages) / ages;
 }
 
-void policy_age_sent(const struct load_view *view)
+void policy_count_sent(const struct policy *policy, const struct load_view *view)
 {
 	double arrivals_per_s = 0, loads = 0, life_s;
 
@@ -41,16 +44,17 @@ void policy_age_sent(const struct load_view *view)
 	life_s = arrivals_per_s > 0 ? loads / arrivals_per_s : INFINITY;
 	for (unsigned i = 1; i < policy_count(view); i++) {
 		struct view_node *node = &view->nodes[i];
-		double ages = life_s > 0 ? node->age_ms / 1000.0 / life_s : 0;
+		double more = node->sent - node->sent_before_per_s * node->age_ms / 1000;
 
-		node->sent_gone = life_s <= 0 ? 1 : ages < 1e-6 ? 0 : 1 + expm1(-ages) / ages;
+		node->sent_open =
+			policy->counts_all_sent ? node->sent : fmax(-node->load, more * open_share(node, life_s));
 	}
 }
 
 double policy_load(const struct view_node *node)
 {
 	/* Self may have weight 0: it takes nothing from others but has a load all the same. */
-	return (node->load + policy_sent_open(node)) / (node->weight > 0 ? node->weight : 1);
+	return (node->load + node->sent_open) / (node->weight > 0 ? node->weight : 1);
 }
 
 double policy_weight(const struct view_node *node)

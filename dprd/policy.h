@@ -20,7 +20,7 @@ struct view_node {
 	uint32_t age_ms; /* of its load; 0 for self */
 	uint32_t sent; /* forwarded there by us since that load was announced */
 	double sent_before_per_s; /* the same in the time before that, as a rate */
-	double sent_gone; /* share of both that has ended since; policy_age_sent() sets it */
+	double sent_open; /* by how much our own connections changed its load since; policy_count_sent() sets it */
 	uint64_t heard_ms; /* the caller's: when that load was announced */
 	double load; /* in the configured metric; exact for self */
 	double weight; /* > 0 when eligible */
@@ -54,6 +54,7 @@ struct policy {
 	const char *summary; /* one line for dprctl and the manual */
 	bool threshold; /* MaxLoad and MinAdvantage apply */
 	bool keeps_state; /* a decision changes *policy_input.state */
+	bool counts_all_sent; /* see policy_count_sent() */
 	/* Index into view->nodes; 0 (self) when nothing better is eligible. Never an ineligible peer. */
 	unsigned (*choose)(const struct policy_input *input);
 };
@@ -68,20 +69,18 @@ extern const struct policy *const policies[];
 const struct policy *policy_find(const char *name);
 
 /*
- * How much of what was sent to each node within the age of its load has ended again: sent evenly, and
- * open for as long as connections last on average (by Little's law: all loads / all arrivals). Else
- * the own increments of a long period pile up into loads that no longer exist.
+ * Sets sent_open of all nodes: by how much our own connections have changed its load since it was
+ * announced. Those that we sent since and that are open, less those that we sent before and that have
+ * ended: as long as we send as many as before, that is nothing. How many of them are open follows from
+ * how long connections last on average (by Little's law: all loads / all arrivals), or the own increments
+ * of a long period would pile up into loads that no longer exist. No load gets below 0 by it.
+ *
+ * Policies that follow the lowest load (counts_all_sent) count all that was sent since, open or not.
+ * What the other entry nodes send there, who heard the same, nobody knows; this is their only brake.
  */
-void policy_age_sent(const struct load_view *view);
+void policy_count_sent(const struct policy *policy, const struct load_view *view);
 
-/*
- * By how much our own connections have changed its load since it was announced: those of them that we
- * sent since and that are open, less those that we sent before and that have ended. As long as we send
- * as many as before, that is nothing. The load never gets below 0 by it.
- */
-double policy_sent_open(const struct view_node *node);
-
-/* Estimated load of a node now: the announced one with that, per unit of weight. */
+/* Estimated load of a node now: the announced one with sent_open, per unit of weight. */
 double policy_load(const struct view_node *node);
 
 /*

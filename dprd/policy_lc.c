@@ -4,7 +4,7 @@
 
 static double unweighted_load(const struct view_node *node)
 {
-	return node->load + node->sent;
+	return node->load + node->sent_open;
 }
 
 static unsigned choose(const struct policy_input *input)
@@ -15,5 +15,6 @@ static unsigned choose(const struct policy_input *input)
 const struct policy policy_lc = {
 	.name = "lc",
 	.summary = "least connections, without weights and without MaxLoad",
+	.counts_all_sent = true,
 	.choose = choose,
 };

@@ -16,5 +16,6 @@ const struct policy policy_least = {
 	.name = "least",
 	.summary = "the paper's deterministic rule: the lowest load per weight",
 	.threshold = true,
+	.counts_all_sent = true,
 	.choose = choose,
 };

@@ -68,7 +68,7 @@ static unsigned choose(const struct policy_input *input)
 
 		weight[i] = policy_weight(node);
 		arrivals_per_s += node->arrivals_per_s;
-		load[i] = node->load + policy_sent_open(node);
+		load[i] = node->load + node->sent_open;
 		if (i > 0 && weight[i] > 0) {
 			age_s += node->age_ms / 1000.0;
 			peers++;

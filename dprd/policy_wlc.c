@@ -10,5 +10,6 @@ static unsigned choose(const struct policy_input *input)
 const struct policy policy_wlc = {
 	.name = "wlc",
 	.summary = "weighted least connections, without MaxLoad",
+	.counts_all_sent = true,
 	.choose = choose,
 };

@@ -3,6 +3,8 @@
  * Each policy against views written out by hand, against the distribution it promises (chi-square
  * with a fixed seed), and all of them against random views.
  */
+#include <math.h>
+
 #include "tests/unit/views.h"
 
 static void test_list(void **context)
@@ -22,7 +24,7 @@ static void test_list(void **context)
 
 static void test_load(void **context)
 {
-	struct view_node node = { .eligible = true, .load = 7, .sent = 3, .weight = 4 };
+	struct view_node node = { .eligible = true, .load = 7, .sent_open = 3, .weight = 4 };
 
 	(void)context;
 	assert_true(policy_load(&node) == 2.5);
@@ -33,26 +35,34 @@ static void test_load(void **context)
 	assert_true(policy_load(&node) == 10);
 }
 
+static double estimate(const struct policy *policy, uint32_t sent)
+{
+	nodes[1].sent = sent;
+	policy_count_sent(policy, &view);
+	return policy_load(&nodes[1]);
+}
+
 /* Whoever goes on sending as many as before changes no load; more or less does, as far as they are open. */
 static void test_load_sent_before(void **context)
 {
-	struct view_node node = {
-		.eligible = true, .load = 7, .weight = 1, .age_ms = 500, .sent = 10, .sent_before_per_s = 20
-	};
-
 	(void)context;
-	assert_true(policy_load(&node) == 7);
-	node.sent_gone = 0.5;
-	assert_true(policy_load(&node) == 7);
-	node.sent = 16;
-	assert_true(policy_load(&node) == 10);
-	node.sent = 4;
-	assert_true(policy_load(&node) == 4);
-	node.sent_gone = 0;
-	assert_true(policy_load(&node) == 1);
-	node.sent = 0;
-	assert_true(policy_load(&node) == 0);
-	assert_true(policy_sent_open(&node) == -7);
+	add(0, 1);
+	*add(7, 1) =
+		(struct view_node) { .eligible = true, .load = 7, .weight = 1, .age_ms = 500, .sent_before_per_s = 20 };
+	/* No arrivals: nothing has ended. */
+	assert_true(estimate(&policy_li, 10) == 7);
+	assert_true(estimate(&policy_li, 14) == 11);
+	assert_true(estimate(&policy_li, 4) == 1);
+	assert_true(estimate(&policy_li, 0) == 0);
+	assert_true(nodes[1].sent_open == -7);
+	/* 7 open at 14 per s: a life of 0.5 s, of which all were sent. */
+	nodes[1].arrivals_per_s = 14;
+	assert_true(fabs(estimate(&policy_li, 14) - (7 + 4 * (1 - exp(-1)))) < 1e-9);
+	assert_true(fabs(estimate(&policy_p2c, 4) - (7 - 6 * (1 - exp(-1)))) < 1e-9);
+	/* Those that follow the lowest count what they sent since, and nothing else. */
+	assert_true(estimate(&policy_least, 4) == 11);
+	assert_true(estimate(&policy_lc, 10) == 17);
+	assert_true(estimate(&policy_wlc, 0) == 7);
 }
 
 static void test_max_load_auto(void **context)

@@ -55,7 +55,7 @@ static unsigned choose_same(const struct policy_input *input)
 static unsigned choose_without_sent(const struct policy_input *input)
 {
 	for (unsigned i = 0; i < input->view->count; i++)
-		input->view->nodes[i].sent = 0;
+		input->view->nodes[i].sent_open = 0;
 	return policy_li.choose(input);
 }
 

@@ -63,6 +63,7 @@ static inline unsigned choose_once(const struct policy *policy)
 		.flow_hash = next_random(),
 	};
 
+	policy_count_sent(policy, &view);
 	return policy->choose(&input);
 }
 
