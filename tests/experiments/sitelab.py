@@ -62,9 +62,8 @@ class SurgeCluster(Cluster):
         return tcp_in_use(self.webs[node.name][0].pid) - self.idle_sockets.get(node.name, 0)
 
     def note_idle_sockets(self):
-        """Call with the servers and daemons up and no client connected. The least of some looks: health checks
-        come and go."""
-        self.idle_sockets = {}
+        """Call with the servers and daemons up and no client connected. The least of all looks since the site was
+        opened: health checks come and go, and connections of a crowded run outlive it by a minute and more."""
         for _ in range(IDLE_LOOKS):
             for node in self.nodes:
                 seen = tcp_in_use(self.webs[node.name][0].pid)

@@ -49,6 +49,9 @@ COMMON_SYSCTLS = {
 NODE_SYSCTLS = {
     "net.ipv4.conf.all.arp_ignore": 1,
     "net.ipv4.conf.all.arp_announce": 2,
+    # Else a server resets what it closed and could not deliver within about 100 s: on an overloaded link an
+    # answer may take longer, and slow is no error here.
+    "net.ipv4.tcp_orphan_retries": 15,
 }
 ROUTER_SYSCTLS = {
     "net.ipv4.ip_forward": 1,
