@@ -18,7 +18,7 @@ from measure import decisions
 from netns import LabError
 
 FILES_BUILD = "tests/experiments/surge/surge"
-DRAIN_MOST_S = 8
+DRAIN_MOST_S = 60
 FOLLOW_PERIOD_S = 1.0
 START_PERIOD = "200ms"
 IDLE_LOOKS, IDLE_LOOK_S = 10, 0.05
@@ -71,7 +71,7 @@ class SurgeCluster(Cluster):
             time.sleep(IDLE_LOOK_S)
 
     def drain(self):
-        """Waits until no connection of the run before is left, as far as it lasts a few seconds only."""
+        """Waits until no connection of the run before is left, as far as it lasts a minute only."""
         deadline = time.monotonic() + DRAIN_MOST_S
         while time.monotonic() < deadline and any(self.open_connections(node) > 0 for node in self.nodes):
             time.sleep(0.1)

@@ -24,6 +24,7 @@ http {{
 	tcp_nopush on;
 	keepalive_timeout {keepalive};
 	keepalive_requests 100000;
+	send_timeout 600s; # an overloaded link is slow, and slow is no error
 	open_file_cache max=4000 inactive=600s;
 	open_file_cache_valid 60s;
 	client_max_body_size 200m;
