@@ -124,7 +124,7 @@ static void fill_load(Dprd__Load *load, const struct load_sample *sample)
 static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t room)
 {
 	ProtobufCBinaryData cluster[MEMBER_CLUSTER_MAX], service[MEMBER_SERVICES_MAX];
-	uint32_t port[PORTS_MAX], node[MEMBERS_MAX], epoch[MEMBERS_MAX];
+	uint32_t port[PORTS_MAX], node[MEMBERS_MAX], epoch[MEMBERS_MAX], grant[MEMBERS_MAX];
 	uint64_t sequence[MEMBERS_MAX];
 	Dprd__Announcement m = DPRD__ANNOUNCEMENT__INIT;
 	Dprd__Load load;
@@ -141,6 +141,7 @@ static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t
 		node[i] = from->echo[i].node;
 		epoch[i] = from->echo[i].epoch_low;
 		sequence[i] = from->echo[i].sequence;
+		grant[i] = from->echo[i].grant;
 	}
 	fill_load(&load, &from->sample);
 	m.node_name = (char *)from->name;
@@ -160,6 +161,11 @@ static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t
 	m.echo_node = node;
 	m.echo_epoch = epoch;
 	m.echo_sequence = sequence;
+	m.share_weight = from->share_weight;
+	m.n_echo_grant = from->shares ? from->echo_count : 0;
+	m.echo_grant = grant;
+	m.n_ask_node = from->ask_count;
+	m.ask_node = (uint32_t *)from->ask;
 	size = dprd__announcement__get_packed_size(&m);
 	return size > room ? size : dprd__announcement__pack(&m, out);
 }
@@ -297,16 +303,33 @@ static bool take_echoes(const Dprd__Announcement *m, struct announcement *ret)
 {
 	size_t i;
 
-	if (m->n_echo_node > MEMBERS_MAX || m->n_echo_epoch != m->n_echo_node || m->n_echo_sequence != m->n_echo_node)
+	if (m->n_echo_node > MEMBERS_MAX || m->n_echo_epoch != m->n_echo_node || m->n_echo_sequence != m->n_echo_node ||
+	    (m->n_echo_grant && m->n_echo_grant != m->n_echo_node))
 		return false;
 	for (i = 0; i < m->n_echo_node; i++) {
 		ret->echo[i] = (struct announce_echo) {
 			.node = m->echo_node[i],
 			.epoch_low = m->echo_epoch[i],
 			.sequence = m->echo_sequence[i],
+			.grant = m->n_echo_grant ? m->echo_grant[i] : 0,
 		};
+		if (ret->echo[i].grant > ANNOUNCE_WEIGHT_MAX)
+			return false;
 	}
 	ret->echo_count = (unsigned)m->n_echo_node;
+	return true;
+}
+
+static bool take_shares(const Dprd__Announcement *m, struct announcement *ret)
+{
+	if (m->share_weight > ANNOUNCE_WEIGHT_MAX || m->n_ask_node > MEMBERS_MAX)
+		return false;
+	ret->share_weight = m->share_weight;
+	ret->shares = m->share_weight || m->n_echo_grant;
+	ret->ask_count = (unsigned)m->n_ask_node;
+	/* Without any, there is no list to copy from. */
+	if (ret->ask_count)
+		memcpy(ret->ask, m->ask_node, ret->ask_count * sizeof(ret->ask[0]));
 	return true;
 }
 
@@ -338,7 +361,7 @@ static enum reject take_message(const Dprd__Announcement *m, struct announcement
 			    &ret->cluster_count) ||
 	    !take_addresses(m->service_address, m->n_service_address, MEMBER_SERVICES_MAX, ret->service,
 			    &ret->service_count) ||
-	    !take_ports(m, ret) || !take_echoes(m, ret))
+	    !take_ports(m, ret) || !take_echoes(m, ret) || !take_shares(m, ret))
 		return REJECT_RANGE;
 	memcpy(ret->name, m->node_name, strlen(m->node_name) + 1);
 	ret->state = m->state;

@@ -87,6 +87,7 @@ struct announce_echo {
 	uint32_t node;
 	uint32_t epoch_low; /* announce_epoch_low() of the epoch heard */
 	uint64_t sequence;
+	uint32_t grant; /* weight of its share in the sender's kernel */
 };
 
 /* The payload, decoded and in range. */
@@ -106,6 +107,10 @@ struct announcement {
 	uint16_t port[PORTS_MAX];
 	unsigned echo_count;
 	struct announce_echo echo[MEMBERS_MAX];
+	bool shares; /* has something to say about shares: share_weight or grants */
+	uint32_t share_weight;
+	unsigned ask_count;
+	uint32_t ask[MEMBERS_MAX];
 };
 
 static inline uint32_t announce_epoch_low(uint64_t epoch)

@@ -18,6 +18,7 @@
 #include "loadcast/loadcast.h"
 #include "loadcast/mcast.h"
 #include "loadcast/sample.h"
+#include "loadcast/sharing.h"
 #include "loadcast/table.h"
 
 enum {
@@ -41,11 +42,13 @@ struct daemon {
 	const struct options *options;
 	struct parts parts;
 	struct table table;
+	struct sharing sharing;
 	struct load_table published;
 	int signals;
 	unsigned watchdog_ms;
 	bool stopping, was_healthy, was_silent;
-	uint64_t next_announce_ms, next_publish_ms, next_rejoin_ms, next_watchdog_ms, next_status_ms, next_health_ms;
+	uint64_t next_announce_ms, next_publish_ms, next_rejoin_ms, next_watchdog_ms, next_status_ms, next_health_ms,
+		next_share_ms;
 	int publish_error;
 	uint32_t logged_flags[MEMBERS_MAX];
 	struct log_limit reject_log[REJECT_REASONS], member_log[MEMBERS_MAX], send_log, sample_log;
@@ -141,7 +144,8 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 	d->was_healthy = healthy;
 }
 
-static void announce(struct daemon *d, uint64_t now_ms)
+/* To all, and to some members (a bit each) on every way that there is. */
+static void announce(struct daemon *d, uint64_t members, uint64_t now_ms)
 {
 	uint8_t datagram[ANNOUNCE_BYTES_MAX];
 	bool silent = table_own_conflict(&d->table, now_ms);
@@ -161,6 +165,10 @@ static void announce(struct daemon *d, uint64_t now_ms)
 	size = table_announce(&d->table, &d->parts.setup->keys, now_ms, datagram);
 	if (size)
 		mcast_send(d->parts.mcast, datagram, size);
+	for (unsigned i = 0; size && members >> i && i < MEMBERS_MAX; i++) {
+		if (members >> i & 1 && i != config_of(d)->self)
+			mcast_send_member(d->parts.mcast, i, datagram, size);
+	}
 	if (count->send_errors != d->send_errors && log_allowed(&d->send_log, now_ms, LOG_INTERVAL_MS, &held_back)) {
 		log_warning("sending announcements: %s (%llu of %llu failed)", strerror(count->last_error),
 			    (unsigned long long)count->send_errors,
@@ -230,19 +238,41 @@ static void receive(struct daemon *d, int socket)
 		enum reject reason = table_receive(&d->table, &d->parts.setup->keys, &batch[i].source, batch[i].bytes,
 						   batch[i].size, now_ms);
 
-		if (reason)
+		if (reason) {
 			log_reject(d, &batch[i].source, reason, now_ms);
-		else if (d->next_publish_ms > now_ms + PUBLISH_SOON_MS)
+			continue;
+		}
+		if (sharing_share(&d->sharing))
+			d->next_share_ms = now_ms;
+		if (d->next_publish_ms > now_ms + PUBLISH_SOON_MS)
 			d->next_publish_ms = now_ms + PUBLISH_SOON_MS;
 	}
+}
+
+/* Before the former configuration goes. What is wrong is logged. */
+static int share_addresses(struct daemon *d, const struct config *config)
+{
+	char message[CONFIG_ERROR_BYTES];
+
+	if (sharing_configure(&d->sharing, config, clock_now_ms(), message) < 0) {
+		log_err("shared addresses: %s", message);
+		return -1;
+	}
+	d->table.share = sharing_share(&d->sharing);
+	d->next_share_ms = 0;
+	return 0;
 }
 
 static void reload(struct daemon *d)
 {
 	struct parts old = d->parts, fresh;
+	bool made;
 
 	notify_manager("RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)clock_now_us());
-	if (parts_make(d->options, health_is_good(old.health), &fresh) < 0) {
+	made = parts_make(d->options, health_is_good(old.health), &fresh) == 0;
+	if (!made || share_addresses(d, &fresh.setup->config) < 0) {
+		if (made)
+			parts_free(&fresh);
 		log_err("nothing was changed: the former configuration stays");
 		notify_manager("READY=1");
 		return;
@@ -252,6 +282,7 @@ static void reload(struct daemon *d)
 		table_reconfigure(&d->table, config_of(d));
 	else
 		table_init(&d->table, config_of(d), false, epoch_new());
+	d->table.share = sharing_share(&d->sharing);
 	memset(d->logged_flags, 0, sizeof(d->logged_flags));
 	parts_free(&old);
 	d->next_announce_ms = d->next_health_ms = d->next_publish_ms = 0;
@@ -285,6 +316,17 @@ static void report_status(struct daemon *d, uint64_t now_ms)
 	d->next_status_ms = now_ms + STATUS_INTERVAL_MS;
 }
 
+/* Shares follow what was heard; who waits for an answer, or is asked for one, gets an announcement at once. */
+static void step_shares(struct daemon *d, uint64_t now_ms)
+{
+	uint64_t members = sharing_step(&d->sharing, d->table.own.state == NODE_ACTIVE, d->table.asked_by, now_ms);
+
+	d->table.asked_by = 0;
+	if (members)
+		announce(d, members, now_ms);
+	d->next_share_ms = sharing_share(&d->sharing) ? now_ms + share_ask_ms(&d->sharing.share) : UINT64_MAX;
+}
+
 /* Does what is due. */
 static void run_timers(struct daemon *d, uint64_t now_ms)
 {
@@ -292,9 +334,12 @@ static void run_timers(struct daemon *d, uint64_t now_ms)
 		d->next_health_ms = health_tick(d->parts.health, now_ms);
 	if (now_ms >= d->next_announce_ms) {
 		refresh_own(d, now_ms);
-		announce(d, now_ms);
+		step_shares(d, now_ms);
+		announce(d, 0, now_ms);
 		d->next_announce_ms = now_ms + jittered_ms(d);
 	}
+	if (now_ms >= d->next_share_ms)
+		step_shares(d, now_ms);
 	if (now_ms >= d->next_publish_ms)
 		publish(d, now_ms);
 	if (now_ms >= d->next_rejoin_ms) {
@@ -319,6 +364,7 @@ static int wait_ms(const struct daemon *d, uint64_t now_ms)
 	uint64_t next = earlier(d->next_announce_ms, d->next_publish_ms);
 
 	next = earlier(next, earlier(d->next_health_ms, d->next_rejoin_ms));
+	next = earlier(next, d->next_share_ms);
 	if (d->watchdog_ms)
 		next = earlier(next, d->next_watchdog_ms);
 	return next > now_ms ? (int)(next - now_ms) : 0;
@@ -326,11 +372,15 @@ static int wait_ms(const struct daemon *d, uint64_t now_ms)
 
 static void wait_once(struct daemon *d)
 {
-	enum { SIGNALS, HEALTH, FIRST_SOCKET, FDS = FIRST_SOCKET + MCAST_FAMILIES };
+	enum { SIGNALS, HEALTH, LEASE, FIRST_SOCKET = LEASE + LEASE_SOCKETS, FDS = FIRST_SOCKET + MCAST_FAMILIES };
 	struct pollfd fds[FDS] = { { .fd = d->signals, .events = POLLIN } };
-	int sockets[MCAST_FAMILIES];
+	int sockets[MCAST_FAMILIES], lease_fds[LEASE_SOCKETS] = { -1, -1 };
 	unsigned i;
 
+	if (d->sharing.lease)
+		lease_sockets(d->sharing.lease, lease_fds);
+	for (i = 0; i < LEASE_SOCKETS; i++)
+		fds[LEASE + i] = (struct pollfd) { .fd = lease_fds[i], .events = POLLIN };
 	fds[HEALTH].fd = health_socket(d->parts.health, &fds[HEALTH].events);
 	mcast_sockets(d->parts.mcast, sockets);
 	for (i = 0; i < MCAST_FAMILIES; i++)
@@ -347,6 +397,8 @@ static void wait_once(struct daemon *d)
 		if (fds[FIRST_SOCKET + i].revents)
 			receive(d, sockets[i]);
 	}
+	if (fds[LEASE].revents || fds[LEASE + 1].revents)
+		lease_ready(d->sharing.lease);
 	/* Last, because a reload replaces all of the above. */
 	if (fds[SIGNALS].revents)
 		take_signal(d);
@@ -375,7 +427,8 @@ static void say_farewell(struct daemon *d)
 		uint64_t now_ms = clock_now_ms();
 
 		refresh_own(d, now_ms);
-		announce(d, now_ms);
+		step_shares(d, now_ms);
+		announce(d, 0, now_ms);
 	}
 	publish(d, clock_now_ms());
 }
@@ -395,6 +448,10 @@ int daemon_run(const struct options *options)
 		return EXIT_FAILURE;
 	d.was_healthy = true;
 	table_init(&d.table, config_of(&d), false, epoch_new());
+	if (share_addresses(&d, config_of(&d)) < 0) {
+		parts_free(&d.parts);
+		return EXIT_FAILURE;
+	}
 	refresh_own(&d, clock_now_ms());
 	publish(&d, clock_now_ms());
 	if (d.publish_error) {
@@ -411,6 +468,7 @@ int daemon_run(const struct options *options)
 		wait_once(&d);
 	}
 	say_farewell(&d);
+	sharing_close(&d.sharing);
 	parts_free(&d.parts);
 	close(d.signals);
 	return EXIT_SUCCESS;

@@ -3,7 +3,6 @@
 #include "loadcast/mcast.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -11,15 +10,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "loadcast/interface.h"
+
 enum {
 	MCAST_HOPS = 1, /* the group is for one segment */
 	RECEIVE_BUFFER_BYTES = 256 * 1024,
-};
-
-union socket_address {
-	struct sockaddr any;
-	struct sockaddr_in v4;
-	struct sockaddr_in6 v6;
 };
 
 /* One address family. */
@@ -40,70 +35,9 @@ struct mcast {
 	struct datagram batch[MCAST_BATCH_MAX];
 };
 
-static struct addr address_of(const union socket_address *s)
-{
-	return s->any.sa_family == AF_INET ? addr_from_v4(s->v4.sin_addr.s_addr) : addr_from_v6(&s->v6.sin6_addr);
-}
-
-static socklen_t fill_address(union socket_address *s, const struct addr *a, uint16_t port)
-{
-	memset(s, 0, sizeof(*s));
-	if (addr_is_v4(a)) {
-		s->v4.sin_family = AF_INET;
-		s->v4.sin_addr.s_addr = addr_v4(a);
-		s->v4.sin_port = htons(port);
-		return sizeof(s->v4);
-	}
-	s->v6.sin6_family = AF_INET6;
-	memcpy(&s->v6.sin6_addr, a->bytes, 16);
-	s->v6.sin6_port = htons(port);
-	return sizeof(s->v6);
-}
-
 static bool is_group(const struct addr *a)
 {
 	return addr_is_v4(a) ? IN_MULTICAST(ntohl(addr_v4(a))) : a->bytes[0] == 0xff;
-}
-
-/* Interface of this host that has the address; 0: none has it. */
-static unsigned interface_of(const struct addr *address)
-{
-	struct ifaddrs *list, *i;
-	unsigned index = 0;
-
-	if (getifaddrs(&list) < 0)
-		return 0;
-	for (i = list; i && !index; i = i->ifa_next) {
-		union socket_address *s = (union socket_address *)i->ifa_addr;
-
-		if (!s || (s->any.sa_family != AF_INET && s->any.sa_family != AF_INET6))
-			continue;
-		struct addr a = address_of(s);
-
-		if (addr_equal(&a, address))
-			index = if_nametoindex(i->ifa_name);
-	}
-	freeifaddrs(list);
-	return index;
-}
-
-/* Interface that leads to an address by the routes of this host; 0: none does. */
-static unsigned interface_towards(const struct addr *address)
-{
-	union socket_address s;
-	socklen_t size = fill_address(&s, address, 1); /* any port: nothing is sent */
-	int fd = socket(s.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct addr local = { 0 };
-
-	if (fd < 0)
-		return 0;
-	if (connect(fd, &s.any, size) == 0) {
-		size = sizeof(s);
-		if (getsockname(fd, &s.any, &size) == 0)
-			local = address_of(&s);
-	}
-	close(fd);
-	return addr_is_zero(&local) ? 0 : interface_of(&local);
 }
 
 static unsigned group_interface(const struct mcast *m, const struct way *way)
@@ -367,8 +301,9 @@ void mcast_sockets(const struct mcast *mcast, int sockets[MCAST_FAMILIES])
 		sockets[i] = mcast->way[i].socket;
 }
 
-/* One datagram from our own address; the kernel picks the way out, but for the group. */
-static void send_one(struct mcast *m, const struct addr *to, uint16_t port, struct iovec *data)
+/* One datagram from one of our own addresses; the kernel picks the way out, but for the group. */
+static void send_from(struct mcast *m, const struct addr *from, const struct addr *to, uint16_t port,
+		      struct iovec *data)
 {
 	const struct way *way = &m->way[addr_is_v4(to) ? 0 : 1];
 	union {
@@ -390,13 +325,13 @@ static void send_one(struct mcast *m, const struct addr *to, uint16_t port, stru
 	if (way->socket < 0)
 		return;
 	if (way->family == AF_INET) {
-		v4.ipi_spec_dst.s_addr = addr_v4(&way->own);
+		v4.ipi_spec_dst.s_addr = addr_v4(from);
 		v4.ipi_ifindex = (int)interface;
 		message.msg_controllen = CMSG_SPACE(sizeof(v4));
 		control.header = (struct cmsghdr) { CMSG_LEN(sizeof(v4)), IPPROTO_IP, IP_PKTINFO };
 		memcpy(CMSG_DATA(&control.header), &v4, sizeof(v4));
 	} else {
-		memcpy(&v6.ipi6_addr, way->own.bytes, 16);
+		memcpy(&v6.ipi6_addr, from->bytes, 16);
 		v6.ipi6_ifindex = interface;
 		message.msg_controllen = CMSG_SPACE(sizeof(v6));
 		control.header = (struct cmsghdr) { CMSG_LEN(sizeof(v6)), IPPROTO_IPV6, IPV6_PKTINFO };
@@ -407,6 +342,38 @@ static void send_one(struct mcast *m, const struct addr *to, uint16_t port, stru
 		m->counters.last_error = errno;
 	} else {
 		m->counters.sent++;
+	}
+}
+
+static void send_one(struct mcast *m, const struct addr *to, uint16_t port, struct iovec *data)
+{
+	send_from(m, &m->way[addr_is_v4(to) ? 0 : 1].own, to, port, data);
+}
+
+/* NULL when it has none of that family. */
+static const struct addr *first_service(const struct member *member, bool v4)
+{
+	for (unsigned i = 0; i < member->service_count; i++) {
+		if (addr_is_v4(&member->service[i]) == v4)
+			return &member->service[i];
+	}
+	return NULL;
+}
+
+void mcast_send_member(struct mcast *mcast, unsigned member, const uint8_t *datagram, size_t size)
+{
+	const struct config *config = mcast->config;
+	const struct member *to = &config->member[member], *self = &config->member[config->self];
+	struct iovec data = { .iov_base = (uint8_t *)datagram, .iov_len = size };
+
+	for (unsigned v4 = 0; v4 < 2; v4++) {
+		const struct addr *cluster = v4 ? &to->cluster_v4 : &to->cluster_v6;
+		const struct addr *service = first_service(to, v4), *from = first_service(self, v4);
+
+		if (!addr_is_zero(cluster))
+			send_one(mcast, cluster, config->announce_port, &data);
+		if (service && from && !addr_equal(service, cluster))
+			send_from(mcast, from, service, config->announce_port, &data);
 	}
 }
 

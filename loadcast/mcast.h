@@ -43,6 +43,12 @@ void mcast_sockets(const struct mcast *mcast, int sockets[MCAST_FAMILIES]);
 /* Sends to every destination of the configuration. Errors are counted, the rest is still sent. */
 void mcast_send(struct mcast *mcast, const uint8_t *datagram, size_t size);
 
+/*
+ * Sends to one member: to its cluster addresses, and from our first service address of each family to its
+ * first one, because a network that clients use may work while the cluster's does not.
+ */
+void mcast_send_member(struct mcast *mcast, unsigned member, const uint8_t *datagram, size_t size);
+
 /* What waits at a socket, at most MCAST_BATCH_MAX; the datagrams are the object's until the next call. */
 unsigned mcast_receive(struct mcast *mcast, int socket, const struct datagram **ret);
 

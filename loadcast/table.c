@@ -53,6 +53,15 @@ static bool has_address(const struct member *member, const struct addr *source)
 	       (addr_equal(&member->cluster_v4, source) || addr_equal(&member->cluster_v6, source));
 }
 
+static bool has_service_address(const struct member *member, const struct addr *source)
+{
+	for (unsigned i = 0; i < member->service_count; i++) {
+		if (addr_equal(&member->service[i], source))
+			return true;
+	}
+	return false;
+}
+
 /*
  * The member that may send this: its own cluster address and its own id. Our own id may come from
  * any member's address, because a host that took our name by mistake is worth hearing of.
@@ -65,6 +74,9 @@ static int find_sender(const struct table *table, const struct addr *source, uin
 
 	if (member < 0 || has_address(&config->member[member], source))
 		return member;
+	/* Questions and answers about shares come on the clients' network, too. */
+	if (table->share && has_service_address(&config->member[member], source))
+		return member;
 	for (i = 0; is_self(table, (unsigned)member) && i < config->member_count; i++) {
 		if (has_address(&config->member[i], source))
 			return member;
@@ -72,14 +84,16 @@ static int find_sender(const struct table *table, const struct addr *source, uin
 	return -1;
 }
 
-static bool take_token(struct token_bucket *bucket, unsigned period_ms, uint64_t now_ms)
+static bool take_token(struct token_bucket *bucket, const struct table *table, uint64_t now_ms)
 {
+	unsigned period_ms = table->config->period_ms;
+	unsigned factor = table->share ? TABLE_RATE_FACTOR_SHARED : TABLE_RATE_FACTOR;
 	uint64_t passed_ms = now_ms - bucket->filled_ms, tokens;
 
 	/* An untouched bucket was filled at time 0, so that it is full. */
 	if (passed_ms > 1000ULL * period_ms)
 		passed_ms = 1000ULL * period_ms;
-	tokens = bucket->tokens_milli + passed_ms * 1000 * TABLE_RATE_FACTOR / period_ms;
+	tokens = bucket->tokens_milli + passed_ms * 1000 * factor / period_ms;
 	if (tokens > 1000 * TABLE_RATE_BURST)
 		tokens = 1000 * TABLE_RATE_BURST;
 	/* A time too short to be worth a thousandth must not be lost: the clock moves with the tokens. */
@@ -108,7 +122,7 @@ static enum reject check_cheap(struct table *table, struct table_member *m, cons
 	if (!table->observer && header->sender == table->self_id && header->epoch == table->epoch)
 		return REJECT_OWN;
 	if (!is_current(m, header))
-		return take_token(&m->other, table->config->period_ms, now_ms) ? REJECT_NONE : REJECT_RATE;
+		return take_token(&m->other, table, now_ms) ? REJECT_NONE : REJECT_RATE;
 	if (header->sequence == m->sequence)
 		return REJECT_DUPLICATE;
 	if (header->sequence < m->sequence)
@@ -121,6 +135,7 @@ struct proof {
 	bool echoed; /* a sequence that we did send, at sent_ms */
 	bool recent; /* and not long ago */
 	uint64_t sequence, sent_ms;
+	uint32_t grant;
 };
 
 static struct proof find_proof(const struct table *table, const struct announcement *a, uint64_t now_ms)
@@ -132,6 +147,7 @@ static struct proof find_proof(const struct table *table, const struct announcem
 		if (a->echo[i].node != table->self_id || a->echo[i].epoch_low != announce_epoch_low(table->epoch))
 			continue;
 		proof.sequence = a->echo[i].sequence;
+		proof.grant = a->echo[i].grant;
 		proof.echoed = sent_at(table, proof.sequence, &proof.sent_ms);
 		proof.recent = proof.echoed && now_ms - proof.sent_ms <= dead_ms(table);
 		break;
@@ -185,6 +201,25 @@ static void take(struct table_member *m, const struct member *configured, const 
 	m->sample = a->sample;
 }
 
+static void take_share(struct table *table, unsigned member, const struct announcement *a, const struct proof *proof,
+		       uint64_t now_ms)
+{
+	const struct share_said said = {
+		.weight = a->share_weight,
+		.grant = proof->grant,
+		.echoed = proof->echoed,
+		.echo_sent_ms = proof->sent_ms,
+	};
+
+	if (!table->share)
+		return;
+	share_hear(table->share, member, &said, now_ms);
+	for (unsigned i = 0; i < a->ask_count; i++) {
+		if (a->ask[i] == table->self_id)
+			table->asked_by |= 1ULL << member;
+	}
+}
+
 /* The MAC is right; what is left is to understand it. */
 static enum reject take_authentic(struct table *table, unsigned member, const struct announce_header *header,
 				  const uint8_t *datagram, uint64_t now_ms)
@@ -213,8 +248,10 @@ static enum reject take_authentic(struct table *table, unsigned member, const st
 		m->echo_sent_ms = proof.sent_ms;
 	}
 	take(m, &table->config->member[member], &a, now_ms);
-	if (!is_self(table, member))
+	if (!is_self(table, member)) {
+		take_share(table, member, &a, &proof, now_ms);
 		return REJECT_NONE;
+	}
 	if (proof.recent) {
 		m->conflict = true;
 		m->conflict_ms = now_ms;
@@ -240,7 +277,7 @@ static enum reject receive(struct table *table, const struct announce_keys *keys
 	if (!reason)
 		reason = announce_verify(datagram, &header, keys);
 	/* Not before the MAC: a forger who sees the traffic would choose whose announcements are dropped. */
-	if (!reason && is_current(m, &header) && !take_token(&m->current, table->config->period_ms, now_ms))
+	if (!reason && is_current(m, &header) && !take_token(&m->current, table, now_ms))
 		reason = REJECT_RATE;
 	if (!reason)
 		reason = take_authentic(table, (unsigned)member, &header, datagram, now_ms);
@@ -271,7 +308,20 @@ static void fill_echoes(const struct table *table, uint64_t now_ms, struct annou
 			.node = m->id,
 			.epoch_low = announce_epoch_low(m->epoch),
 			.sequence = m->sequence,
+			.grant = table->share ? table->share->peer[(first + i) % MEMBERS_MAX].granted : 0,
 		};
+	}
+}
+
+static void fill_share(const struct table *table, uint64_t now_ms, struct announcement *a)
+{
+	if (!table->share)
+		return;
+	a->shares = true;
+	a->share_weight = share_announced(table->share);
+	for (unsigned i = 0; i < table->config->member_count; i++) {
+		if (share_asks(table->share, i, now_ms))
+			a->ask[a->ask_count++] = table->config->member[i].id;
 	}
 }
 
@@ -307,6 +357,9 @@ size_t table_announce(struct table *table, const struct announce_keys *keys, uin
 	header.sequence = ++table->sequence;
 	table->sent_ms[header.sequence % TABLE_SENT_MAX] = now_ms;
 	fill_own(table, &a);
+	fill_share(table, now_ms, &a);
+	if (table->share)
+		share_sent(table->share, now_ms);
 	fill_echoes(table, now_ms, &a);
 	do {
 		size = announce_encode(&a, &header, keys, datagram);

@@ -13,10 +13,12 @@
 #define LOADCAST_TABLE_H
 
 #include "loadcast/announce.h"
+#include "loadcast/share.h"
 
 enum {
 	TABLE_SENT_MAX = 512, /* own sequences whose sending time is remembered */
 	TABLE_RATE_FACTOR = 4, /* announcements taken from one member, times the expected rate */
+	TABLE_RATE_FACTOR_SHARED = 16, /* with shared addresses: whoever is asked announces out of turn */
 	TABLE_RATE_BURST = 8,
 	TABLE_LATE_MAX = 2, /* sequences by which a copy on a slower way may be behind */
 	TABLE_CONFLICT_MS = 10000, /* how long a proven conflict of names is believed */
@@ -61,6 +63,8 @@ struct table {
 	uint64_t epoch, sequence; /* of the announcement last made */
 	uint64_t sent_ms[TABLE_SENT_MAX]; /* by sequence % TABLE_SENT_MAX */
 	struct table_own own;
+	struct share *share; /* of the shared addresses; NULL: there are none */
+	uint64_t asked_by; /* a bit for each member that asked for an answer; the caller clears it */
 	uint64_t rejected[REJECT_REASONS]; /* [REJECT_NONE] counts those taken */
 	struct table_member member[MEMBERS_MAX]; /* as in the configuration; at self: a second host of our name */
 };

@@ -27,6 +27,7 @@ enum {
 	NETWORKS_MAX = 16,
 	INTERFACES_MAX = 16,
 	INTERFACE_BYTES = 16, /* with NUL: the kernel's IFNAMSIZ */
+	SHARED_MAX = 8, /* addresses that all nodes share */
 	CONFIG_ERRORS_MAX = 32, /* reported at most; the rest is counted */
 	CONFIG_ERROR_BYTES = 320,
 };
@@ -69,6 +70,9 @@ enum datapath_plane { PLANE_AUTO, PLANE_BPF, PLANE_NFQUEUE };
 /* Where a new connection is decided: by dprd, which gets its SYN from a queue, or by the BPF programs. */
 enum decide_where { DECIDE_QUEUE, DECIDE_KERNEL };
 
+/* What judges frames to shared addresses: the module, BPF programs; auto: the module where it is loaded. */
+enum shared_form { SHARED_AUTO, SHARED_MODULE, SHARED_BPF };
+
 enum health_check { HEALTH_NONE, HEALTH_TCP, HEALTH_HTTP };
 
 struct config {
@@ -84,6 +88,15 @@ struct config {
 	/* [Service] */
 	unsigned port_count;
 	uint16_t port[PORTS_MAX];
+
+	/* [Shared]: addresses whose frames reach every node, and each accepts its share */
+	unsigned shared_count;
+	struct addr shared[SHARED_MAX];
+	char shared_interface[INTERFACE_BYTES]; /* empty: that of the first own service address of the family */
+	uint8_t shared_mac[6]; /* of all of them, if shared_mac_set; else by config_shared_mac() */
+	bool shared_mac_set;
+	enum shared_form shared_form;
+	bool shared_rebalance; /* shares follow the load */
 
 	/* [Balance] */
 	char policy[NAME_BYTES];
@@ -176,6 +189,14 @@ int config_member_by_id(const struct config *config, uint32_t id);
 /* The member that owns this service address, or -1. */
 int config_member_by_service(const struct config *config, const struct addr *service);
 
+bool config_is_shared(const struct config *config, const struct addr *address);
+
+/*
+ * The MAC address that frames to a shared address carry: [Shared] Mac=, or else by RFC 1112 (01:00:5e and
+ * the low 23 bits) and RFC 2464 (33:33 and the low 32 bits), as if the address were a group.
+ */
+void config_shared_mac(const struct config *config, const struct addr *shared, uint8_t mac[6]);
+
 /*
  * The alias of one foreign service address on this node; all zero when its owner has a cluster
  * address of its own (its service addresses are then local as they are). Depends only on the
@@ -183,7 +204,7 @@ int config_member_by_service(const struct config *config, const struct addr *ser
  */
 struct addr config_alias(const struct config *config, unsigned member, unsigned service);
 
-/* Hash over what all nodes must agree on (ports, members, addresses), announced by every node. */
+/* Hash over what all nodes must agree on (ports, members, addresses, shared ones), announced by every node. */
 uint32_t config_service_hash(const struct config *config);
 
 /*

@@ -44,7 +44,7 @@ struct addr config_range_base(const struct addr *address, unsigned prefix)
 	return base;
 }
 
-static bool read_address(struct parse *p, const struct config_key *key, const char *text, struct addr *ret)
+bool config_read_address(struct parse *p, const struct config_key *key, const char *text, struct addr *ret)
 {
 	const char *fault;
 
@@ -71,7 +71,7 @@ static void set_address(struct parse *p, const struct config_key *key, void *fie
 {
 	struct addr address;
 
-	if (read_address(p, key, text, &address))
+	if (config_read_address(p, key, text, &address))
 		*(struct addr *)field = address;
 }
 
@@ -88,7 +88,7 @@ static void set_service(struct parse *p, const struct config_key *key, void *fie
 	if (!config_has_word(p, key, text, "192.0.2.11"))
 		return;
 	while (config_next_word(&text, word)) {
-		if (!read_address(p, key, word, &address))
+		if (!config_read_address(p, key, word, &address))
 			continue;
 		if (m->service_count == MEMBER_SERVICES_MAX) {
 			config_key_error(p, key, "too many addresses (at most %d)", MEMBER_SERVICES_MAX);
@@ -122,7 +122,7 @@ static void set_cluster(struct parse *p, const struct config_key *key, void *fie
 	while (config_next_word(&text, word)) {
 		unsigned *line;
 
-		if (!read_address(p, key, word, &address))
+		if (!config_read_address(p, key, word, &address))
 			continue;
 		line = &lines->cluster[!addr_is_v4(&address)];
 		if (*line) {

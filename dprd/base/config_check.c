@@ -8,8 +8,7 @@
 
 #include <unistd.h>
 
-/* Line of the first use of a key; 0: the file does not have it. */
-static unsigned key_line(const struct parse *p, enum config_section section, const char *name)
+unsigned config_key_line(const struct parse *p, enum config_section section, const char *name)
 {
 	return p->seen[config_key_find(section, name) - config_keys];
 }
@@ -23,7 +22,7 @@ static unsigned section_line(const struct parse *p, enum config_section section)
 static void check_timeout_order(struct parse *p, const char *shorter, unsigned short_ms, const char *longer,
 				unsigned long_ms)
 {
-	unsigned line = key_line(p, SECTION_FLOWS, shorter), other = key_line(p, SECTION_FLOWS, longer);
+	unsigned line = config_key_line(p, SECTION_FLOWS, shorter), other = config_key_line(p, SECTION_FLOWS, longer);
 
 	if (short_ms > long_ms)
 		config_error(p, line > other ? line : other, "%s: longer than %s (%u ms; at most %u ms)", shorter,
@@ -33,18 +32,18 @@ static void check_timeout_order(struct parse *p, const char *shorter, unsigned s
 static void check_values(struct parse *p)
 {
 	const struct config *c = p->config;
-	unsigned line = key_line(p, SECTION_BALANCE, "LoadWeights");
+	unsigned line = config_key_line(p, SECTION_BALANCE, "LoadWeights");
 
 	check_timeout_order(p, "SynTimeout", c->syn_timeout_ms, "IdleTimeout", c->idle_timeout_ms);
 	check_timeout_order(p, "RstTimeout", c->rst_timeout_ms, "FinTimeout", c->fin_timeout_ms);
 	check_timeout_order(p, "FinTimeout", c->fin_timeout_ms, "IdleTimeout", c->idle_timeout_ms);
 	if (c->metric == LOAD_WEIGHTED && !line)
-		config_error(p, key_line(p, SECTION_BALANCE, "Load"),
+		config_error(p, config_key_line(p, SECTION_BALANCE, "Load"),
 			     "Load: weighted needs LoadWeights= (such as LoadWeights=connections:1 cpu:0.5)");
 	if (c->metric != LOAD_WEIGHTED && line)
 		config_error(p, line, "LoadWeights: has no effect without Load=weighted");
 	if (c->decide_in == DECIDE_KERNEL && c->plane == PLANE_NFQUEUE)
-		config_error(p, key_line(p, SECTION_DATAPATH, "Decide"),
+		config_error(p, config_key_line(p, SECTION_DATAPATH, "Decide"),
 			     "Decide: kernel has no effect with Plane=nfqueue (leave one of them out)");
 	if (!c->multicast && !c->unicast && !c->network_count)
 		config_error(p, section_line(p, SECTION_ANNOUNCE),
@@ -185,6 +184,12 @@ static void check_range(struct parse *p, const struct addr *base, unsigned prefi
 	const struct config *c = p->config;
 
 	addr_format(base, range);
+	for (unsigned i = 0; i < c->shared_count; i++)
+		if (in_range(&c->shared[i], base, prefix))
+			config_error(p, p->shared_line[i],
+				     "Address: %s lies in the range of aliases, %s/%u (choose another Range= in "
+				     "[Alias])",
+				     addr_format(&c->shared[i], text), range, prefix);
 	for (unsigned i = 0; i < c->member_count; i++) {
 		for (unsigned s = 0; s < c->member[i].service_count; s++) {
 			const struct addr *service = &c->member[i].service[s];
@@ -211,11 +216,12 @@ void config_check(struct parse *p)
 	choose_factors(p->config);
 	if (!p->errors->count)
 		check_values(p);
-	if (!key_line(p, SECTION_CLUSTER, "Name") && !p->bad_header && !p->unknown_key[SECTION_CLUSTER])
+	if (!config_key_line(p, SECTION_CLUSTER, "Name") && !p->bad_header && !p->unknown_key[SECTION_CLUSTER])
 		config_error(p, section_line(p, SECTION_CLUSTER),
 			     "[Cluster]: no Name= (such as Name=web, the same on all nodes)");
 	check_networks(p);
 	check_members(p);
+	config_check_shared(p);
 	if (c->member_count && !c->member[0].own_cluster_address) {
 		check_range(p, &c->alias_v4, c->alias_v4_prefix, p->range_line[0]);
 		check_range(p, &c->alias_v6, c->alias_v6_prefix, p->range_line[1]);
@@ -253,7 +259,7 @@ void config_check_self(struct parse *p, const char *node_name)
 {
 	char host[256] = "", brief[256], list[120];
 	struct config *c = p->config;
-	unsigned line = key_line(p, SECTION_NODE, "Name");
+	unsigned line = config_key_line(p, SECTION_NODE, "Name");
 
 	list_members(c, list, sizeof(list));
 	if (!c->member_count || p->bad_header)

@@ -12,6 +12,7 @@ const char *const config_section_names[SECTIONS] = {
 	[SECTION_CLUSTER] = "Cluster",
 	[SECTION_NODE] = "Node",
 	[SECTION_SERVICE] = "Service",
+	[SECTION_SHARED] = "Shared",
 	[SECTION_BALANCE] = "Balance",
 	[SECTION_FLOWS] = "Flows",
 	[SECTION_QUEUE] = "Queue",
@@ -31,6 +32,7 @@ const char *const config_policy_names[] = {
 const char *const config_metric_names[] = { "connections", "cpu", "redirected", "sockets", "weighted", NULL };
 const char *const config_plane_names[] = { "auto", "bpf", "nfqueue", NULL };
 const char *const config_decide_names[] = { "queue", "kernel", NULL };
+const char *const config_form_names[] = { "auto", "module", "bpf", NULL };
 const char *const config_check_names[] = { "none", "tcp", "http", NULL };
 
 #define MS 1.0
@@ -57,6 +59,12 @@ const struct config_key config_keys[] = {
 	KEY(NODE, "Name", name, node_name, .fallback = NULL),
 
 	WHOLE(SERVICE, "Port", ports, RANGE(1, 65535), DEFAULT("80"), REPEATABLE),
+
+	WHOLE(SHARED, "Address", shared, REPEATABLE),
+	KEY(SHARED, "Interface", interface, shared_interface, DEFAULT("")),
+	WHOLE(SHARED, "Mac", mac, DEFAULT("")),
+	KEY(SHARED, "Form", choice, shared_form, DEFAULT("auto"), .choices = config_form_names),
+	KEY(SHARED, "Rebalance", flag, shared_rebalance, DEFAULT("no")),
 
 	KEY(BALANCE, "Policy", policy, policy, DEFAULT("li"), .choices = config_policy_names),
 	KEY(BALANCE, "Load", choice, metric, DEFAULT("connections"), .choices = config_metric_names),

@@ -109,8 +109,8 @@ static uint64_t member_hash(const struct member *m)
 
 uint32_t config_service_hash(const struct config *config)
 {
-	uint64_t ports = 0, members = 0;
-	uint8_t bytes[24];
+	uint64_t ports = 0, members = 0, shared = 0;
+	uint8_t bytes[32], with_mac[16 + 6];
 
 	for (unsigned i = 0; i < config->port_count; i++)
 		ports += hash64((uint8_t[2]) { (uint8_t)(config->port[i] >> 8), (uint8_t)config->port[i] }, 2);
@@ -118,6 +118,13 @@ uint32_t config_service_hash(const struct config *config)
 		members += member_hash(&config->member[i]);
 	put_be64(bytes, hash64(config->cluster_name, strlen(config->cluster_name)));
 	put_be64(bytes + 8, ports);
+	for (unsigned i = 0; i < config->shared_count; i++) {
+		memcpy(with_mac, config->shared[i].bytes, 16);
+		config_shared_mac(config, &config->shared[i], with_mac + 16);
+		shared += hash64(with_mac, sizeof(with_mac));
+	}
 	put_be64(bytes + 16, members);
-	return (uint32_t)(hash64(bytes, sizeof(bytes)) >> 32);
+	put_be64(bytes + 24, shared);
+	/* Without shared addresses the hash is that of nodes that do not know of them. */
+	return (uint32_t)(hash64(bytes, config->shared_count ? 32 : 24) >> 32);
 }

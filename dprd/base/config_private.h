@@ -16,6 +16,7 @@ enum config_section {
 	SECTION_CLUSTER,
 	SECTION_NODE,
 	SECTION_SERVICE,
+	SECTION_SHARED,
 	SECTION_BALANCE,
 	SECTION_FLOWS,
 	SECTION_QUEUE,
@@ -30,7 +31,7 @@ enum config_section {
 };
 
 enum {
-	CONFIG_KEYS_MAX = 64,
+	CONFIG_KEYS_MAX = 80,
 	SUGGESTION_BYTES = 96,
 	CONFIG_WORD_BYTES = 64,
 };
@@ -59,6 +60,7 @@ struct parse {
 	unsigned group_line[2], range_line[2]; /* by family; 0: the default stands */
 	struct member_lines member[MEMBERS_MAX];
 	unsigned network_line[NETWORKS_MAX];
+	unsigned shared_line[SHARED_MAX];
 
 	struct config *config;
 	struct config_errors *errors;
@@ -104,14 +106,14 @@ extern const struct config_type config_type_name, config_type_path, config_type_
 	config_type_interface, config_type_flag, config_type_count, config_type_time, config_type_port,
 	config_type_number, config_type_choice;
 
-/* config_special.c and config_addr.c: values with a form of their own. */
+/* config_special.c, config_addr.c and config_shared.c: values with a form of their own. */
 extern const struct config_type config_type_ports, config_type_policy, config_type_weights, config_type_max_load,
 	config_type_workers, config_type_status, config_type_interfaces;
 extern const struct config_type config_type_group, config_type_address, config_type_service, config_type_cluster,
-	config_type_range;
+	config_type_range, config_type_shared, config_type_mac;
 
 extern const char *const config_metric_names[], *const config_check_names[], *const config_policy_names[];
-extern const char *const config_plane_names[], *const config_decide_names[];
+extern const char *const config_plane_names[], *const config_decide_names[], *const config_form_names[];
 
 /* True when the kernel would take it for the name of an interface. */
 bool config_is_interface(const char *text);
@@ -134,12 +136,18 @@ void config_print(FILE *out, const struct config_key *key, const char *format, .
 
 /* config_addr.c: what kind of address this is when it cannot be a node's own, else NULL. */
 const char *config_address_fault(const struct addr *address);
+/* False, and reported, when text is no address that a node can have. */
+bool config_read_address(struct parse *parse, const struct config_key *key, const char *text, struct addr *ret);
 /* The first address of the range of this prefix that holds address. */
 struct addr config_range_base(const struct addr *address, unsigned prefix);
 
 /* config_check.c: all that needs more than one line to see. Reports through config_error(). */
 void config_check(struct parse *parse);
-/* Finds self by node_name, [Node] Name= or the host name. */
+/* Line of the first use of a key; 0: the file does not have it. */
+unsigned config_key_line(const struct parse *parse, enum config_section section, const char *name);
+/* config_shared.c: the same for [Shared], once members are known. */
+void config_check_shared(struct parse *parse);
+/* config_check.c: finds self by node_name, [Node] Name= or the host name. */
 void config_check_self(struct parse *parse, const char *node_name);
 
 /* config.c: "FILE:LINE: text". The second puts the key's name in front, with the current line. */

@@ -179,7 +179,7 @@ static void set_interface(struct parse *p, const struct config_key *key, void *f
 	if (*text && !config_is_interface(text))
 		config_key_error(p, key, "\"%.64s\" is not an interface (such as eth0, at most 15 letters)", text);
 	else
-		snprintf(field, NAME_BYTES, "%s", text);
+		snprintf(field, INTERFACE_BYTES, "%s", text);
 }
 
 const struct config_type config_type_interface = { set_interface, print_text };
@@ -351,7 +351,8 @@ static void print_choice(FILE *out, const struct config_key *key, const void *fi
 }
 
 _Static_assert(sizeof(enum load_metric) == sizeof(unsigned) && sizeof(enum health_check) == sizeof(unsigned) &&
-		       sizeof(enum datapath_plane) == sizeof(unsigned) && sizeof(enum decide_where) == sizeof(unsigned),
+		       sizeof(enum datapath_plane) == sizeof(unsigned) &&
+		       sizeof(enum decide_where) == sizeof(unsigned) && sizeof(enum shared_form) == sizeof(unsigned),
 	       "an enumeration is stored as unsigned");
 
 const struct config_type config_type_choice = { set_choice, print_choice };

@@ -71,7 +71,7 @@ static struct announcement fullest(void)
 	for (a.port_count = 0; a.port_count < PORTS_MAX; a.port_count++)
 		a.port[a.port_count] = 65535;
 	for (i = 0; i < MEMBERS_MAX - 1; i++)
-		a.echo[i] = (struct announce_echo) { 0xfffffff0 + i, 0xffffff00 + i, 0x3ffffffff };
+		a.echo[i] = (struct announce_echo) { 0xfffffff0 + i, 0xffffff00 + i, 0x3ffffffff, 0 };
 	a.echo_count = i;
 	return a;
 }
@@ -119,6 +119,25 @@ static void check_round_trip(const struct announcement *from)
 	assert_memory_equal(got.port, from->port, got.port_count * sizeof(*got.port));
 	assert_int_equal(got.echo_count, from->echo_count);
 	assert_memory_equal(got.echo, from->echo, got.echo_count * sizeof(*got.echo));
+	assert_int_equal(got.shares, from->shares);
+	assert_int_equal(got.share_weight, from->share_weight);
+	assert_int_equal(got.ask_count, from->ask_count);
+	assert_memory_equal(got.ask, from->ask, got.ask_count * sizeof(*got.ask));
+}
+
+/* With shared addresses. */
+static struct announcement sharing(void)
+{
+	struct announcement a = small();
+
+	a.shares = true;
+	a.share_weight = 100;
+	a.echo[0].grant = ANNOUNCE_WEIGHT_MAX;
+	a.echo[1].grant = 1;
+	a.ask_count = 2;
+	a.ask[0] = 0xfffffff0;
+	a.ask[1] = 7;
+	return a;
 }
 
 static void round_trip(void **state)
@@ -129,6 +148,11 @@ static void round_trip(void **state)
 	check_round_trip(&a);
 	check_round_trip(&b);
 	check_round_trip(&c);
+	a = sharing();
+	check_round_trip(&a);
+	/* Grants of nothing are still grants. */
+	a.share_weight = a.echo[0].grant = a.echo[1].grant = 0;
+	check_round_trip(&a);
 }
 
 /* The layout that docs/announce.md promises, byte by byte. */
@@ -297,6 +321,10 @@ static void ranges(void **state)
 	assert_int_equal(encode_and_decode(&a, &got), REJECT_RANGE);
 	a = small(), a.port[1] = 0;
 	assert_int_equal(encode_and_decode(&a, &got), REJECT_RANGE);
+	a = sharing(), a.share_weight = ANNOUNCE_WEIGHT_MAX + 1;
+	assert_int_equal(encode_and_decode(&a, &got), REJECT_RANGE);
+	a = sharing(), a.echo[1].grant = ANNOUNCE_WEIGHT_MAX + 1;
+	assert_int_equal(encode_and_decode(&a, &got), REJECT_RANGE);
 	a = small(),
 	a.sample = (struct load_sample) { UINT32_MAX, 1001, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX };
 	assert_int_equal(encode_and_decode(&a, &got), REJECT_NONE);
@@ -329,6 +357,9 @@ static void hostile_payloads(void **state)
 		{ { 0x5d, 1, 0, 0, 0, 0x68, 1 }, 7, 1, REJECT_RANGE },
 		{ { 0x5d, 1, 0, 0, 0, 0x65, 1, 0, 0, 0, 0x68, 1 }, 12, MEMBERS_MAX, REJECT_NONE },
 		{ { 0x5d, 1, 0, 0, 0, 0x65, 1, 0, 0, 0, 0x68, 1 }, 12, MEMBERS_MAX + 1, REJECT_RANGE },
+		{ { 0x78, 1 }, 2, 1, REJECT_RANGE }, /* a grant without an echo */
+		{ { 0x85, 0x01, 1, 0, 0, 0 }, 6, MEMBERS_MAX, REJECT_NONE }, /* questions */
+		{ { 0x85, 0x01, 1, 0, 0, 0 }, 6, MEMBERS_MAX + 1, REJECT_RANGE },
 		{ { 0x42, 0 }, 2, 100, REJECT_NONE }, /* an empty load, merged again and again */
 		{ { 0x42, 0 }, 2, 600, REJECT_MALFORMED }, /* the memory for decoding is used up */
 		{ { 0x22, 0 }, 2, 60, REJECT_RANGE },

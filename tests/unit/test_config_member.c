@@ -18,6 +18,7 @@
 #define HEAD "[Cluster]\nName=web\n"
 #define N1 "[Member \"n1\"]\nService=192.0.2.11\nService=2001:db8::11\n"
 #define N2 "[Member \"n2\"]\nService=192.0.2.12\nService=192.0.2.22\n"
+#define SHARED "[Shared]\nAddress=192.0.2.100\nAddress=2001:db8::100\n"
 #define N3 "[Member \"n3\"]\nService=2001:db8::13\nService=192.0.2.13\n"
 
 static struct config parse(const char *text, const char *node)
@@ -142,6 +143,7 @@ static void test_service_hash(void **state)
 		HEAD N1 "Cluster=10.0.0.1\n" N2 "Cluster=10.0.0.2\n",
 		HEAD "[Service]\nPort=81\n" N1 N2,
 		HEAD "[Service]\nPort=80 81\n" N1 N2,
+		HEAD SHARED N1 N2,
 	};
 	uint32_t hash = hash_of(HEAD N1 N2);
 
@@ -155,6 +157,49 @@ static void test_service_hash(void **state)
 	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (hash_of(others[i]) == hash)
 			fail_msg("the same hash as\n%s", others[i]);
+}
+
+/* All nodes must have the same shared addresses, with the same MAC addresses; the rest is each node's own. */
+static void test_shared_hash(void **state)
+{
+	uint32_t hash = hash_of(HEAD SHARED N1 N2);
+
+	(void)state;
+	assert_int_equal(hash, hash_of(HEAD "[Shared]\nAddress=2001:db8::100 192.0.2.100\n" N1 N2));
+	assert_int_equal(hash, hash_of(HEAD SHARED "Interface=eth7\nForm=bpf\nRebalance=yes\n" N1 N2));
+	assert_int_not_equal(hash, hash_of(HEAD "[Shared]\nAddress=192.0.2.100\n" N1 N2));
+	assert_int_not_equal(hash, hash_of(HEAD "[Shared]\nAddress=192.0.2.101 2001:db8::100\n" N1 N2));
+	assert_int_not_equal(hash, hash_of(HEAD SHARED "Mac=03:00:5e:00:00:64\n" N1 N2));
+}
+
+static void assert_mac(const char *text, const char *address, const uint8_t expected[6])
+{
+	struct config config = parse(text, "n1");
+	struct addr shared;
+	uint8_t mac[6];
+
+	assert_true(addr_parse(address, &shared));
+	assert_true(config_is_shared(&config, &shared));
+	config_shared_mac(&config, &shared, mac);
+	assert_memory_equal(mac, expected, 6);
+}
+
+/* The highest bit of the second byte is lost (RFC 1112, 6.4); of an IPv6 address 32 bits count (RFC 2464, 7). */
+static void test_shared_mac(void **state)
+{
+	static const char head[] = HEAD "[Shared]\nAddress=10.255.129.3 2001:db8::a1b2:c3d4\n" N1;
+	static const char own[] = HEAD "[Shared]\nMac=03:ab:Cd:00:0F:f0\nAddress=10.255.129.3 2001:db8::a1b2:c3d4\n" N1;
+	static const uint8_t mac[6] = { 0x03, 0xab, 0xcd, 0x00, 0x0f, 0xf0 };
+	struct config config = parse(head, "n1");
+	struct addr address;
+
+	(void)state;
+	assert_mac(head, "10.255.129.3", (uint8_t[6]) { 0x01, 0x00, 0x5e, 0x7f, 0x81, 0x03 });
+	assert_mac(head, "2001:db8::a1b2:c3d4", (uint8_t[6]) { 0x33, 0x33, 0xa1, 0xb2, 0xc3, 0xd4 });
+	assert_mac(own, "10.255.129.3", mac);
+	assert_mac(own, "2001:db8::a1b2:c3d4", mac);
+	assert_true(addr_parse("192.0.2.11", &address));
+	assert_false(config_is_shared(&config, &address));
 }
 
 #define HEX16 "00112233445566778899aabbccddeeff"
@@ -312,6 +357,8 @@ int main(void)
 		cmocka_unit_test(test_alias),
 		cmocka_unit_test(test_alias_carry),
 		cmocka_unit_test(test_service_hash),
+		cmocka_unit_test(test_shared_hash),
+		cmocka_unit_test(test_shared_mac),
 		cmocka_unit_test(test_key),
 		cmocka_unit_test(test_key_text),
 		cmocka_unit_test(test_key_file),

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* interface.h - socket addresses of both families, and the interfaces that they belong to. */
+#ifndef LOADCAST_INTERFACE_H
+#define LOADCAST_INTERFACE_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "dprd/base/addr.h"
+
+union socket_address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+struct addr address_of(const union socket_address *s);
+
+/* The size of what was filled. */
+socklen_t fill_address(union socket_address *s, const struct addr *a, uint16_t port);
+
+/* Interface of this host that has the address; 0: none has it. */
+unsigned interface_of(const struct addr *address);
+
+/* Interface that leads to an address by the routes of this host; 0: none does. */
+unsigned interface_towards(const struct addr *address);
+
+#endif

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "loadcast/share.h"
+
+#include <string.h>
+
+static bool is_peer(const struct share *share, unsigned member)
+{
+	return member < share->config->member_count && member != share->config->self;
+}
+
+unsigned share_lease_ms(const struct share *share)
+{
+	return SHARE_LEASE_PERIODS * share->config->period_ms;
+}
+
+unsigned share_takeover_ms(const struct share *share)
+{
+	return SHARE_TAKEOVER_PERIODS * share->config->period_ms;
+}
+
+unsigned share_ask_ms(const struct share *share)
+{
+	return share->config->period_ms / SHARE_ASKS_PER_PERIOD;
+}
+
+void share_init(struct share *share, const struct config *config, uint64_t now_ms)
+{
+	memset(share, 0, sizeof(*share));
+	share->config = config;
+	share->started_ms = share->ticked_ms = now_ms;
+	for (unsigned i = 0; i < config->member_count; i++) {
+		if (!is_peer(share, i) || !config->member[i].weight)
+			continue;
+		share->peer[i] = (struct share_peer) {
+			.level = SHARE_IN,
+			.wanted = config->member[i].weight,
+			.heard_ms = now_ms,
+		};
+	}
+}
+
+void share_reconfigure(struct share *share, const struct config *config, uint64_t now_ms)
+{
+	const struct config *former = share->config;
+	struct share old = *share;
+
+	share_init(share, config, now_ms);
+	if (former->member[former->self].id != config->member[config->self].id)
+		return;
+	share->started_ms = old.started_ms;
+	share->wanted = old.wanted;
+	share->wanted_ms = old.wanted_ms;
+	share->used = old.used;
+	share->ticked_ms = old.ticked_ms;
+	share->sent_ms = old.sent_ms;
+	for (unsigned i = 0; i < config->member_count; i++) {
+		int was = config_member_by_id(former, config->member[i].id);
+
+		if (was >= 0 && is_peer(share, i))
+			share->peer[i] = old.peer[was];
+	}
+}
+
+void share_want(struct share *share, uint32_t weight, uint64_t now_ms)
+{
+	if (now_ms < share->started_ms + SHARE_LISTEN_PERIODS * share->config->period_ms)
+		weight = 0;
+	if (weight > BUCKET_WEIGHT_MAX)
+		weight = BUCKET_WEIGHT_MAX;
+	if (!share->wanted && weight)
+		share->wanted_ms = now_ms;
+	share->wanted = weight;
+}
+
+uint32_t share_announced(const struct share *share)
+{
+	return share->wanted > share->used ? share->wanted : share->used;
+}
+
+void share_sent(struct share *share, uint64_t now_ms)
+{
+	share->sent_ms = now_ms;
+}
+
+/* A peer that was heard again: one that came and went before has to stay for a while first. */
+static void come(struct share_peer *p, uint64_t now_ms)
+{
+	p->level = SHARE_HEARD;
+	p->came_ms = now_ms;
+	if (!p->lost_ms || now_ms - p->lost_ms > SHARE_HOLD_MAX_MS)
+		p->hold_ms = 0;
+}
+
+void share_hear(struct share *share, unsigned member, const struct share_said *said, uint64_t now_ms)
+{
+	struct share_peer *p = &share->peer[member];
+
+	if (!is_peer(share, member))
+		return;
+	p->heard_ms = now_ms;
+	p->asked = 0;
+	p->wanted = said->weight < BUCKET_WEIGHT_MAX ? said->weight : BUCKET_WEIGHT_MAX;
+	p->grant = said->grant;
+	if (said->echoed) {
+		p->echoed = true;
+		p->echoed_ms = said->echo_sent_ms;
+	}
+	if (!p->wanted) {
+		/* It gave its share up before it said so: nothing to wait for, and nothing to punish. */
+		p->level = SHARE_OUT;
+		return;
+	}
+	if (p->level == SHARE_OUT)
+		come(p, now_ms);
+	if (p->level == SHARE_HEARD && said->echoed && now_ms < said->echo_sent_ms + share_lease_ms(share) &&
+	    now_ms >= p->came_ms + p->hold_ms)
+		p->level = SHARE_IN;
+}
+
+static void lose(struct share_peer *p, uint64_t now_ms)
+{
+	if (p->level == SHARE_IN) {
+		/* The first loss is an accident. */
+		if (p->lost_ms && now_ms - p->lost_ms <= SHARE_HOLD_MAX_MS)
+			p->hold_ms = p->hold_ms ? 2 * p->hold_ms : SHARE_HOLD_MIN_MS;
+		if (p->hold_ms > SHARE_HOLD_MAX_MS)
+			p->hold_ms = SHARE_HOLD_MAX_MS;
+		p->lost_ms = now_ms;
+	}
+	p->level = SHARE_OUT;
+	p->echoed = false;
+	p->grant = 0;
+}
+
+/* Its own silence, or its missing echo, would end our lease soon. */
+static bool wants_asking(const struct share *share, const struct share_peer *p, uint64_t now_ms)
+{
+	unsigned patience_ms = SHARE_ASK_PERIODS * share->config->period_ms;
+
+	return p->level != SHARE_OUT && (now_ms >= p->heard_ms + patience_ms ||
+					 (share->used && (!p->echoed || now_ms >= p->echoed_ms + patience_ms)));
+}
+
+bool share_tick(struct share *share, uint64_t now_ms)
+{
+	/* Whoever stood still himself has not listened. The questions before that count for nothing. */
+	bool late = now_ms > share->ticked_ms + share->config->period_ms;
+	bool ask = false;
+
+	/* And others may have taken over: as after a start. */
+	if (now_ms > share->ticked_ms + share_lease_ms(share))
+		share->wanted_ms = now_ms;
+	share->ticked_ms = now_ms;
+	for (unsigned i = 0; i < share->config->member_count; i++) {
+		struct share_peer *p = &share->peer[i];
+
+		if (!is_peer(share, i) || !wants_asking(share, p, now_ms))
+			continue;
+		if (late)
+			p->asked = 0;
+		if (p->asked >= SHARE_ASKS_LEAST && now_ms >= p->heard_ms + share_takeover_ms(share)) {
+			lose(p, now_ms);
+		} else if (!p->asked || now_ms >= p->asked_ms + share_ask_ms(share)) {
+			p->asked++;
+			p->asked_ms = now_ms;
+			ask = true;
+		}
+	}
+	return ask;
+}
+
+bool share_asks(const struct share *share, unsigned member, uint64_t now_ms)
+{
+	return is_peer(share, member) && wants_asking(share, &share->peer[member], now_ms);
+}
+
+/* What this node may take: what it wants, as far as everybody that counts grants it. */
+static uint32_t usable(const struct share *share, uint64_t now_ms)
+{
+	uint32_t weight = share->wanted;
+
+	if (now_ms < share->wanted_ms + share_takeover_ms(share))
+		return 0;
+	for (unsigned i = 0; i < share->config->member_count; i++) {
+		const struct share_peer *p = &share->peer[i];
+
+		if (is_peer(share, i) && p->level != SHARE_OUT && p->grant < weight)
+			weight = p->grant;
+	}
+	return weight;
+}
+
+void share_fill(const struct share *share, uint64_t now_ms, struct bucket_share *ret)
+{
+	const struct config *config = share->config;
+	uint32_t own = usable(share, now_ms);
+
+	memset(ret, 0, sizeof(*ret));
+	ret->self_id = config->member[config->self].id;
+	for (unsigned i = 0; i < config->member_count; i++) {
+		uint32_t weight = i == config->self                  ? own
+				  : share->peer[i].level == SHARE_IN ? share->peer[i].wanted
+								     : 0;
+
+		if (weight)
+			ret->member[ret->count++] = (struct bucket_member) { config->member[i].id, weight };
+	}
+}
+
+static uint32_t weight_in(const struct bucket_share *share, uint32_t id)
+{
+	for (unsigned i = 0; i < share->count; i++) {
+		if (share->member[i].id == id)
+			return share->member[i].weight;
+	}
+	return 0;
+}
+
+void share_applied(struct share *share, const struct bucket_share *applied)
+{
+	for (unsigned i = 0; i < share->config->member_count; i++)
+		share->peer[i].granted = weight_in(applied, share->config->member[i].id);
+	share->used = weight_in(applied, applied->self_id);
+	share->peer[share->config->self].granted = 0;
+}
+
+uint64_t share_until_ms(const struct share *share)
+{
+	/* Peers that are left out here may hear us all the same, and count from our last word. */
+	uint64_t until_ms = share->sent_ms + share_lease_ms(share);
+
+	if (!share->used)
+		return 0;
+	for (unsigned i = 0; i < share->config->member_count; i++) {
+		const struct share_peer *p = &share->peer[i];
+
+		if (!is_peer(share, i) || p->level == SHARE_OUT)
+			continue;
+		if (!p->echoed || p->grant < share->used)
+			return 0;
+		if (p->echoed_ms + share_lease_ms(share) < until_ms)
+			until_ms = p->echoed_ms + share_lease_ms(share);
+	}
+	return until_ms;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "loadcast/sharing.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+
+enum { OUT_OF_TURN_PER_PERIOD = 8 };
+
+int sharing_configure(struct sharing *sharing, const struct config *config, uint64_t now_ms,
+		      char message[CONFIG_ERROR_BYTES])
+{
+	if (!config->shared_count) {
+		sharing_close(sharing);
+		return 0;
+	}
+	if (sharing->lease) {
+		share_reconfigure(&sharing->share, config, now_ms);
+		return 0;
+	}
+	sharing->lease = lease_open(config, message);
+	if (!sharing->lease)
+		return -1;
+	share_init(&sharing->share, config, now_ms);
+	return 0;
+}
+
+void sharing_close(struct sharing *sharing)
+{
+	if (sharing->lease && lease_has_kernel(sharing->lease))
+		lease_write(sharing->lease, &sharing->applied, 0);
+	lease_close(sharing->lease);
+	memset(sharing, 0, sizeof(*sharing));
+}
+
+struct share *sharing_share(struct sharing *sharing)
+{
+	return sharing->lease ? &sharing->share : NULL;
+}
+
+/*
+ * now_ms is on a clock that goes on through suspend, until_ns on one that kernels read at little cost and
+ * that does not. The first one is read last: time lost in between shortens the lease.
+ */
+static uint64_t until_ns(uint64_t until_ms)
+{
+	struct timespec t;
+	uint64_t monotonic_ns, now_ms;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	monotonic_ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	now_ms = clock_now_ms();
+	return until_ms > now_ms ? monotonic_ns + (until_ms - now_ms) * 1000000 : 0;
+}
+
+/* With nobody in the kernel to act on it this node must not ask for a share. */
+static bool has_kernel(struct sharing *sharing)
+{
+	bool has = lease_has_kernel(sharing->lease);
+
+	if (has == sharing->said_gone)
+		log_info(has ? "the kernel takes the lease of the shared addresses"
+			     : "nothing in the kernel takes the lease of the shared addresses: dprd has not set it "
+			       "up yet");
+	sharing->said_gone = !has;
+	return has;
+}
+
+/* The members whose share is another one now, this node perhaps among them: the others wait for the word. */
+static uint64_t apply(struct sharing *sharing, uint64_t now_ms)
+{
+	struct share *share = &sharing->share;
+	struct bucket_share next;
+	uint32_t before[MEMBERS_MAX], used = share->used;
+	uint64_t changed;
+
+	share_fill(share, now_ms, &next);
+	for (unsigned i = 0; i < share->config->member_count; i++)
+		before[i] = share->peer[i].granted;
+	/* The kernel first, the word about it afterwards. Who has no kernel part owns nothing. */
+	if (memcmp(&next, &sharing->applied, sizeof(next)) != 0) {
+		lease_write(sharing->lease, &next, 0);
+		sharing->applied = next;
+	}
+	share_applied(share, &next);
+	lease_write(sharing->lease, &next, until_ns(share_until_ms(share)));
+	changed = used != share->used ? 1ULL << share->config->self : 0;
+	for (unsigned i = 0; i < share->config->member_count; i++) {
+		if (before[i] != share->peer[i].granted)
+			changed |= 1ULL << i;
+	}
+	return changed;
+}
+
+static bool others_share(const struct share *share)
+{
+	for (unsigned i = 0; i < share->config->member_count; i++) {
+		if (share->peer[i].level == SHARE_IN)
+			return true;
+	}
+	return false;
+}
+
+uint64_t sharing_step(struct sharing *sharing, bool active, uint64_t asked_by, uint64_t now_ms)
+{
+	struct share *share = &sharing->share;
+	const struct config *config = share->config;
+	uint32_t weight;
+	uint64_t members = sharing->waiting | asked_by;
+
+	if (!sharing->lease)
+		return 0;
+	weight = config->member[config->self].weight;
+	/* When nobody else would, an ill node may still answer. */
+	if (!has_kernel(sharing) || (!active && others_share(share)))
+		weight = 0;
+	share_want(share, weight, now_ms);
+	if (share_tick(share, now_ms)) {
+		for (unsigned i = 0; i < config->member_count; i++)
+			members |= share_asks(share, i, now_ms) ? 1ULL << i : 0;
+	}
+	members |= apply(sharing, now_ms);
+	sharing->waiting = members;
+	if (!members || now_ms < sharing->announced_ms + config->period_ms / OUT_OF_TURN_PER_PERIOD)
+		return 0;
+	sharing->announced_ms = now_ms;
+	sharing->waiting = 0;
+	return members;
+}

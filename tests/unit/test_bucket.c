@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The map of buckets to owners: one owner each, shares by weight, little moved; and the judgement on SYNs. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "dprd/base/config.h"
+#include "kernel-patch/bucket.h"
+
+/* Of larger clusters, every eighth bucket is looked at: the rest is more of the same. */
+static uint32_t step_of(unsigned count)
+{
+	return count <= 8 ? 1 : 8;
+}
+
+static struct bucket_share share, former;
+static uint32_t owner_before[BUCKETS];
+
+static void make(unsigned count)
+{
+	char name[16];
+
+	memset(&share, 0, sizeof(share));
+	share.count = count;
+	for (unsigned i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "n%u", i + 1);
+		share.member[i] = (struct bucket_member) { member_id(name), 100 };
+	}
+	share.self_id = share.member[0].id;
+}
+
+static void remember_owners(void)
+{
+	for (uint32_t b = 0; b < BUCKETS; b += step_of(share.count))
+		owner_before[b] = bucket_owner(&share, b);
+}
+
+static void hash_known(void **state)
+{
+	/* SipHash-1-3 of these 36 bytes, little endian, as a general implementation computes it. */
+	const uint64_t key[2] = { 0x0706050403020100ull, 0x0f0e0d0c0b0a0908ull };
+	const uint64_t client[2] = { 1, 2 }, service[2] = { 3, 4 };
+
+	(void)state;
+	assert_true(bucket_hash(key, client, service, 0x5678, 0x1234) == 0x13621c507b080355ull);
+	assert_true(bucket_hash(key, client, service, 0x5679, 0x1234) != 0x13621c507b080355ull);
+	assert_true(bucket_hash(key, service, client, 0x5678, 0x1234) != 0x13621c507b080355ull);
+}
+
+static void cost(void **state)
+{
+	uint32_t before = UINT32_MAX;
+
+	(void)state;
+	assert_int_equal(bucket_cost(UINT32_MAX), 0);
+	assert_int_equal(bucket_cost(0), 32 << 16);
+	for (uint64_t u = 0; u <= UINT32_MAX; u += 99991) {
+		uint32_t here = bucket_cost((uint32_t)u);
+
+		assert_true(here <= before);
+		assert_true(fabs(here + 65536 * log2(((double)u + 1) / 0x1p32)) < 5);
+		before = here;
+	}
+}
+
+/* 1 to 64 nodes: fair shares, and the order of the list does not matter. */
+static void shares(void **state)
+{
+	(void)state;
+	for (unsigned count = 1; count <= BUCKET_MEMBERS_MAX; count++) {
+		unsigned owned[BUCKET_MEMBERS_MAX] = { 0 };
+		struct bucket_share turned;
+
+		make(count);
+		turned = share;
+		for (unsigned i = 0; i < count; i++)
+			turned.member[i] = share.member[(i + 1) % count];
+		for (uint32_t b = 0; b < BUCKETS; b += step_of(count)) {
+			uint32_t owner = bucket_owner(&share, b);
+			unsigned i = 0;
+
+			while (i < count && share.member[i].id != owner)
+				i++;
+			assert_true(i < count);
+			owned[i] += step_of(count);
+			assert_int_equal(bucket_owner(&turned, b), owner);
+		}
+		for (unsigned i = 0; i < count; i++)
+			assert_true(fabs(owned[i] / (double)BUCKETS - 1.0 / count) < 0.01);
+	}
+	memset(&share, 0, sizeof(share));
+	assert_int_equal(bucket_owner(&share, 1), 0);
+}
+
+/* Whoever leaves takes only his own with him: at most 1/N + 1 %, and nothing else moves. */
+static void moves(void **state)
+{
+	(void)state;
+	for (unsigned count = 2; count <= BUCKET_MEMBERS_MAX; count++) {
+		unsigned gone = count * 7 / 11 % count, moved = 0;
+		uint32_t gone_id;
+
+		make(count);
+		remember_owners();
+		gone_id = share.member[gone].id;
+		share.member[gone] = share.member[--share.count];
+		for (uint32_t b = 0; b < BUCKETS; b += step_of(count)) {
+			uint32_t owner = bucket_owner(&share, b);
+
+			assert_true(owner == owner_before[b] || owner_before[b] == gone_id);
+			moved += owner != owner_before[b] ? step_of(count) : 0;
+		}
+		assert_true(moved / (double)BUCKETS <= 1.0 / count + 0.01);
+		assert_true(moved > 0);
+	}
+}
+
+static void weights(void **state)
+{
+	static const unsigned weight[] = { 1, 50, 100, 200, 649 };
+	unsigned owned[5] = { 0 };
+
+	(void)state;
+	make(5);
+	for (unsigned i = 0; i < 5; i++)
+		share.member[i].weight = weight[i];
+	for (uint32_t b = 0; b < BUCKETS; b++) {
+		for (unsigned i = 0; i < 5; i++)
+			owned[i] += bucket_owner(&share, b) == share.member[i].id;
+	}
+	for (unsigned i = 0; i < 5; i++)
+		assert_true(fabs(owned[i] / (double)BUCKETS - weight[i] / 1000.0) < 0.006);
+	/* More weight for one takes from others only, and gives nothing to anybody else. */
+	remember_owners();
+	share.member[1].weight = 300;
+	for (uint32_t b = 0; b < BUCKETS; b++) {
+		uint32_t owner = bucket_owner(&share, b);
+
+		assert_true(owner == owner_before[b] || owner == share.member[1].id);
+	}
+}
+
+/* A bucket that n1 gained from n2 (or from n3, which is gone), and one that it lost to n2. */
+static uint32_t bucket_moved(uint32_t from, uint32_t to)
+{
+	for (uint32_t b = 0; b < BUCKETS; b++) {
+		if (bucket_owner(&former, b) == from && bucket_owner(&share, b) == to)
+			return b;
+	}
+	fail_msg("no bucket moved");
+	return 0;
+}
+
+static void judge(void **state)
+{
+	enum { NOW = 1000 };
+	struct bucket_syn syn = { .now_ns = NOW, .until_ns = NOW + 1, .changed_ns = NOW };
+	uint32_t n1, n2, n3;
+
+	(void)state;
+	make(3);
+	n1 = share.member[0].id, n2 = share.member[1].id, n3 = share.member[2].id;
+	former = share;
+	share.count = 2;
+	share.member[0].weight = 150;
+	syn.bucket = bucket_moved(n1, n1);
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
+	syn.refused_before = true;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
+	syn.bucket = bucket_moved(n2, n1);
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_COPY);
+	syn.now_ns = NOW + BUCKET_COPY_PATIENCE_NS;
+	syn.until_ns = syn.now_ns + 1;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
+	syn.now_ns--;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_COPY);
+	syn.refused_before = false;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
+	/* n3 is gone: its copies are taken at once. */
+	syn.refused_before = true;
+	syn.bucket = bucket_moved(n3, n1);
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
+	syn.bucket = bucket_moved(n2, n2);
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_FOREIGN);
+	syn.has_request = true;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_FOREIGN);
+	/* The other side of a move: n2 looks at what n1 gained. */
+	share.self_id = n2;
+	syn.bucket = bucket_moved(n2, n1);
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT_COPY);
+	syn.has_request = false;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_FOREIGN);
+	syn.has_request = true;
+	syn.now_ns++;
+	syn.until_ns = syn.now_ns + 1;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_FOREIGN);
+	/* Without a lease nothing, not even a copy. */
+	syn.now_ns--;
+	syn.until_ns = syn.now_ns;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_NO_LEASE);
+	syn.bucket = bucket_moved(n2, n2);
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_NO_LEASE);
+}
+
+static void copies(void **state)
+{
+	const uint64_t hash = bucket_copy_hash(0x1234567890abcdefull, 77), now_ns = 5000000000ull << 20;
+	uint64_t word = bucket_copy_word(hash, now_ns);
+
+	(void)state;
+	assert_true(bucket_copy_matches(word, hash, now_ns));
+	assert_true(bucket_copy_matches(word, hash, now_ns + BUCKET_COPY_PATIENCE_NS));
+	assert_false(bucket_copy_matches(word, hash, now_ns + BUCKET_COPY_PATIENCE_NS + (2 << 24)));
+	assert_false(bucket_copy_matches(word, bucket_copy_hash(0x1234567890abcdefull, 78), now_ns));
+	assert_false(bucket_copy_matches(0, hash, now_ns));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hash_known), cmocka_unit_test(cost),    cmocka_unit_test(shares),
+		cmocka_unit_test(moves),      cmocka_unit_test(weights), cmocka_unit_test(judge),
+		cmocka_unit_test(copies),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

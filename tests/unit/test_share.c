@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Who has a share of the shared addresses: take-over, give-back, weights, and never two owners. */
+#include "tests/unit/share_world.h"
+
+enum { SETTLE_MS = 3500, TAKEOVER_MS = 1000, LEASE_MS = 800 };
+
+static struct world world;
+
+static double share_of(unsigned i)
+{
+	unsigned owned = 0;
+
+	for (uint32_t b = 0; b < BUCKETS; b += 16)
+		owned += world_owns(&world, i, b);
+	return owned / (BUCKETS / 16.0);
+}
+
+static int settle(void **state)
+{
+	(void)state;
+	world_make(&world, 3, 1);
+	world_run(&world, SETTLE_MS);
+	return 0;
+}
+
+/* Milliseconds until all buckets have an owner. */
+static unsigned heal_ms(unsigned most_ms)
+{
+	unsigned ms = 0;
+
+	do {
+		world_run(&world, WORLD_STEP_MS);
+		ms += WORLD_STEP_MS;
+	} while (world.owned < WORLD_BUCKETS && ms < most_ms);
+	return ms;
+}
+
+static void nothing_at_once(void **state)
+{
+	(void)state;
+	world_make(&world, 3, 1);
+	world_run(&world, 3 * WORLD_PERIOD_MS + TAKEOVER_MS - WORLD_STEP_MS);
+	assert_int_equal(world.owned, 0);
+	assert_true(heal_ms(2000) < 1000);
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(share_of(i) > 0.30 && share_of(i) < 0.37);
+}
+
+static void alone(void **state)
+{
+	(void)state;
+	world_make(&world, 3, 1);
+	world.node[1].alive = world.node[2].alive = false;
+	world_run(&world, SETTLE_MS);
+	assert_true(share_of(0) == 1);
+}
+
+static void takeover(void **state)
+{
+	unsigned ms;
+
+	(void)state;
+	assert_int_equal(world.owned, WORLD_BUCKETS);
+	world.node[2].alive = false;
+	world_run(&world, WORLD_STEP_MS);
+	assert_true(world.owned < WORLD_BUCKETS);
+	ms = heal_ms(3000);
+	print_message("         all taken over after %u ms\n", ms);
+	assert_in_range(ms, TAKEOVER_MS - 300 - WORLD_DELAY_MS, TAKEOVER_MS + 200);
+	assert_true(share_of(0) + share_of(1) == 1);
+	assert_int_equal(world.doubles, 0);
+}
+
+/* The kernel goes on for as long as the lease, and not longer. */
+static void announcer_dies(void **state)
+{
+	(void)state;
+	world.node[2].running = false;
+	world_run(&world, LEASE_MS - 2 * 300 - 2 * WORLD_DELAY_MS);
+	assert_true(share_of(2) > 0.30);
+	world_run(&world, LEASE_MS);
+	assert_true(share_of(2) == 0);
+	assert_true(heal_ms(1000) < 600);
+	assert_int_equal(world.doubles, 0);
+}
+
+static void giveback(void **state)
+{
+	(void)state;
+	world.node[2].alive = false;
+	world_run(&world, 2000);
+	assert_true(share_of(0) + share_of(1) == 1);
+	world_start(&world, 2);
+	world_run(&world, SETTLE_MS);
+	assert_true(share_of(2) > 0.30);
+	assert_int_equal(world.owned, WORLD_BUCKETS);
+	assert_int_equal(world.doubles, 0);
+}
+
+/* Whoever stood still comes back without taking anything that others have by now. */
+static void freeze(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		world.node[i].running = false;
+		world_run(&world, 3000);
+		world.node[i].running = true;
+		world_run(&world, 8000);
+		assert_int_equal(world.owned, WORLD_BUCKETS);
+		assert_true(share_of(i) > 0.30);
+	}
+	assert_int_equal(world.doubles, 0);
+}
+
+static void weights(void **state)
+{
+	(void)state;
+	world.node[0].weight = 300;
+	world_run(&world, 2000);
+	assert_true(share_of(0) > 0.57 && share_of(0) < 0.63);
+	world.node[0].weight = 10;
+	world_run(&world, 2000);
+	assert_true(share_of(0) < 0.06 && share_of(0) > 0.03);
+	world.node[0].weight = 0;
+	world_run(&world, 2000);
+	assert_true(share_of(0) == 0);
+	world.node[0].weight = 100;
+	world_run(&world, SETTLE_MS);
+	assert_true(share_of(0) > 0.30);
+	assert_int_equal(world.owned, WORLD_BUCKETS);
+	assert_int_equal(world.doubles, 0);
+}
+
+/* n1 does not reach n2, but n2 reaches n1: n1 may not act on what it alone knows. */
+static void one_way(void **state)
+{
+	(void)state;
+	world.cut[0][1] = true;
+	world_run(&world, 10000);
+	assert_int_equal(world.doubles, 0);
+	assert_true(share_of(0) == 0);
+	assert_true(share_of(1) > 0.45);
+	world.cut[0][1] = false;
+	world_run(&world, 10000);
+	assert_int_equal(world.doubles, 0);
+	assert_int_equal(world.owned, WORLD_BUCKETS);
+	assert_true(share_of(0) > 0.30);
+}
+
+/* Comes and goes: after the second time it has to stay for a while before it gets its share back. */
+static void flapping(void **state)
+{
+	unsigned before_ms = 0, ms;
+
+	(void)state;
+	for (unsigned round = 0; round < 4; round++) {
+		world.node[2].alive = false;
+		world_run(&world, 2000);
+		world_start(&world, 2);
+		for (ms = 0; ms < 30000 && share_of(2) < 0.3; ms += 100)
+			world_run(&world, 100);
+		print_message("         share back after %u ms\n", ms);
+		assert_true(ms < 30000);
+		if (round > 1)
+			assert_true(ms > before_ms + 1000);
+		before_ms = ms;
+		world_run(&world, 1000);
+	}
+	assert_int_equal(world.doubles, 0);
+}
+
+static void lossy(void **state)
+{
+	unsigned steps = 0, whole = 0;
+
+	(void)state;
+	world.loss = 0.3;
+	for (; steps < 20000; steps++) {
+		world_run(&world, WORLD_STEP_MS);
+		whole += world.owned == WORLD_BUCKETS;
+		/* Nobody is dead, so nobody may be left out. */
+		for (unsigned i = 0; i < 3; i++)
+			for (unsigned k = 0; k < 3; k++)
+				assert_true(i == k || world.node[i].share.peer[k].level == SHARE_IN);
+	}
+	print_message("         30 %% lost: all buckets owned in %.2f %% of the time\n", 100.0 * whole / steps);
+	assert_true(whole > steps * 98 / 100);
+	assert_int_equal(world.doubles, 0);
+}
+
+/* n1 does not hear n2 and serves alone; while it stands still n2 takes over, and n1 cannot know. */
+static void freeze_unheard(void **state)
+{
+	(void)state;
+	world_make(&world, 2, 3);
+	world.cut[1][0] = true;
+	world_run(&world, 10000);
+	for (unsigned round = 0; round < 10; round++) {
+		assert_true(share_of(0) == 1);
+		world.node[0].running = false;
+		world_run(&world, 2000);
+		assert_true(share_of(1) == 1);
+		world.node[0].running = true;
+		world_run(&world, 10000);
+		assert_int_equal(world.doubles, 0);
+	}
+}
+
+/* A node that says good-bye is not waited for. */
+static void good_bye(void **state)
+{
+	(void)state;
+	world.node[2].weight = 0;
+	assert_in_range(heal_ms(2000), 0, WORLD_DELAY_MS + 2 * WORLD_STEP_MS);
+	world_run(&world, 300);
+	world.node[2].alive = false;
+	for (unsigned ms = 0; ms < 2000; ms += WORLD_STEP_MS) {
+		world_run(&world, WORLD_STEP_MS);
+		assert_int_equal(world.owned, WORLD_BUCKETS);
+	}
+	assert_int_equal(world.doubles, 0);
+}
+
+/* Everything at once, by chance. No two nodes are cut off from each other both ways at the same time. */
+static void chaos(uint64_t seed)
+{
+	world_make(&world, 2 + seed % (WORLD_NODES - 1), seed);
+	for (unsigned round = 0; round < 60; round++) {
+		unsigned i = (unsigned)(world_random(&world) % world.count);
+		unsigned k = (unsigned)(world_random(&world) % world.count);
+		struct world_node *n = &world.node[i];
+
+		switch (world_random(&world) % 8) {
+		case 0:
+			n->alive = false;
+			break;
+		case 1:
+		case 2:
+			world_start(&world, i);
+			break;
+		case 3:
+			n->running = !n->running;
+			break;
+		case 4:
+			/* With losses on top, two nodes would not hear each other at all. */
+			world.cut[i][k] = !world.cut[k][i];
+			world.loss = 0;
+			break;
+		case 5:
+			memset(world.cut, 0, sizeof(world.cut));
+			break;
+		case 6:
+			memset(world.cut, 0, sizeof(world.cut));
+			world.loss = world_chance(&world, 0.5) ? 0 : 0.3;
+			break;
+		default:
+			n->weight = (uint32_t)(world_random(&world) % 3 * 100);
+		}
+		world_run(&world, (unsigned)(world_random(&world) % 1500));
+	}
+	if (world.doubles)
+		fail_msg("seed %llu: a bucket had two owners in %u cases", (unsigned long long)seed, world.doubles);
+	memset(world.cut, 0, sizeof(world.cut));
+	world.loss = 0;
+	for (unsigned i = 0; i < world.count; i++) {
+		world_start(&world, i);
+		world.node[i].weight = 100;
+	}
+	world_run(&world, 75000);
+	assert_int_equal(world.doubles, 0);
+	assert_int_equal(world.owned, WORLD_BUCKETS);
+}
+
+static void any_order(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 24; seed++)
+		chaos(seed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_at_once),
+		cmocka_unit_test(alone),
+		cmocka_unit_test_setup(takeover, settle),
+		cmocka_unit_test_setup(announcer_dies, settle),
+		cmocka_unit_test_setup(giveback, settle),
+		cmocka_unit_test_setup(freeze, settle),
+		cmocka_unit_test_setup(weights, settle),
+		cmocka_unit_test_setup(one_way, settle),
+		cmocka_unit_test_setup(flapping, settle),
+		cmocka_unit_test_setup(lossy, settle),
+		cmocka_unit_test(freeze_unheard),
+		cmocka_unit_test_setup(good_bye, settle),
+		cmocka_unit_test(any_order),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
