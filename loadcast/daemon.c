@@ -319,8 +319,11 @@ static void report_status(struct daemon *d, uint64_t now_ms)
 /* Shares follow what was heard; who waits for an answer, or is asked for one, gets an announcement at once. */
 static void step_shares(struct daemon *d, uint64_t now_ms)
 {
-	uint64_t members = sharing_step(&d->sharing, d->table.own.state == NODE_ACTIVE, d->table.asked_by, now_ms);
+	struct sharing_news news = { .active = d->table.own.state == NODE_ACTIVE, .asked_by = d->table.asked_by };
+	uint64_t members;
 
+	table_mean_load(&d->table, now_ms, &news.own_load, &news.mean_load);
+	members = sharing_step(&d->sharing, &news, now_ms);
 	d->table.asked_by = 0;
 	if (members)
 		announce(d, members, now_ms);

@@ -148,7 +148,7 @@ static void take_message(struct lease *lease)
 	if (size <= 0) {
 		/* dprd is gone; its programs and the map are not. */
 		close_if_open(&lease->connection);
-	} else if (fd >= 0 && strcmp(text, LEASE_MESSAGE) == 0) {
+	} else if (fd >= 0 && strcmp(text, LEASE_MESSAGE) == 0 && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
 		take_map(lease, fd);
 	} else {
 		log_warning("%s: got a message that is not dprd's", lease->path);

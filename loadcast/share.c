@@ -50,6 +50,7 @@ void share_reconfigure(struct share *share, const struct config *config, uint64_
 	share->started_ms = old.started_ms;
 	share->wanted = old.wanted;
 	share->wanted_ms = old.wanted_ms;
+	share->raised_ms = old.raised_ms;
 	share->used = old.used;
 	share->ticked_ms = old.ticked_ms;
 	share->sent_ms = old.sent_ms;
@@ -69,6 +70,8 @@ void share_want(struct share *share, uint32_t weight, uint64_t now_ms)
 		weight = BUCKET_WEIGHT_MAX;
 	if (!share->wanted && weight)
 		share->wanted_ms = now_ms;
+	if (weight > share_announced(share))
+		share->raised_ms = now_ms;
 	share->wanted = weight;
 }
 
@@ -98,6 +101,7 @@ void share_hear(struct share *share, unsigned member, const struct share_said *s
 	if (!is_peer(share, member))
 		return;
 	p->heard_ms = now_ms;
+	p->met = true;
 	p->asked = 0;
 	p->wanted = said->weight < BUCKET_WEIGHT_MAX ? said->weight : BUCKET_WEIGHT_MAX;
 	p->grant = said->grant;
@@ -112,8 +116,10 @@ void share_hear(struct share *share, unsigned member, const struct share_said *s
 	}
 	if (p->level == SHARE_OUT)
 		come(p, now_ms);
-	if (p->level == SHARE_HEARD && said->echoed && now_ms < said->echo_sent_ms + share_lease_ms(share) &&
-	    now_ms >= p->came_ms + p->hold_ms)
+	if (p->level != SHARE_HEARD || !said->echoed || now_ms >= said->echo_sent_ms + share_lease_ms(share))
+		return;
+	/* After a partition both sides come back to each other: if both waited, nobody would serve. */
+	if (now_ms >= p->came_ms + p->hold_ms || !said->grant)
 		p->level = SHARE_IN;
 }
 
@@ -143,21 +149,23 @@ static bool wants_asking(const struct share *share, const struct share_peer *p, 
 
 bool share_tick(struct share *share, uint64_t now_ms)
 {
-	/* Whoever stood still himself has not listened. The questions before that count for nothing. */
+	/* Whoever stood still himself has not listened: all silence begins anew. */
 	bool late = now_ms > share->ticked_ms + share->config->period_ms;
 	bool ask = false;
 
 	/* And others may have taken over: as after a start. */
-	if (now_ms > share->ticked_ms + share_lease_ms(share))
+	if (now_ms >= share->ticked_ms + share_lease_ms(share))
 		share->wanted_ms = now_ms;
 	share->ticked_ms = now_ms;
 	for (unsigned i = 0; i < share->config->member_count; i++) {
 		struct share_peer *p = &share->peer[i];
 
+		if (late) {
+			p->heard_ms = now_ms;
+			p->asked = 0;
+		}
 		if (!is_peer(share, i) || !wants_asking(share, p, now_ms))
 			continue;
-		if (late)
-			p->asked = 0;
 		if (p->asked >= SHARE_ASKS_LEAST && now_ms >= p->heard_ms + share_takeover_ms(share)) {
 			lose(p, now_ms);
 		} else if (!p->asked || now_ms >= p->asked_ms + share_ask_ms(share)) {
@@ -174,6 +182,34 @@ bool share_asks(const struct share *share, unsigned member, uint64_t now_ms)
 	return is_peer(share, member) && wants_asking(share, &share->peer[member], now_ms);
 }
 
+bool share_is_minority(const struct share *share)
+{
+	const struct config *config = share->config;
+	unsigned all = 0, heard = 0;
+	bool first = false;
+
+	for (unsigned i = 0; i < config->member_count; i++) {
+		const struct share_peer *p = &share->peer[i];
+
+		if (!config->member[i].weight)
+			continue;
+		all++;
+		if (is_peer(share, i) && (p->level == SHARE_OUT || !p->met))
+			continue;
+		heard++;
+		first |= all == 1;
+	}
+	return 2 * heard < all || (2 * heard == all && all > 2 && !first);
+}
+
+/* A grant of more than we have is of no use if the peer gave it before we asked: it may be taking it back. */
+static uint32_t grant_of(const struct share *share, const struct share_peer *p)
+{
+	if (p->grant > share->used && (!p->echoed || p->echoed_ms <= share->raised_ms))
+		return share->used;
+	return p->grant;
+}
+
 /* What this node may take: what it wants, as far as everybody that counts grants it. */
 static uint32_t usable(const struct share *share, uint64_t now_ms)
 {
@@ -184,8 +220,8 @@ static uint32_t usable(const struct share *share, uint64_t now_ms)
 	for (unsigned i = 0; i < share->config->member_count; i++) {
 		const struct share_peer *p = &share->peer[i];
 
-		if (is_peer(share, i) && p->level != SHARE_OUT && p->grant < weight)
-			weight = p->grant;
+		if (is_peer(share, i) && p->level != SHARE_OUT && grant_of(share, p) < weight)
+			weight = grant_of(share, p);
 	}
 	return weight;
 }
@@ -242,4 +278,16 @@ uint64_t share_until_ms(const struct share *share)
 			until_ms = p->echoed_ms + share_lease_ms(share);
 	}
 	return until_ms;
+}
+
+uint32_t share_rebalanced(uint32_t weight, uint32_t configured, double own_load, double mean_load)
+{
+	uint32_t step = configured / 20 ? configured / 20 : 1;
+	uint32_t least = configured / 4 ? configured / 4 : 1;
+
+	if (own_load > 1.2 * mean_load)
+		weight = weight > least + step ? weight - step : least;
+	else if (own_load < mean_load)
+		weight += step;
+	return weight < configured ? weight : configured;
 }

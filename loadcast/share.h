@@ -8,7 +8,8 @@
  *   it for share_takeover_ms() and several questions of its own were not answered.
  * - A peer that counts gets its part of the buckets (SHARE_IN) once it was heard and hears us. It is told so
  *   only after the kernel has the share with it: that is the grant, the weight that our kernel gives it.
- * - This node takes for itself the least of what all peers that count grant it. Its lease ends
+ * - This node takes for itself the least of what all peers that count grant it, in words that are younger than
+ *   its wish for so much. Its lease ends
  *   share_lease_ms() after it sent the newest announcement that all of them have echoed with a grant.
  * - share_lease_ms() < share_takeover_ms(): whoever is left out has no lease any more.
  * - After a start, after standing still for longer than a lease, and whenever it had no share before, a node
@@ -46,6 +47,7 @@ struct share_peer {
 	uint32_t granted; /* the weight that our kernel gives it: what we tell it */
 	uint32_t grant; /* the weight that its kernel gives us */
 	bool echoed;
+	bool met; /* something was heard of it since the start */
 	uint64_t echoed_ms; /* when we sent the newest of ours that came back with that grant */
 	uint64_t heard_ms;
 	uint64_t came_ms; /* when it was heard again after having been left out */
@@ -59,6 +61,7 @@ struct share {
 	const struct config *config;
 	uint32_t wanted; /* of ourselves; 0: none, or no kernel that could act on it */
 	uint64_t wanted_ms; /* since when it is announced */
+	uint64_t raised_ms; /* when it became more than what was announced */
 	uint64_t started_ms;
 	uint32_t used; /* of ourselves, as the kernel has it */
 	uint64_t ticked_ms;
@@ -86,6 +89,12 @@ void share_reconfigure(struct share *share, const struct config *config, uint64_
 /* The weight that this node wants from now on. For SHARE_LISTEN_PERIODS after the start it is 0. */
 void share_want(struct share *share, uint32_t weight, uint64_t now_ms);
 
+/*
+ * Fewer than half of the members that have a weight are heard, this one included; or half of more than two,
+ * without the first of them.
+ */
+bool share_is_minority(const struct share *share);
+
 /* The weight to announce: peers may take it away only after our kernel gave it up. */
 uint32_t share_announced(const struct share *share);
 
@@ -109,5 +118,12 @@ void share_applied(struct share *share, const struct bucket_share *applied);
 
 /* When the lease ends, for the share that was applied last; 0: there is none. */
 uint64_t share_until_ms(const struct share *share);
+
+/*
+ * Rebalance=yes: the next weight to want, in small steps. A node with a fifth more load than the mean gives
+ * away some of its share, down to a quarter of the configured weight; one below the mean takes it back.
+ * Loads are per unit of configured weight.
+ */
+uint32_t share_rebalanced(uint32_t weight, uint32_t configured, double own_load, double mean_load);
 
 #endif

@@ -7,7 +7,7 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 
-enum { OUT_OF_TURN_PER_PERIOD = 8 };
+enum { OUT_OF_TURN_PER_PERIOD = 8, REBALANCE_PERIODS = 10 };
 
 int sharing_configure(struct sharing *sharing, const struct config *config, uint64_t now_ms,
 		      char message[CONFIG_ERROR_BYTES])
@@ -103,20 +103,36 @@ static bool others_share(const struct share *share)
 	return false;
 }
 
-uint64_t sharing_step(struct sharing *sharing, bool active, uint64_t asked_by, uint64_t now_ms)
+static uint32_t wanted(struct sharing *sharing, const struct sharing_news *news, uint64_t now_ms)
+{
+	const struct config *config = sharing->share.config;
+	uint32_t configured = config->member[config->self].weight;
+
+	/* When nobody else would, an ill node may still answer. */
+	if (!has_kernel(sharing) || (!news->active && others_share(&sharing->share)))
+		return 0;
+	if (config->shared_quorum && share_is_minority(&sharing->share))
+		return 0;
+	if (!config->shared_rebalance || !configured)
+		return configured;
+	if (!sharing->balanced || sharing->balanced > configured)
+		sharing->balanced = configured;
+	if (now_ms >= sharing->balanced_ms + REBALANCE_PERIODS * config->period_ms) {
+		sharing->balanced = share_rebalanced(sharing->balanced, configured, news->own_load, news->mean_load);
+		sharing->balanced_ms = now_ms;
+	}
+	return sharing->balanced;
+}
+
+uint64_t sharing_step(struct sharing *sharing, const struct sharing_news *news, uint64_t now_ms)
 {
 	struct share *share = &sharing->share;
 	const struct config *config = share->config;
-	uint32_t weight;
-	uint64_t members = sharing->waiting | asked_by;
+	uint64_t members = sharing->waiting | news->asked_by;
 
 	if (!sharing->lease)
 		return 0;
-	weight = config->member[config->self].weight;
-	/* When nobody else would, an ill node may still answer. */
-	if (!has_kernel(sharing) || (!active && others_share(share)))
-		weight = 0;
-	share_want(share, weight, now_ms);
+	share_want(share, wanted(sharing, news, now_ms), now_ms);
 	if (share_tick(share, now_ms)) {
 		for (unsigned i = 0; i < config->member_count; i++)
 			members |= share_asks(share, i, now_ms) ? 1ULL << i : 0;

@@ -13,6 +13,15 @@ struct sharing {
 	bool said_gone; /* there is no kernel part, and the log says so */
 	uint64_t announced_ms; /* out of turn */
 	uint64_t waiting; /* members that wait for an announcement, a bit each */
+	uint32_t balanced; /* Rebalance=yes: the weight that is wanted now; 0: as configured */
+	uint64_t balanced_ms;
+};
+
+/* What a step wants to know of this node and its peers. */
+struct sharing_news {
+	bool active; /* the web server is good, and the node does not drain */
+	uint64_t asked_by; /* members that want an answer, a bit each */
+	double own_load, mean_load; /* connections per unit of configured weight, of self and of all that are heard */
 };
 
 /* Opens or closes what the configuration asks for; for a reload, too. The former one must still exist. */
@@ -24,9 +33,8 @@ void sharing_close(struct sharing *sharing);
 struct share *sharing_share(struct sharing *sharing);
 
 /*
- * Brings the kernel up to date. active: this node's web server is good and it does not drain. Members in
- * asked_by want an answer. 0, or an announcement is due now, above all for some members, a bit each.
+ * Brings the kernel up to date. 0, or an announcement is due now, above all for some members, a bit each.
  */
-uint64_t sharing_step(struct sharing *sharing, bool active, uint64_t asked_by, uint64_t now_ms);
+uint64_t sharing_step(struct sharing *sharing, const struct sharing_news *news, uint64_t now_ms);
 
 #endif

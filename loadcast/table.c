@@ -450,6 +450,23 @@ bool table_own_conflict(const struct table *table, uint64_t now_ms)
 	return !table->observer && in_conflict(&table->member[table->config->self], now_ms);
 }
 
+void table_mean_load(const struct table *table, uint64_t now_ms, double *ret_own, double *ret_mean)
+{
+	const struct config *config = table->config;
+	double load = table->own.sample.open_connections, weight = config->member[config->self].weight;
+
+	*ret_own = weight > 0 ? load / weight : load;
+	for (unsigned i = 0; i < config->member_count; i++) {
+		const struct table_member *m = &table->member[i];
+
+		if (is_self(table, i) || !m->heard || now_ms - m->heard_ms > dead_ms(table))
+			continue;
+		load += m->sample.open_connections;
+		weight += config->member[i].weight;
+	}
+	*ret_mean = weight > 0 ? load / weight : load;
+}
+
 uint32_t table_rejected(const struct table *table)
 {
 	uint64_t sum = 0;

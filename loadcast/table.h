@@ -89,6 +89,9 @@ void table_fill(const struct table *table, uint64_t now_ms, struct load_table *r
 /* A second host with our name is alive: announcing must stop. */
 bool table_own_conflict(const struct table *table, uint64_t now_ms);
 
+/* Connections per unit of configured weight: of this node, and of all nodes that are heard, itself included. */
+void table_mean_load(const struct table *table, uint64_t now_ms, double *ret_own, double *ret_mean);
+
 /* Sum of the reasons that count. Saturates. */
 uint32_t table_rejected(const struct table *table);
 

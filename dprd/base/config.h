@@ -97,6 +97,7 @@ struct config {
 	bool shared_mac_set;
 	enum shared_form shared_form;
 	bool shared_rebalance; /* shares follow the load */
+	bool shared_quorum; /* no share without half of the members in sight */
 
 	/* [Balance] */
 	char policy[NAME_BYTES];

@@ -65,6 +65,7 @@ const struct config_key config_keys[] = {
 	WHOLE(SHARED, "Mac", mac, DEFAULT("")),
 	KEY(SHARED, "Form", choice, shared_form, DEFAULT("auto"), .choices = config_form_names),
 	KEY(SHARED, "Rebalance", flag, shared_rebalance, DEFAULT("no")),
+	KEY(SHARED, "Quorum", flag, shared_quorum, DEFAULT("no")),
 
 	KEY(BALANCE, "Policy", policy, policy, DEFAULT("li"), .choices = config_policy_names),
 	KEY(BALANCE, "Load", choice, metric, DEFAULT("connections"), .choices = config_metric_names),

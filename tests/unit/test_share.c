@@ -188,6 +188,79 @@ static void lossy(void **state)
 	assert_int_equal(world.doubles, 0);
 }
 
+/* A node of half the strength ends up with about half the share of the others. */
+static void rebalanced(void **state)
+{
+	uint32_t weight[3] = { 100, 100, 100 };
+	double load[3];
+
+	(void)state;
+	for (unsigned step = 0; step < 200; step++) {
+		double total = weight[0] + weight[1] + weight[2];
+
+		for (unsigned i = 0; i < 3; i++)
+			load[i] = weight[i] / total * (i == 2 ? 2 : 1);
+		for (unsigned i = 0; i < 3; i++)
+			weight[i] = share_rebalanced(weight[i], 100, load[i], (load[0] + load[1] + load[2]) / 3);
+	}
+	assert_int_equal(weight[0], 100);
+	assert_in_range(weight[2], 50, 65);
+	assert_int_equal(share_rebalanced(26, 100, 9, 1), 25);
+	assert_int_equal(share_rebalanced(25, 100, 9, 1), 25);
+	assert_int_equal(share_rebalanced(98, 100, 1, 2), 100);
+	assert_int_equal(share_rebalanced(1, 1, 9, 1), 1);
+	assert_int_equal(share_rebalanced(60, 100, 1.1, 1), 60);
+}
+
+/*
+ * A wish that falls and rises again before the peers have answered: what they granted before is worth
+ * nothing by then.
+ */
+static void wavering(void **state)
+{
+	(void)state;
+	for (unsigned ms = 10; ms < 600; ms += 10) {
+		world.node[0].weight = 50;
+		world_run(&world, ms);
+		world.node[0].weight = 200;
+		world_run(&world, 700);
+		assert_true(share_of(0) > 0.45);
+	}
+	assert_int_equal(world.doubles, 0);
+}
+
+static void minority(void **state)
+{
+	static const struct {
+		unsigned count, heard; /* bits */
+		bool minority;
+	} cases[] = {
+		{ 1, 1, false },    { 2, 1, false }, { 2, 2, false },    { 3, 1, true },      { 3, 3, false },
+		{ 4, 1, true },     { 4, 3, false }, { 4, 2 | 4, true }, { 4, 1 | 8, false }, { 4, 14, false },
+		{ 5, 1 | 2, true }, { 5, 7, false }, { 5, 28, false },   { 5, 24, true },
+	};
+
+	(void)state;
+	for (unsigned c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		unsigned self = (unsigned)__builtin_ctz(cases[c].heard);
+		struct share *share = &world.node[self].share;
+
+		world_make(&world, cases[c].count, 1);
+		for (unsigned i = 0; i < cases[c].count; i++) {
+			if (cases[c].heard >> i & 1)
+				share_hear(share, i, &(struct share_said) { .weight = 1 }, world.now_ms);
+		}
+		if (share_is_minority(share) != cases[c].minority)
+			fail_msg("case %u", c);
+	}
+	/* Nobody has been heard yet after a start. */
+	world_make(&world, 3, 1);
+	assert_true(share_is_minority(&world.node[0].share));
+	/* Who has no weight has no vote. */
+	world.config[0].member[1].weight = world.config[0].member[2].weight = 0;
+	assert_false(share_is_minority(&world.node[0].share));
+}
+
 /* n1 does not hear n2 and serves alone; while it stands still n2 takes over, and n1 cannot know. */
 static void freeze_unheard(void **state)
 {
@@ -291,6 +364,9 @@ int main(void)
 		cmocka_unit_test_setup(one_way, settle),
 		cmocka_unit_test_setup(flapping, settle),
 		cmocka_unit_test_setup(lossy, settle),
+		cmocka_unit_test(rebalanced),
+		cmocka_unit_test_setup(wavering, settle),
+		cmocka_unit_test(minority),
 		cmocka_unit_test(freeze_unheard),
 		cmocka_unit_test_setup(good_bye, settle),
 		cmocka_unit_test(any_order),
