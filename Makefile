@@ -151,6 +151,7 @@ bench: setup-demo
 	@$(MAKE) --no-print-directory -s -j2 all
 	@tests/bench/bench $(if $(QUICK),--quick)
 
+include tests/model/model.mk
 include tests/bpf/bpf.mk
 include dprd/sim/sim.mk
 include tests/experiments/surge/surge.mk

@@ -97,6 +97,7 @@ static void come(struct share_peer *p, uint64_t now_ms)
 void share_hear(struct share *share, unsigned member, const struct share_said *said, uint64_t now_ms)
 {
 	struct share_peer *p = &share->peer[member];
+	unsigned wait_ms;
 
 	if (!is_peer(share, member))
 		return;
@@ -118,8 +119,10 @@ void share_hear(struct share *share, unsigned member, const struct share_said *s
 		come(p, now_ms);
 	if (p->level != SHARE_HEARD || !said->echoed || now_ms >= said->echo_sent_ms + share_lease_ms(share))
 		return;
+	/* It takes nothing before, so that nobody would have what we gave it now. */
+	wait_ms = p->hold_ms > share_takeover_ms(share) ? p->hold_ms : share_takeover_ms(share);
 	/* After a partition both sides come back to each other: if both waited, nobody would serve. */
-	if (now_ms >= p->came_ms + p->hold_ms || !said->grant)
+	if (now_ms >= p->came_ms + wait_ms || !said->grant)
 		p->level = SHARE_IN;
 }
 

@@ -6,11 +6,12 @@
  *
  * - A peer counts while it is heard (SHARE_HEARD), and is left out (SHARE_OUT) only when nothing was heard of
  *   it for share_takeover_ms() and several questions of its own were not answered.
- * - A peer that counts gets its part of the buckets (SHARE_IN) once it was heard and hears us. It is told so
- *   only after the kernel has the share with it: that is the grant, the weight that our kernel gives it.
+ * - A peer that counts gets its part of the buckets (SHARE_IN) once it was heard for share_takeover_ms(), as
+ *   it waits so long itself, and hears us. It is told so only after the kernel has the share with it: that is
+ *   the grant, the weight that our kernel gives it.
  * - This node takes for itself the least of what all peers that count grant it, in words that are younger than
- *   its wish for so much. Its lease ends
- *   share_lease_ms() after it sent the newest announcement that all of them have echoed with a grant.
+ *   its wish for so much. Its lease ends share_lease_ms() after it sent the newest announcement that all of
+ *   them have echoed with a grant.
  * - share_lease_ms() < share_takeover_ms(): whoever is left out has no lease any more.
  * - After a start, after standing still for longer than a lease, and whenever it had no share before, a node
  *   announces what it wants for share_takeover_ms() before it takes anything: peers that it does not hear may

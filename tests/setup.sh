@@ -14,7 +14,7 @@ nginx-light libnginx-mod-stream haproxy dnsmasq-base httperf wrk curl gnuplot-no
 # To test, too.
 [ "${1:-all}" = demo ] || packages="$packages libcmocka-dev
 bind9-dnsutils tcpdump python3-pytest python3-scapy
-clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck valgrind mandoc"
+clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck spin valgrind mandoc"
 
 missing=""
 for package in $packages; do
