@@ -153,6 +153,7 @@ bench: setup-demo
 
 include tests/model/model.mk
 include tests/bpf/bpf.mk
+include tests/kernel/lab.mk
 include dprd/sim/sim.mk
 include tests/experiments/surge/surge.mk
 include tests/experiments/experiments.mk

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
+#include "dprd/shared.h"
 
 static const char *const metric_names[] = {
 	[LOAD_CONNECTIONS] = "connections", [LOAD_CPU] = "cpu",           [LOAD_REDIRECTED] = "redirected",
@@ -272,6 +273,7 @@ json_t *control_status(struct dprd *d, const struct control_recent *recent)
 	json_object_set_new(status, "queue_overruns_recent", json_integer((json_int_t)recent->overruns));
 	json_object_set_new(status, "strangers_dropped",
 			    count_or_null(recent->strangers >= 0, (uint64_t)recent->strangers));
+	json_object_set_new(status, "shared", shared_status(d));
 	json_object_set_new(status, "members", members_json(&d->config, &s));
 	json_object_set_new(status, "warnings", control_warnings(d, &s, recent));
 	return status;

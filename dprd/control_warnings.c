@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* control_warnings.c - from facts to what an operator should do about them. */
 #include "dprd/control.h"
+#include "dprd/shared.h"
 
 #include <stdarg.h>
 
@@ -189,6 +190,21 @@ static void warn_counters(struct warnings *w, const struct control_recent *recen
 	}
 }
 
+static void warn_shared(struct warnings *w)
+{
+	const struct shared *s = w->d->shared;
+
+	if (!s)
+		return;
+	if (s->used == SHARED_USES_NONE) {
+		say(w, "nothing answers for the shared addresses on this node: %s", s->why);
+		advise(w, "dprd --check");
+	} else if (!s->had_lease) {
+		say(w, "this node has no lease: it accepts no new connection to the shared addresses");
+		advise(w, "Is loadcast running, and heard by the other nodes? systemctl status loadcast; dprctl peers");
+	}
+}
+
 json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s, const struct control_recent *recent)
 {
 	struct warnings w = { .d = d, .config = &d->config, .s = s, .list = json_array() };
@@ -197,6 +213,7 @@ json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s,
 	warn_table(&w);
 	warn_self(&w);
 	warn_own_name(&w);
+	warn_shared(&w);
 	for (i = 0; i < d->config.member_count; i++)
 		warn_member(&w, i);
 	warn_counters(&w, recent);

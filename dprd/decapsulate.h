@@ -42,6 +42,9 @@ static inline enum reason decapsulate_judge(const struct decap_env *env, const s
 	owner = env->service_owner(env->context, &inner->key.service, inner->key.service_port);
 	if (owner < 0)
 		return REASON_INNER_FOREIGN;
+	/* No SYN to a shared address is ever sent back. */
+	if (owner == DECAP_OWNER_ALL)
+		owner = peer;
 	if (owner != peer && !(owner == env->self && packet_is_syn(inner)))
 		return REASON_INNER_NOT_SENDERS;
 	if (env->maybe_stale && packet_is_syn(inner))

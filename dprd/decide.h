@@ -150,9 +150,12 @@ struct verdict decide_returned(const struct decide_env *env, const struct packet
 /* MaxLoad as it is now, per unit of weight. */
 double decide_max_load(const struct decide_env *env);
 
+/* Who owns an address that all nodes share: any of them may have been the entry node. */
+enum { DECAP_OWNER_ALL = 1 << 20 };
+
 /* An address of the cluster as decapsulation checks it. */
 struct decap_env {
-	/* Index of the member that owns this service address and port, or -1. */
+	/* Index of the member that owns this service address and port, DECAP_OWNER_ALL, or -1. */
 	int (*service_owner)(void *context, const struct addr *service, be16 port);
 	/* Index of the living peer whose cluster address this is, or -1. */
 	int (*living_peer)(void *context, const struct addr *cluster);

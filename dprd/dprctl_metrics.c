@@ -174,6 +174,23 @@ static void counters(FILE *out, const json_t *status)
 	sample(out, "dpr_routes_max", "state", "confirmed", flows, "max_confirmed", 1);
 }
 
+static void shared(FILE *out, const json_t *status)
+{
+	const json_t *shared = json_object_get(status, "shared"), *counts, *count;
+	const char *name;
+
+	if (!json_is_object(shared))
+		return;
+	counts = json_object_get(shared, "counters");
+	family(out, "dpr_shared_share_ratio", "gauge", "Part of the new connections to shared addresses.");
+	sample(out, "dpr_shared_share_ratio", NULL, NULL, shared, "percent", 1e-2);
+	family(out, "dpr_shared_lease_seconds", "gauge", "Time left in which this node accepts them.");
+	sample(out, "dpr_shared_lease_seconds", NULL, NULL, shared, "lease_ms", 1e-3);
+	family(out, "dpr_shared_frames_total", "counter", "Frames to shared addresses by verdict.");
+	json_object_foreach((json_t *)(uintptr_t)counts, name, count)
+		sample(out, "dpr_shared_frames_total", "verdict", name, counts, name, 1);
+}
+
 void render_metrics(FILE *out, const json_t *status)
 {
 	info(out, status);
@@ -188,4 +205,5 @@ void render_metrics(FILE *out, const json_t *status)
 	connections(out, status);
 	packets(out, status);
 	counters(out, status);
+	shared(out, status);
 }

@@ -81,6 +81,32 @@ static const char *deciding(const json_t *status, const json_t *least)
 	return own < max ? "serve here: the own load is below MaxLoad" : "the policy chooses: MaxLoad is reached";
 }
 
+/* "shared   192.0.2.100 (01:00:5e:00:02:64) by bpf: why; lease ...; n1 33.2 %, ..." */
+static void render_shared(FILE *out, const json_t *status)
+{
+	const json_t *shared = json_object_get(status, "shared"), *addresses, *members, *item;
+	char cell[CELL_BYTES];
+	double lease_ms;
+	size_t i;
+
+	if (!json_is_object(shared))
+		return;
+	addresses = json_object_get(shared, "addresses");
+	members = json_object_get(shared, "members");
+	json_array_foreach(addresses, i, item)
+		fprintf(out, "  %-16s %s at %s on %s\n", i ? "" : "shared", text_of(item, "address"),
+			text_of(item, "mac"), text_of(item, "interface"));
+	fprintf(out, "  %-16s by %s: %s\n", "", text_of(shared, "form"), text_of(shared, "why"));
+	if (number_of(shared, "lease_ms", &lease_ms))
+		fprintf(out, "  %-16s lease for %.0f ms, own share %s %%;", "", lease_ms,
+			cell_number(cell, shared, "percent", 1));
+	else
+		fprintf(out, "  %-16s no lease: this node accepts no new connection;", "");
+	json_array_foreach(members, i, item)
+		fprintf(out, "%s %s %s %%", i ? "," : "", text_of(item, "name"), cell_number(cell, item, "percent", 1));
+	fputc('\n', out);
+}
+
 static void render_deciding(FILE *out, const json_t *status)
 {
 	const json_t *least = least_loaded(status);
@@ -137,6 +163,7 @@ void render_status(FILE *out, const json_t *status, const struct style *style)
 		render_head(out, status);
 		render_cluster(out, status);
 		render_datapath(out, status);
+		render_shared(out, status);
 		render_deciding(out, status);
 	}
 	render_members(out, json_object_get(status, "members"), style);

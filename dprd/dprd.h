@@ -81,6 +81,7 @@ struct socket_lookup; /* socket_lookup.c */
 struct tunnel; /* tunnel.c */
 struct fastpath; /* fastpath.h */
 struct plane_decide; /* plane_decide.c */
+struct shared; /* shared.h */
 struct mnl_socket; /* libmnl */
 
 /* One packet of a batch, from the kernel's queue to its verdict. */
@@ -130,6 +131,7 @@ struct dprd {
 	char plane_why[PLANE_WHY_BYTES]; /* why this plane */
 	uint64_t living_told; /* members whose tunnel packets the programs take */
 	struct plane_decide *decide_ahead; /* Decide=kernel; else NULL */
+	struct shared *shared; /* addresses that all nodes share; NULL: none */
 	void *flow_memory; /* nfqueue plane: the mapped file run_dir/flows */
 	size_t flow_memory_bytes;
 

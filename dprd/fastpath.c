@@ -150,7 +150,19 @@ static void *map_memory(const struct bpf_map *map)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-static int programs_load(struct fastpath *f, const struct flow_table *flows, bool decide_in_kernel)
+/* The lease and what belongs to it go on from process to process. */
+static int pin_lease(const struct fastpath *f)
+{
+	char path[PATH_BYTES + 32];
+	int error;
+
+	snprintf(path, sizeof(path), "%s/lease", f->pins);
+	error = bpf_map__set_pin_path(f->programs->maps.lease, path);
+	snprintf(path, sizeof(path), "%s/refused", f->pins);
+	return error ? error : bpf_map__set_pin_path(f->programs->maps.refused, path);
+}
+
+static int programs_load(struct fastpath *f, const struct flow_table *flows, const struct config *config)
 {
 	int error;
 
@@ -160,8 +172,10 @@ static int programs_load(struct fastpath *f, const struct flow_table *flows, boo
 	f->programs->rodata->flow_secret[0] = flow_table_hash_key(flows)[0];
 	f->programs->rodata->flow_secret[1] = flow_table_hash_key(flows)[1];
 	f->programs->rodata->flow_buckets = flow_table_buckets(flows);
-	f->programs->rodata->decide_in_kernel = decide_in_kernel;
+	f->programs->rodata->decide_in_kernel = config->decide_in == DECIDE_KERNEL;
 	error = bpf_map__reuse_fd(f->programs->maps.flows, f->flows_fd);
+	if (!error && config->shared_count && *f->pins)
+		error = pin_lease(f);
 	if (!error)
 		error = dprd_bpf__load(f->programs);
 	if (error)
@@ -171,9 +185,12 @@ static int programs_load(struct fastpath *f, const struct flow_table *flows, boo
 	f->ways = map_memory(f->programs->maps.ways);
 	f->schedules = map_memory(f->programs->maps.schedules);
 	f->recent = map_memory(f->programs->maps.recent);
+	f->lease = map_memory(f->programs->maps.lease);
 	f->processors = (unsigned)libbpf_num_possible_cpus();
 	f->per_processor = calloc(f->processors, sizeof(struct fastpath_counters));
-	return f->control && f->tables && f->ways && f->schedules && f->recent && f->per_processor ? 0 : -ENOMEM;
+	return f->control && f->tables && f->ways && f->schedules && f->recent && f->lease && f->per_processor
+		       ? 0
+		       : -ENOMEM;
 }
 
 static void say_why_not(int error, char why[FASTPATH_WHY_BYTES])
@@ -184,6 +201,7 @@ static void say_why_not(int error, char why[FASTPATH_WHY_BYTES])
 
 bool fastpath_possible(const struct config *config, char why[FASTPATH_WHY_BYTES])
 {
+	struct config in_kernel = { .decide_in = DECIDE_KERNEL };
 	struct flow_limits limits = { .max_confirmed = 1024, .max_half_open = 64 };
 	struct fastpath *f = calloc(1, sizeof(*f));
 	char directory[PATH_BYTES], *slash;
@@ -203,7 +221,7 @@ bool fastpath_possible(const struct config *config, char why[FASTPATH_WHY_BYTES]
 		return false;
 	}
 	flows = table_new(f, &limits);
-	error = flows ? programs_load(f, flows, true) : -errno;
+	error = flows ? programs_load(f, flows, &in_kernel) : -errno;
 	if (error)
 		say_why_not(error, why);
 	fastpath_close(f, true);
@@ -227,7 +245,7 @@ int fastpath_open(const struct config *config, struct flow_limits *limits, struc
 		return -ENOENT;
 	}
 	*ret_flows = table_open(f, limits);
-	error = *ret_flows ? programs_load(f, *ret_flows, config->decide_in == DECIDE_KERNEL) : -errno;
+	error = *ret_flows ? programs_load(f, *ret_flows, config) : -errno;
 	if (error) {
 		say_why_not(error, why);
 		fastpath_close(f, true);
@@ -278,6 +296,7 @@ void fastpath_close(struct fastpath *f, bool keep)
 		unmap(f->ways, f->programs->maps.ways);
 		unmap(f->schedules, f->programs->maps.schedules);
 		unmap(f->recent, f->programs->maps.recent);
+		unmap((void *)(uintptr_t)f->lease, f->programs->maps.lease);
 		dprd_bpf__destroy(f->programs);
 	}
 	if (f->former_memory)

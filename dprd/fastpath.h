@@ -3,8 +3,8 @@
  * fastpath.h - the BPF plane as dprd sees it: programs that are loaded, attached and pinned
  * (fastpath.c, fastpath_attach.c), and what they are told (fastpath_tables.c).
  *
- * Pinned are the flow table and the links: <Pins>/v1/flows, in-<interface>, out-<interface>. They
- * outlive dprd. A new dprd takes the flow table over (into a table of another size where it must),
+ * Pinned are the flow table and the links: <Pins>/v1/flows, in-<interface>, out-<interface>; with shared
+ * addresses also lease and refused. They outlive dprd. A new dprd takes the flow table over (into a table of another size where it must),
  * makes the other maps anew, fills them, and then replaces the program of each link at once.
  */
 #ifndef DPRD_FASTPATH_H
@@ -13,6 +13,7 @@
 #include "dprd/base/config.h"
 #include "dprd/bpf/layout.h"
 #include "dprd/flow.h"
+#include "kernel-patch/bucket.h"
 
 enum {
 	FASTPATH_LINKS_MAX = 32, /* interfaces that carry programs */
@@ -38,6 +39,7 @@ struct fastpath {
 	struct fastpath_way *ways;
 	struct fastpath_schedule *schedules; /* 2 * (which of the two) + v6 */
 	struct fastpath_recent *recent;
+	const struct bucket_lease_cell *lease; /* of shared addresses */
 	unsigned link_count;
 	struct fastpath_link links[FASTPATH_LINKS_MAX];
 	struct fastpath_counters counted; /* what was taken from the programs' counters so far */
@@ -80,12 +82,20 @@ void fastpath_interfaces(const struct fastpath *f, char *text, size_t bytes);
 
 /* fastpath_tables.c */
 
+/* What the programs must know of this node to judge frames to shared addresses. */
+struct fastpath_shared {
+	uint64_t key[2]; /* of the buckets */
+	uint32_t interface[2]; /* by family; 0: not judged */
+	bool by_module; /* no frame is judged by the programs */
+	uint8_t hardware[6]; /* of the interface */
+};
+
 /*
- * What the programs must know of the configuration. living: bit n: tunnel packets of member n are taken. mss: by
+ * What the programs must know of the configuration. shared: NULL: no frame is judged. living: bit n: tunnel packets of member n are taken. mss: by
  * family. False: no seed was found (it cannot be told why; nothing was changed).
  */
 bool fastpath_tables_fill(struct fastpath_tables *t, const struct config *config, struct flow_table *flows,
-			  uint64_t living, const uint16_t mss[2]);
+			  const struct fastpath_shared *shared, uint64_t living, const uint16_t mss[2]);
 
 /* The filled inactive tables take the active ones' place. */
 struct fastpath_tables *fastpath_tables_inactive(struct fastpath *f);
@@ -94,6 +104,9 @@ void fastpath_tables_switch(struct fastpath *f);
 /* Decide=kernel: the schedule of a family that is in use, or the other one; and the change over to that. */
 struct fastpath_schedule *fastpath_schedule(struct fastpath *f, bool v6, bool in_use);
 void fastpath_schedules_switch(struct fastpath *f);
+
+/* The descriptor of the map that holds the lease. */
+int fastpath_lease_fd(const struct fastpath *f);
 
 /* dprd works (now), or not: then the programs leave new connections to this node. */
 void fastpath_heartbeat(struct fastpath *f, bool works);

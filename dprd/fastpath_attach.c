@@ -111,7 +111,7 @@ static bool is_listed(const struct config *config, const char *name)
 		if (strcmp(config->interface_name[i], name) == 0)
 			return true;
 	}
-	return !config->interface_count;
+	return !config->interface_count || strcmp(config->shared_interface, name) == 0;
 }
 
 static bool is_ethernet(const struct ifaddrs *all, const char *name)

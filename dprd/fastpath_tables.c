@@ -9,7 +9,7 @@
 #include "dprd/fastpath.h"
 
 _Static_assert((int)FASTPATH_MEMBERS >= (int)MEMBERS_MAX && (int)FASTPATH_SERVICES >= (int)MEMBER_SERVICES_MAX &&
-		       (int)FASTPATH_PORTS >= (int)PORTS_MAX,
+		       (int)FASTPATH_PORTS >= (int)PORTS_MAX && (int)FASTPATH_SHARED >= (int)SHARED_MAX,
 	       "a configuration must fit");
 _Static_assert(sizeof(struct fastpath_tables) % 8 == 0 && sizeof(struct fastpath_way) % 8 == 0,
 	       "elements of a mapped array are multiples of eight bytes");
@@ -58,6 +58,40 @@ static bool add_member(struct fastpath_tables *t, const struct config *config, u
 	return fits;
 }
 
+static bool add_shared(struct fastpath_tables *t, const struct config *config, const struct fastpath_shared *shared)
+{
+	bool fits = true;
+	unsigned i;
+
+	t->shared_count = config->shared_count;
+	for (i = 0; i < config->shared_count && fits; i++) {
+		fits = add_address(t, &config->shared[i], ROLE_OWN_SERVICE | ROLE_SHARED, config->self,
+				   (unsigned)FASTPATH_SERVICES + i);
+		config_shared_mac(config, &config->shared[i], t->shared_hardware[i]);
+	}
+	if (!shared)
+		return fits;
+	memcpy(t->bucket_key, shared->key, sizeof(t->bucket_key));
+	memcpy(t->shared_interface, shared->interface, sizeof(t->shared_interface));
+	t->shared_by_module = shared->by_module;
+	memcpy(t->interface_hardware, shared->hardware, sizeof(shared->hardware));
+	return fits;
+}
+
+static void add_service(struct fastpath_tables *t, struct flow_table *flows, const struct addr *address,
+			unsigned service)
+{
+	unsigned port;
+
+	for (port = 0; port < t->port_count; port++) {
+		int index = flow_table_service(flows, address, t->port[port], true);
+
+		/* Without an index no flow is ever found: connections to it are served here. */
+		if (index >= 0)
+			t->own_service[service][port] = (uint8_t)index;
+	}
+}
+
 static void add_own_services(struct fastpath_tables *t, const struct config *config, struct flow_table *flows)
 {
 	const struct member *self = &config->member[config->self];
@@ -67,19 +101,14 @@ static void add_own_services(struct fastpath_tables *t, const struct config *con
 	t->port_count = config->port_count;
 	for (port = 0; port < config->port_count; port++)
 		t->port[port] = htons(config->port[port]);
-	for (service = 0; service < self->service_count; service++) {
-		for (port = 0; port < config->port_count; port++) {
-			int index = flow_table_service(flows, &self->service[service], t->port[port], true);
-
-			/* Without an index no flow is ever found: connections to it are served here. */
-			if (index >= 0)
-				t->own_service[service][port] = (uint8_t)index;
-		}
-	}
+	for (service = 0; service < self->service_count; service++)
+		add_service(t, flows, &self->service[service], service);
+	for (service = 0; service < config->shared_count; service++)
+		add_service(t, flows, &config->shared[service], (unsigned)FASTPATH_SERVICES + service);
 }
 
 bool fastpath_tables_fill(struct fastpath_tables *t, const struct config *config, struct flow_table *flows,
-			  uint64_t living, const uint16_t mss[2])
+			  const struct fastpath_shared *shared, uint64_t living, const uint16_t mss[2])
 {
 	int self = flow_table_node(flows, config->member[config->self].id, true);
 	uint32_t seed;
@@ -95,12 +124,17 @@ bool fastpath_tables_fill(struct fastpath_tables *t, const struct config *config
 		t->mss[1] = mss[1];
 		for (member = 0; member < config->member_count && fits; member++)
 			fits = add_member(t, config, member, living >> member & 1);
-		if (!fits)
+		if (!fits || !add_shared(t, config, shared))
 			continue;
 		add_own_services(t, config, flows);
 		return true;
 	}
 	return false;
+}
+
+int fastpath_lease_fd(const struct fastpath *f)
+{
+	return bpf_map__fd(f->programs->maps.lease);
 }
 
 struct fastpath_tables *fastpath_tables_inactive(struct fastpath *f)

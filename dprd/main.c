@@ -19,6 +19,7 @@
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath.h"
+#include "dprd/shared.h"
 
 enum { EXIT_USAGE = 2, EXIT_WARNINGS = 3, RECENT_MS = 120000, LOCK_TRY_MS = 10, LOCK_TRIES = 50 };
 
@@ -83,6 +84,15 @@ static void apply_config(struct dprd *d)
 		flow_table_set_timeouts(d->flows, &d->flow_limits);
 }
 
+static bool shared_differs(const struct config *old, const struct config *fresh)
+{
+	return old->shared_count != fresh->shared_count ||
+	       memcmp(old->shared, fresh->shared, sizeof(old->shared)) != 0 ||
+	       strcmp(old->shared_interface, fresh->shared_interface) != 0 ||
+	       memcmp(old->shared_mac, fresh->shared_mac, sizeof(old->shared_mac)) != 0 ||
+	       old->shared_form != fresh->shared_form;
+}
+
 /* What cannot change while running stays as it is, and is named. */
 static void keep_fixed(const struct config *old, struct config *fresh, char note[CONFIG_ERROR_BYTES])
 {
@@ -90,12 +100,13 @@ static void keep_fixed(const struct config *old, struct config *fresh, char note
 		       old->workers != fresh->workers || old->max_flows != fresh->max_flows ||
 		       old->max_half_open != fresh->max_half_open || strcmp(old->run_dir, fresh->run_dir) != 0 ||
 		       old->plane != fresh->plane || old->decide_in != fresh->decide_in ||
-		       strcmp(old->pin_dir, fresh->pin_dir) != 0;
+		       strcmp(old->pin_dir, fresh->pin_dir) != 0 || shared_differs(old, fresh);
 
 	note[0] = '\0';
 	if (differs)
 		snprintf(note, CONFIG_ERROR_BYTES,
-			 "[Queue], [Datapath], MaxFlows, MaxHalfOpen and [Run] Directory take effect at the next "
+			 "[Queue], [Datapath], [Shared], MaxFlows, MaxHalfOpen and [Run] Directory take effect at the "
+			 "next "
 			 "restart");
 	fresh->queue_first = old->queue_first;
 	fresh->queue_length = old->queue_length;
@@ -106,6 +117,12 @@ static void keep_fixed(const struct config *old, struct config *fresh, char note
 	fresh->decide_in = old->decide_in;
 	memcpy(fresh->pin_dir, old->pin_dir, sizeof(fresh->pin_dir));
 	memcpy(fresh->run_dir, old->run_dir, sizeof(fresh->run_dir));
+	fresh->shared_count = old->shared_count;
+	memcpy(fresh->shared, old->shared, sizeof(fresh->shared));
+	memcpy(fresh->shared_interface, old->shared_interface, sizeof(fresh->shared_interface));
+	memcpy(fresh->shared_mac, old->shared_mac, sizeof(fresh->shared_mac));
+	fresh->shared_mac_set = old->shared_mac_set;
+	fresh->shared_form = old->shared_form;
 }
 
 int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES])
@@ -259,6 +276,7 @@ static int dprd_open(struct dprd *d)
 		error = dprd_open_state(d);
 	if (error)
 		return error;
+	shared_open(d);
 	tick_refresh_mtu(d);
 	tick_refresh_view(d, clock_now_ms());
 	/* Flows that were taken over go on at once; new connections are served here until all is ready. */
@@ -301,17 +319,21 @@ static void dprd_close(struct dprd *d)
 	/* The table itself is asked: its counts lag behind what the programs make (Decide=kernel). */
 	if (d->flows)
 		flow_each(d->flows, count_flow, &flows);
-	keep = flows || serving;
+	/* So do shared addresses: whoever is connected there stays so, and the share goes on by its lease. */
+	keep = flows || serving || shared_works(d);
 	if (d->flows) {
 		/* Gone at once, so that loadcast takes this node out of its peers' reckoning. */
 		snprintf(path, sizeof(path), "%s/status", d->config.run_dir);
 		unlink(path);
 		rules_remove(&d->config, d->worker_count, keep);
-		if (keep)
+		if (flows || serving)
 			log_info("%u forwarded flows%s wait for the next dprd; dprd --purge ends them", flows,
 				 serving ? " and tunnelled ones of peers" : "");
+		if (shared_works(d))
+			log_info("shared addresses go on by loadcast's lease; dprd --purge ends that");
 	}
 	queue_stop(d);
+	shared_close(d, keep);
 	plane_close(d, keep);
 	flowset_free(d->set);
 	sampler_free(d->sampler);
@@ -354,6 +376,7 @@ static int purge(struct dprd *d)
 		snprintf(path, sizeof(path), "%s/%s", d->config.run_dir, names[i]);
 		unlink(path);
 	}
+	shared_purge(&d->config);
 	if (fastpath_purge(&d->config)) {
 		log_err("%s: not all that is pinned there could be removed", d->config.pin_dir);
 		rules_remove(&d->config, 0, false);

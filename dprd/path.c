@@ -51,7 +51,7 @@ bool path_is_cluster_address(void *context, const struct addr *address)
 		    addr_equal(&config->member[i].cluster_v6, address))
 			return true;
 	}
-	return config_member_by_service(config, address) >= 0;
+	return config_member_by_service(config, address) >= 0 || config_is_shared(config, address);
 }
 
 /* --- verdicts --- */

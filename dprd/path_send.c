@@ -7,10 +7,11 @@
 #include "dprd/encap.h"
 #include "dprd/path.h"
 
-/* Once: neither a copy of a SYN nor one that was sent back. */
+/* Once: neither a copy of a SYN nor one that was sent back. (From a shared address it could be either.) */
 static bool may_return(const struct path *p, const struct queued *q)
 {
-	return q->verdict.reason == REASON_CHOSEN && p->d->config.second_look;
+	return q->verdict.reason == REASON_CHOSEN && p->d->config.second_look &&
+	       !config_is_shared(&p->d->config, &q->packet.destination);
 }
 
 static bool send_encapsulated(struct path *p, struct queued *q, const struct packet *packet, const uint8_t *bytes,

@@ -24,7 +24,10 @@ static int service_owner(void *context, const struct addr *service, be16 port)
 {
 	const struct path *p = context;
 
-	return has_port(&p->d->config, port) ? config_member_by_service(&p->d->config, service) : -1;
+	if (!has_port(&p->d->config, port))
+		return -1;
+	return config_is_shared(&p->d->config, service) ? (int)DECAP_OWNER_ALL
+							: config_member_by_service(&p->d->config, service);
 }
 
 static int living_peer(void *context, const struct addr *cluster)

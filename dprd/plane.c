@@ -14,6 +14,7 @@
 #include "dprd/encap.h"
 #include "dprd/fastpath.h"
 #include "dprd/neighbour.h"
+#include "dprd/shared.h"
 
 static int open_nfqueue(struct dprd *d)
 {
@@ -178,7 +179,8 @@ static void update_tables(struct dprd *d, uint64_t living)
 {
 	const uint16_t mss[2] = { (uint16_t)rules_mss(d, false), (uint16_t)rules_mss(d, true) };
 
-	if (fastpath_tables_fill(fastpath_tables_inactive(d->fastpath), &d->config, d->flows, living, mss)) {
+	if (fastpath_tables_fill(fastpath_tables_inactive(d->fastpath), &d->config, d->flows, shared_programs(d),
+				 living, mss)) {
 		fastpath_tables_switch(d->fastpath);
 		d->living_told = living;
 	} else {
@@ -217,6 +219,7 @@ static void take_counters(struct dprd *d)
 	d->counters.too_big_sent += taken.too_big_sent;
 	d->counters.syns += taken.syns;
 	d->counters.flows_made += taken.flows_made;
+	shared_count(d, taken.shared);
 	if (taken.reason[REASON_FROM_PEER])
 		d->last_decapsulated_ms = clock_now_ms();
 }

@@ -18,6 +18,7 @@
 #include "dprd/dprd.h"
 #include "dprd/encap.h"
 #include "dprd/fastpath.h"
+#include "dprd/shared.h"
 
 /* Below these a client that is told the tunnel's MTU may not believe it (RFC 8200 5: at least 1280). */
 enum { MTU_LEAST_V4 = 576 + ENCAP_V4_BYTES, MTU_LEAST_V6 = 1280 + ENCAP_V6_BYTES };
@@ -146,6 +147,28 @@ static void check_address(struct report *r, const struct config *config, const s
 		check_arp(r, interface);
 }
 
+static void check_shared(struct report *r, const struct config *config, const struct ifaddrs *all,
+			 const struct addr *address)
+{
+	char has[IF_NAMESIZE], wanted[INTERFACE_BYTES], why[SHARED_WHY_BYTES] = "", text[ADDR_TEXT_BYTES];
+	char what[SHARED_WHY_BYTES + 80], mend[200];
+	bool v4 = addr_is_v4(address), found = shared_interface_find(config, !v4, wanted, why);
+
+	if (!found) {
+		problem(r, true, why, "correct [Shared] in dprd.conf");
+	} else if (!interface_of(all, address, has)) {
+		snprintf(what, sizeof(what), "shared address %s is on no interface of this host",
+			 addr_format(address, text));
+		snprintf(mend, sizeof(mend), "ip address add %s/%d dev %s%s", text, v4 ? 32 : 128, wanted,
+			 v4 ? "" : " nodad (other nodes have it, too)");
+		problem(r, true, what, mend);
+	} else if (strcmp(has, wanted) != 0) {
+		snprintf(what, sizeof(what), "shared address %s is an address of %s, but its frames come in by %s",
+			 addr_format(address, text), has, wanted);
+		problem(r, true, what, "move the address, or correct Interface= in [Shared]");
+	}
+}
+
 static void check_addresses(struct report *r, const struct config *config)
 {
 	const struct member *self = &config->member[config->self];
@@ -156,6 +179,8 @@ static void check_addresses(struct report *r, const struct config *config)
 		return;
 	for (i = 0; i < self->service_count; i++)
 		check_address(r, config, all, &self->service[i], false);
+	for (i = 0; i < config->shared_count; i++)
+		check_shared(r, config, all, &config->shared[i]);
 	check_address(r, config, all, &self->cluster_v4, true);
 	check_address(r, config, all, &self->cluster_v6, true);
 	freeifaddrs(all);

@@ -55,6 +55,14 @@ static void list_item(struct listing *list, const struct addr *address, const ch
 	fprintf(list->out, "%s%s%s", list->count++ ? ", " : "", addr_format(address, text), suffix);
 }
 
+static void list_shared(const struct config *config, struct listing *list)
+{
+	unsigned i;
+
+	for (i = 0; i < config->shared_count; i++)
+		list_item(list, &config->shared[i], "");
+}
+
 static void list_own(const struct config *config, struct listing *list)
 {
 	const struct member *self = &config->member[config->self];
@@ -62,6 +70,7 @@ static void list_own(const struct config *config, struct listing *list)
 
 	for (i = 0; i < self->service_count; i++)
 		list_item(list, &self->service[i], "");
+	list_shared(config, list);
 }
 
 static void list_services(const struct config *config, struct listing *list)
@@ -70,11 +79,12 @@ static void list_services(const struct config *config, struct listing *list)
 	char suffix[16];
 	unsigned i, port;
 
-	for (i = 0; i < self->service_count; i++) {
-		for (port = 0; port < config->port_count; port++) {
-			snprintf(suffix, sizeof(suffix), " . %u", config->port[port]);
+	for (port = 0; port < config->port_count; port++) {
+		snprintf(suffix, sizeof(suffix), " . %u", config->port[port]);
+		for (i = 0; i < self->service_count; i++)
 			list_item(list, &self->service[i], suffix);
-		}
+		for (i = 0; i < config->shared_count; i++)
+			list_item(list, &config->shared[i], suffix);
 	}
 }
 
@@ -161,6 +171,7 @@ static void write_sets(FILE *out, const struct config *config, bool v6)
 	write_set(out, config, "set", "tunnel", v6, address, list_tunnel);
 	write_set(out, config, "set", "peer", v6, address, list_peers);
 	write_set(out, config, "set", "foreign", v6, address, list_foreign);
+	write_set(out, config, "set", "shared", v6, address, list_shared);
 	write_set(out, config, "map", "alias", v6, map, list_alias);
 	fprintf(out, "add counter inet dprd stranger%c\n", v6 ? '6' : '4');
 }
@@ -217,6 +228,11 @@ static void write_output(FILE *out, const struct dprd *d, bool v6)
 
 	fprintf(out,
 		"add rule inet dprd output %s saddr @foreign%c tcp flags & (syn | ack) == (syn | ack) "
+		"tcp option maxseg size set %u\n",
+		ip, f, rules_mss(d, v6));
+	/* From a shared address any connection may be a forwarded one. */
+	fprintf(out,
+		"add rule inet dprd output %s saddr @shared%c tcp flags & (syn | ack) == (syn | ack) "
 		"tcp option maxseg size set %u\n",
 		ip, f, rules_mss(d, v6));
 	fprintf(out, "add rule inet dprd output %s saddr set %s saddr map @alias%c\n", ip, ip, f);

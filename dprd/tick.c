@@ -11,6 +11,7 @@
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath.h"
+#include "dprd/shared.h"
 #include "dprd/status.h"
 
 enum {
@@ -244,6 +245,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 	(void)at_us;
 	tick_refresh_view(d, now_ms);
 	plane_tick(d, alive);
+	shared_tick(d, now_ms);
 	expire(d, now_ms, each_second);
 	pthread_mutex_lock(&d->lock);
 	if (each_second)

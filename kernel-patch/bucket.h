@@ -26,6 +26,7 @@
 #define BUCKET_WEIGHT_MAX 1000u
 /* Copies of a SYN stay with the node that got the first one for so long after the bucket moved. */
 #define BUCKET_COPY_PATIENCE_NS 2500000000ull
+#define BUCKET_COPY_MEMORY_NS 64000000000ull
 #define BUCKET_LEASE_VERSION 1u
 
 struct bucket_member {
@@ -66,7 +67,7 @@ enum bucket_verdict {
 	BUCKET_ACCEPT_COPY, /* no longer mine, but I answered the first copy */
 	BUCKET_REFUSE_FOREIGN, /* another node's */
 	BUCKET_REFUSE_COPY, /* mine now, but a living node got the first copy */
-	BUCKET_REFUSE_NO_LEASE, /* nobody may count on this node */
+	BUCKET_REFUSE_NO_LEASE, /* mine, but nobody may count on this node */
 };
 
 static inline uint64_t bucket_rotate(uint64_t x, unsigned int bits)
@@ -189,40 +190,49 @@ struct bucket_syn {
 	uint64_t until_ns; /* of the lease */
 	uint64_t changed_ns; /* when the share last changed */
 	uint32_t bucket;
-	bool refused_before; /* this node refused the same SYN less than BUCKET_COPY_PATIENCE_NS ago */
+	bool refused_before; /* this node refused the same SYN as another's, see bucket_copy_matches() */
 	bool has_request; /* a half-open socket of this node waits for this very connection */
 };
 
 /*
- * May this node answer a SYN to a shared address? former is the share in use before.
+ * May this node answer a SYN to a shared address? owner has the bucket by the share, former_owner by the share
+ * in use before.
  *
  * After a bucket moved from one living node to another, both saw the first copy of a SYN, and the former
- * owner may have answered it: until BUCKET_COPY_PATIENCE_NS have passed, copies stay with it. A former
- * owner without a share any more is dead, or has no lease and answers no SYN: nothing to wait for.
+ * owner may have answered it: until BUCKET_COPY_PATIENCE_NS have passed, copies stay with it. It gave the
+ * bucket up before the other one got it, so that its patience ends first. A former owner without a share any
+ * more is dead, or has no lease and answers no SYN: nothing to wait for.
  */
+static inline enum bucket_verdict bucket_judge_owned(const struct bucket_share *share, uint32_t owner,
+						     uint32_t former_owner, const struct bucket_syn *syn)
+{
+	bool leased = syn->now_ns < syn->until_ns;
+	bool moved = syn->now_ns < syn->changed_ns + BUCKET_COPY_PATIENCE_NS;
+
+	if (!owner)
+		return leased ? BUCKET_REFUSE_FOREIGN : BUCKET_REFUSE_NO_LEASE;
+	if (owner != share->self_id) {
+		if (!moved || !leased || !syn->has_request || former_owner != share->self_id)
+			return BUCKET_REFUSE_FOREIGN;
+		return BUCKET_ACCEPT_COPY;
+	}
+	if (!leased)
+		return BUCKET_REFUSE_NO_LEASE;
+	if (!moved || !syn->refused_before)
+		return BUCKET_ACCEPT;
+	return bucket_has_share(share, former_owner) ? BUCKET_REFUSE_COPY : BUCKET_ACCEPT;
+}
+
+/* The same; former is the share in use before. */
 static inline enum bucket_verdict bucket_judge(const struct bucket_share *share, const struct bucket_share *former,
 					       const struct bucket_syn *syn)
 {
-	bool moved = syn->now_ns < syn->changed_ns + BUCKET_COPY_PATIENCE_NS;
-	uint32_t owner, former_owner;
-
-	if (syn->now_ns >= syn->until_ns)
-		return BUCKET_REFUSE_NO_LEASE;
-	owner = bucket_owner(share, syn->bucket);
-	if (owner == share->self_id) {
-		if (!moved || !syn->refused_before)
-			return BUCKET_ACCEPT;
-		former_owner = bucket_owner(former, syn->bucket);
-		return former_owner != share->self_id && bucket_has_share(share, former_owner) ? BUCKET_REFUSE_COPY
-											       : BUCKET_ACCEPT;
-	}
-	if (!moved || !syn->has_request)
-		return BUCKET_REFUSE_FOREIGN;
-	return bucket_owner(former, syn->bucket) == share->self_id ? BUCKET_ACCEPT_COPY : BUCKET_REFUSE_FOREIGN;
+	return bucket_judge_owned(share, bucket_owner(share, syn->bucket), bucket_owner(former, syn->bucket), syn);
 }
 
 /*
- * Refused SYNs are remembered in an array of words, each at its hash's place; a later one takes the place.
+ * SYNs that were another node's are remembered in an array of words, each at its hash's place; a later one
+ * takes the place. Between the last copies of a SYN there is half a minute (RFC 6298).
  * A word holds 40 bits of the hash and the time in units of 2^24 ns (16.8 ms), which wraps after 78 hours.
  */
 static inline uint64_t bucket_copy_hash(uint64_t tuple_hash, uint32_t sequence)
@@ -239,7 +249,7 @@ static inline bool bucket_copy_matches(uint64_t word, uint64_t copy_hash, uint64
 {
 	uint64_t age = ((now_ns >> 24) - word) & 0xffffff;
 
-	return (word ^ copy_hash) >> 24 == 0 && age <= BUCKET_COPY_PATIENCE_NS >> 24;
+	return (word ^ copy_hash) >> 24 == 0 && age <= BUCKET_COPY_MEMORY_NS >> 24;
 }
 
 #endif

@@ -73,7 +73,7 @@ static uint64_t apply(struct sharing *sharing, uint64_t now_ms)
 {
 	struct share *share = &sharing->share;
 	struct bucket_share next;
-	uint32_t before[MEMBERS_MAX], used = share->used;
+	uint32_t before[MEMBERS_MAX] = { 0 }, used = share->used;
 	uint64_t changed;
 
 	share_fill(share, now_ms, &next);

@@ -4,8 +4,11 @@
  * which go on when dprd does not.
  *
  *   dprd_ingress   to an own service address: entry.h       to the cluster address: serving.h
+ *                  to an address that all nodes share: shared.h, then entry.h
  *   dprd_egress    from an address that this node serves for a peer: serving.h
+ *                  ARP and neighbour discovery for an address that all nodes share: answer.h
  */
+#include "dprd/bpf/answer.h"
 #include "dprd/bpf/entry.h"
 #include "dprd/bpf/serving.h"
 
@@ -35,9 +38,14 @@ INLINE int ingress(struct __sk_buff *skb, bool v6)
 	}
 	if (is_tunnel(&p) && to->roles & ROLE_OWN_CLUSTER)
 		return decapsulate(skb, &p, t, to, v6);
-	if (to->roles & ROLE_OWN_SERVICE && (p.kind == PACKET_TCP || p.kind == PACKET_ICMP_ERROR))
-		return entry(skb, &p, t, to);
-	return TC_ACT_UNSPEC;
+	if (!(to->roles & ROLE_OWN_SERVICE))
+		return TC_ACT_UNSPEC;
+	if (!(to->roles & ROLE_SHARED) || skb->pkt_type == FRAME_TO_HOST ||
+	    (t->shared_by_module && skb->pkt_type == FRAME_MULTICAST))
+		return entry(skb, &p, t, to, false);
+	if (skb->pkt_type == FRAME_TO_OTHER || skb->ifindex != t->shared_interface[v6])
+		return TC_ACT_UNSPEC;
+	return entry(skb, &p, t, to, true);
 }
 
 SEC("tc")
@@ -53,7 +61,11 @@ INLINE int egress(struct __sk_buff *skb, bool v6)
 	const struct fastpath_tables *t = tables_get();
 	struct packet p;
 
-	if (!t || !packet_read(skb, v6, &p) || p.kind != PACKET_TCP)
+	if (!t || !packet_read(skb, v6, &p))
+		return TC_ACT_UNSPEC;
+	if (v6 && p.kind == PACKET_OTHER && p.protocol == PROTO_ICMPV6)
+		return answer_nd(skb, &p, t);
+	if (p.kind != PACKET_TCP)
 		return TC_ACT_UNSPEC;
 	return leave(skb, &p, t, v6);
 }
@@ -63,7 +75,9 @@ int dprd_egress(struct __sk_buff *skb)
 {
 	if (skb->protocol == to_be16(0x0800))
 		return egress(skb, false);
-	return skb->protocol == to_be16(0x86dd) ? egress(skb, true) : TC_ACT_UNSPEC;
+	if (skb->protocol == to_be16(0x86dd))
+		return egress(skb, true);
+	return skb->protocol == to_be16(0x0806) ? answer_arp(skb) : TC_ACT_UNSPEC;
 }
 
 char _license[] SEC("license") = "GPL";

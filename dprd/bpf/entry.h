@@ -8,6 +8,8 @@
 
 #include "dprd/bpf/decision.h"
 #include "dprd/bpf/maps.h"
+#include "dprd/bpf/shared.h"
+#include "dprd/bpf/socket.h"
 #include "dprd/bpf/too_big.h"
 #include "dprd/encap.h"
 
@@ -124,22 +126,24 @@ INLINE int encapsulate(struct __sk_buff *skb, const struct packet *p, const stru
 	return redirect(leaving->way);
 }
 
-/* Only a connection that was just forwarded by what is known of loads: no copy of it, nor what follows. */
-INLINE uint16_t may_return(enum reason reason)
+/* Only a connection that was just forwarded by what is known of loads: no copy of it, nor what follows.
+ * From a shared address it could be either. */
+INLINE uint16_t may_return(const struct fastpath_address *to, enum reason reason)
 {
 	struct fastpath_control *c;
 
-	if (!decide_in_kernel || reason != REASON_CHOSEN)
+	if (!decide_in_kernel || reason != REASON_CHOSEN || to->roles & ROLE_SHARED)
 		return 0;
 	c = control_get();
 	return c && c->second_look & LOOK_OFFER ? ENCAP_MAY_RETURN : 0;
 }
 
 /* A packet of a forwarded flow. */
-INLINE int forward(struct __sk_buff *skb, const struct packet *p, const struct flow_slot *slot, enum reason reason)
+INLINE int forward(struct __sk_buff *skb, const struct packet *p, const struct fastpath_address *to,
+		   const struct flow_slot *slot, enum reason reason)
 {
 	uint32_t node = slot->target & FLOW_NODE_MASK;
-	struct leaving leaving = { .way = way_get(node, p->v6), .reason = reason, .outer_id = may_return(reason) };
+	struct leaving leaving = { .way = way_get(node, p->v6), .reason = reason, .outer_id = may_return(to, reason) };
 
 	if (!leaving.way)
 		return drop(REASON_NO_TUNNEL);
@@ -158,29 +162,9 @@ INLINE int forward(struct __sk_buff *skb, const struct packet *p, const struct f
 /* Whether this node has a socket for the tuple that a SYN must not take it away from. */
 INLINE bool has_socket(struct __sk_buff *skb, const struct packet *p)
 {
-	struct bpf_sock_tuple tuple = { 0 };
-	struct bpf_sock *sk;
-	uint32_t size, state;
+	int state = socket_state(skb, &p->key, p->v6);
 
-	if (p->v6) {
-		__builtin_memcpy(tuple.ipv6.saddr, &p->source, 16);
-		__builtin_memcpy(tuple.ipv6.daddr, &p->destination, 16);
-		tuple.ipv6.sport = p->key.client_port;
-		tuple.ipv6.dport = p->key.service_port;
-		size = sizeof(tuple.ipv6);
-	} else {
-		tuple.ipv4.saddr = p->source.words[3];
-		tuple.ipv4.daddr = p->destination.words[3];
-		tuple.ipv4.sport = p->key.client_port;
-		tuple.ipv4.dport = p->key.service_port;
-		size = sizeof(tuple.ipv4);
-	}
-	sk = bpf_skc_lookup_tcp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
-	if (!sk)
-		return false;
-	state = sk->state;
-	bpf_sk_release(sk);
-	return state != BPF_TCP_LISTEN && state != BPF_TCP_TIME_WAIT;
+	return state >= 0 && state != BPF_TCP_LISTEN && state != BPF_TCP_TIME_WAIT;
 }
 
 /* dprd does not work: copies and flows keep their node, all else is served here. */
@@ -292,21 +276,30 @@ INLINE int entry_judge(struct __sk_buff *skb, const struct packet *p, const stru
 	return ENTRY_FORWARD + REASON_FLOW;
 }
 
-/* TCP, or an ICMP error about TCP, to one of the node's own service addresses. */
+/*
+ * To one of the node's own service addresses: TCP, and ICMP errors about TCP. shared: whether the frame is for this
+ * node at all, and with it whatever else it carries, is still to be found out.
+ */
 INLINE int entry(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
-		 const struct fastpath_address *to)
+		 const struct fastpath_address *to, bool shared)
 {
-	int port = fastpath_port(t, p->key.service_port);
+	int port = p->kind == PACKET_TCP || p->kind == PACKET_ICMP_ERROR ? fastpath_port(t, p->key.service_port) : -1;
+	uint32_t service = to->service & (FASTPATH_SERVICES + FASTPATH_SHARED - 1);
+	struct flow_slot *slot = NULL;
 	struct flow_search search;
-	struct flow_slot *slot;
 	int action;
 
+	if (port >= 0) {
+		search_make(&search, p, t->own_service[service][port & (FASTPATH_PORTS - 1)]);
+		slot = flow_get(&search);
+	}
+	if (shared && !shared_accepts(skb, p, t, slot))
+		return TC_ACT_SHOT;
 	if (port < 0)
 		return TC_ACT_UNSPEC;
-	search_make(&search, p, t->own_service[to->service & (FASTPATH_SERVICES - 1)][port & (FASTPATH_PORTS - 1)]);
-	slot = flow_get(&search);
 	action = entry_judge(skb, p, t, &search, &slot);
-	return action < ENTRY_FORWARD || !slot ? action : forward(skb, p, slot, (enum reason)(action - ENTRY_FORWARD));
+	return action < ENTRY_FORWARD || !slot ? action
+					       : forward(skb, p, to, slot, (enum reason)(action - ENTRY_FORWARD));
 }
 
 #endif

@@ -8,9 +8,12 @@
  *   control   ARRAY   which of the two, and dprd's heartbeat; dprd maps it
  *   schedules ARRAY   Decide=kernel: the next verdicts on new connections, two of each family
  *   recent    ARRAY   Decide=kernel: the last decisions, for "dprctl why"
+ *   lease     ARRAY   shared addresses: who has a share, and until when this node may act on it; loadcast
+ *                     writes it, also while no dprd runs
+ *   refused   ARRAY   shared addresses: SYNs that were another node's
  *   counters  PERCPU  what the programs did
  *
- * The flow table is pinned, and so are the links: they outlive dprd, and hold the programs and with
+ * The flow table is pinned, and so are the links (with shared addresses also lease and refused): they outlive dprd, and hold the programs and with
  * these the other maps. FASTPATH_VERSION changes with the layout of what is pinned.
  */
 #ifndef DPRD_BPF_LAYOUT_H
@@ -19,6 +22,7 @@
 #include "dprd/base/addr.h"
 #include "dprd/decide.h"
 #include "dprd/flow_slot.h"
+#include "kernel-patch/biactive.h"
 
 enum {
 	FASTPATH_VERSION = 1,
@@ -28,10 +32,12 @@ enum {
 	FASTPATH_PROBES = 8, /* dprd picks a seed with which no address lies further off */
 	FASTPATH_MEMBERS = 64,
 	FASTPATH_SERVICES = 8, /* of one member */
+	FASTPATH_SHARED = 8, /* addresses that all nodes share; their numbers come behind the own services' */
 	FASTPATH_PORTS = 16,
 	FASTPATH_NO_SERVICE = 0xff,
 	FASTPATH_SCHEDULE_MAX = 4096, /* verdicts; a power of two */
 	FASTPATH_RECENT = 4096, /* decisions remembered; a power of two */
+	SHARED_REFUSED_WORDS = 65536, /* a power of two */
 
 	FASTPATH_LATE_MS = 400, /* no heartbeat for so long: dprd is dead or frozen */
 	FASTPATH_WAIT_MS = 40, /* and so it is when a queued packet waits as long */
@@ -50,13 +56,14 @@ enum fastpath_role {
 	ROLE_PEER_CLUSTER = 8,
 	ROLE_LIVING = 16, /* of a peer: its tunnel packets are taken */
 	ROLE_ALIAS = 32, /* stands for a peer's service address on this node alone */
+	ROLE_SHARED = 64, /* an own service address, and of all other nodes as well */
 };
 
 struct fastpath_address {
 	struct addr address;
 	uint8_t roles; /* 0: a free place */
 	uint8_t member; /* the owner's place in the configuration */
-	uint8_t service; /* which of the owner's service addresses */
+	uint8_t service; /* which of the owner's service addresses; FASTPATH_SERVICES and on: of the shared ones */
 	uint8_t unused;
 };
 
@@ -66,7 +73,14 @@ struct fastpath_tables {
 	uint32_t port_count;
 	be16 port[FASTPATH_PORTS];
 	uint16_t mss[2]; /* at most, in SYN-ACKs of tunnelled connections; by family */
-	uint8_t own_service[FASTPATH_SERVICES][FASTPATH_PORTS]; /* the flow table's index of it */
+	/* the flow table's index of it */
+	uint8_t own_service[FASTPATH_SERVICES + FASTPATH_SHARED][FASTPATH_PORTS];
+	uint64_t bucket_key[2];
+	uint32_t shared_count;
+	uint32_t shared_interface[2]; /* by family: where frames to shared addresses are judged; 0: nowhere */
+	uint32_t shared_by_module; /* they are judged behind the programs */
+	uint8_t shared_hardware[FASTPATH_SHARED][8]; /* six bytes of each */
+	uint8_t interface_hardware[8]; /* of this node, where it answers for them */
 	struct addr alias[FASTPATH_MEMBERS][FASTPATH_SERVICES]; /* zero: the service address itself is local */
 	struct addr service[FASTPATH_MEMBERS][FASTPATH_SERVICES];
 	struct fastpath_address address[FASTPATH_ADDRESSES];
@@ -138,6 +152,7 @@ struct fastpath_counters {
 	uint64_t forward_bytes, decapsulated_bytes;
 	uint64_t too_big_sent;
 	uint64_t syns, flows_made; /* Decide=kernel */
+	uint64_t shared[BIACTIVE_COUNTER_COUNT]; /* frames to shared addresses; as the kernel module counts */
 	uint64_t strangers; /* packets to an alias, which no host may send */
 	uint64_t too_big_tick, too_big_count; /* the running second, of this processor */
 };

@@ -25,7 +25,7 @@ INLINE int serving_owner(void *context, const struct addr *service, be16 port)
 	if (!s->service || !(s->service->roles & (ROLE_OWN_SERVICE | ROLE_PEER_SERVICE)) ||
 	    fastpath_port(s->tables, port) < 0)
 		return -1;
-	return s->service->member;
+	return s->service->roles & ROLE_SHARED ? (int)DECAP_OWNER_ALL : s->service->member;
 }
 
 INLINE bool serving_is_cluster(void *context, const struct addr *address)
@@ -218,7 +218,7 @@ INLINE void lower_mss(struct __sk_buff *skb, uint32_t tcp, uint32_t options_byte
 	}
 }
 
-/* What this node sends: from an address that it serves for a peer? */
+/* What this node sends: from an address that it serves for a peer? (Of a shared one, all may be for peers.) */
 INLINE int leave(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t, bool v6)
 {
 	const struct fastpath_address *from = fastpath_find(t, &p->source);
@@ -226,7 +226,7 @@ INLINE int leave(struct __sk_buff *skb, const struct packet *p, const struct fas
 	const struct addr *service, *alias;
 	struct addr local, back;
 
-	if (!from || !(from->roles & (ROLE_ALIAS | ROLE_PEER_SERVICE)))
+	if (!from || !(from->roles & (ROLE_ALIAS | ROLE_PEER_SERVICE | ROLE_SHARED)))
 		return TC_ACT_UNSPEC;
 	alias = &t->alias[from->member & (FASTPATH_MEMBERS - 1)][from->service & (FASTPATH_SERVICES - 1)];
 	service = &t->service[from->member & (FASTPATH_MEMBERS - 1)][from->service & (FASTPATH_SERVICES - 1)];

@@ -34,10 +34,11 @@ INLINE int too_big_answer(struct __sk_buff *skb, const struct packet *p, uint32_
 {
 	uint32_t quoted = header_bytes + TCP_HEADER_BYTES, front = header_bytes + ICMP_HEADER_BYTES;
 	uint32_t rest = IPV6_HEADER_BYTES; /* the kernel does not let everything be taken out */
+	const struct fastpath_tables *t = tables_get();
 	uint8_t hardware[12], quote[IPV6_HEADER_BYTES + TCP_HEADER_BYTES];
 	uint8_t *data, *end;
 
-	if (bpf_skb_load_bytes(skb, ETHERNET_BYTES, quote, quoted) ||
+	if (!t || bpf_skb_load_bytes(skb, ETHERNET_BYTES, quote, quoted) ||
 	    bpf_skb_change_tail(skb, ETHERNET_BYTES + quoted + rest, 0) ||
 	    bpf_skb_adjust_room(skb, -(int)quoted, BPF_ADJ_ROOM_MAC, 0) ||
 	    bpf_skb_adjust_room(skb, (int)(front + quoted - rest), BPF_ADJ_ROOM_MAC, 0))
@@ -48,6 +49,9 @@ INLINE int too_big_answer(struct __sk_buff *skb, const struct packet *p, uint32_
 		return TC_ACT_SHOT;
 	__builtin_memcpy(hardware, data, 12);
 	__builtin_memcpy(data, hardware + 6, 6);
+	/* A frame to all nodes: the answer comes from this one. */
+	if (hardware[0] & 1 && t->shared_count)
+		__builtin_memcpy(hardware, t->interface_hardware, 6);
 	__builtin_memcpy(data + 6, hardware, 6);
 	__builtin_memcpy(data + ETHERNET_BYTES + front, quote, quoted);
 	encap_too_big_header(data + ETHERNET_BYTES, p, quoted, checksum_add(0, quote, quoted), mtu);

@@ -185,7 +185,7 @@ static void make_tables(struct site *s)
 
 	s->control = map_memory(s->programs->maps.control);
 	s->ways = map_memory(s->programs->maps.ways);
-	if (node < 0 || !fastpath_tables_fill(&tables[0], &config, s->flows, 3, mss))
+	if (node < 0 || !fastpath_tables_fill(&tables[0], &config, s->flows, NULL, 3, mss))
 		die("tables");
 	s->ways += 2 * node;
 	*s->ways = (struct fastpath_way) { .source = config.member[0].cluster_v4,

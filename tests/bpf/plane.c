@@ -89,7 +89,8 @@ void plane_close(struct plane *p)
 
 void plane_fill(struct plane *p)
 {
-	if (!fastpath_tables_fill(fastpath_tables_inactive(p->fastpath), &p->config, p->flows, p->living, p->mss))
+	if (!fastpath_tables_fill(fastpath_tables_inactive(p->fastpath), &p->config, p->flows, p->shared, p->living,
+				  p->mss))
 		plane_give_up("the addresses do not fit the tables");
 	fastpath_tables_switch(p->fastpath);
 }

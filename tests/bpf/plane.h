@@ -19,6 +19,7 @@ struct plane {
 	struct fastpath *fastpath;
 	struct flow_table *flows;
 	int program[2]; /* ingress, egress */
+	const struct fastpath_shared *shared; /* NULL: none is judged */
 	uint64_t living; /* bit n: tunnel packets of member n are taken */
 	uint16_t mss[2];
 };

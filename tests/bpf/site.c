@@ -6,10 +6,17 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/flow_private.h"
+#include "dprd/shared_module.h"
 
 enum { MAX_FLOWS = 100, MTU = 1500 };
 
-static const char head[] = "[Cluster]\nName=test\n[Node]\nName=n1\n[Service]\nPort=80 443\n";
+static const char head[] = "[Cluster]\nName=test\n[Node]\nName=n1\n[Service]\nPort=80 443\n"
+			   "[Shared]\nAddress=198.51.100.200 198.51.100.201 2001:db8:5::200 2001:db8:5::201\n";
+
+/* Frames to shared addresses are judged on the loopback interface, by which test runs come in. */
+static const struct fastpath_shared site_shared = { .key = { 0x0706050403020100, 0x0f0e0d0c0b0a0908 },
+						    .interface = { 1, 1 },
+						    .hardware = { 2, 0, 0, 0, 0, 1 } };
 
 /* Own cluster addresses; one address each; own cluster addresses and Decide=kernel. */
 enum { PLANES = 3 };
@@ -44,6 +51,7 @@ static void open_plane(struct plane *p, bool alias, bool in_kernel)
 	}
 	plane_open(p, text, MAX_FLOWS);
 	p->living = 0x7;
+	p->shared = &site_shared;
 	plane_fill(p);
 }
 
@@ -74,9 +82,9 @@ static bool find_literal(const char *name, bool v6, struct addr *ret)
 	static const struct {
 		const char *name, *text[2];
 	} hosts[] = {
-		{ "cl", { "192.0.2.10", "2001:db8:c::10" } },
-		{ "rt", { "203.0.113.9", "2001:db8:f::9" } },
-		{ "xx", { "203.0.113.77", "2001:db8:f::77" } },
+		{ "cl", { "192.0.2.10", "2001:db8:c::10" } },      { "rt", { "203.0.113.9", "2001:db8:f::9" } },
+		{ "xx", { "203.0.113.77", "2001:db8:f::77" } },    { "sh", { "198.51.100.200", "2001:db8:5::200" } },
+		{ "si", { "198.51.100.201", "2001:db8:5::201" } },
 	};
 	unsigned i;
 
@@ -108,10 +116,22 @@ static bool find_address(const void *context, const char *name, bool v6, struct 
 static bool find_hardware(const void *context, const char *name, uint8_t ret[6])
 {
 	static const char *const names[] = { "gw", "me", "n2", "n3", "n4" };
+	static const uint8_t shared[2][6] = { { 0x01, 0x00, 0x5e, 0x33, 0x64, 0xc8 },
+					      { 0x33, 0x33, 0, 0, 0x02, 0x00 } };
 	unsigned i;
 
 	(void)context;
 	memset(ret, 0, 6);
+	if (strcmp(name, "lo") == 0)
+		return true;
+	if (strcmp(name, "ff") == 0) {
+		memset(ret, 0xff, 6);
+		return true;
+	}
+	if (strcmp(name, "all") == 0 || strcmp(name, "all6") == 0) {
+		memcpy(ret, shared[strcmp(name, "all6") == 0], 6);
+		return true;
+	}
 	ret[0] = 2;
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		ret[5] = (uint8_t)i;
@@ -400,6 +420,7 @@ static void append(char *text, size_t bytes, const char *name, uint64_t count)
 void site_counted(unsigned variant, char *text, size_t bytes, struct fastpath_counters *ret)
 {
 	enum reason reason;
+	unsigned shared;
 
 	*text = '\0';
 	fastpath_counters_take(site_plane(variant)->fastpath, ret);
@@ -407,6 +428,8 @@ void site_counted(unsigned variant, char *text, size_t bytes, struct fastpath_co
 		append(text, bytes, reason_name(reason), ret->reason[reason]);
 	append(text, bytes, "too_big", ret->too_big_sent);
 	append(text, bytes, "stranger", ret->strangers);
+	for (shared = 0; shared < BIACTIVE_COUNTER_COUNT; shared++)
+		append(text, bytes, shared_module_counter_name(shared), ret->shared[shared]);
 	append(text, bytes, "syn", ret->syns);
 	append(text, bytes, "made", ret->flows_made);
 }

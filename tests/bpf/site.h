@@ -6,6 +6,9 @@
  *   me   n1, this node                                       rt   a router (203.0.113.9, 2001:db8:f::9)
  *   n2, n3  peers; n4 has not been heard for long            xx   some other host
  *
+ *   sh, si  addresses that all nodes share (198.51.100.200 and .201, 2001:db8:5::200 and ::201); all, all6: the
+ *           hardware addresses of frames to sh; lo: that of the interface by which frames come in
+ *
  *   sN tN   service addresses of node N (198.51.100.N and .1N, 2001:db8:5::N and ::1N)
  *   cN      its cluster address (10.0.0.N, fd00::N; layout "one address each": sN)
  *   aN bN   aliases of sN and tN on this node (only with one address each: 198.18.211.M, fd64:7072:6400::M)

@@ -49,7 +49,7 @@ static struct announcement small(void)
 		.port_count = 2,
 		.port = { 80, 443 },
 		.echo_count = 2,
-		.echo = { { 1, 0x80000000, 5 }, { 0xffffffff, 3, UINT64_MAX } },
+		.echo = { { 1, 0x80000000, 5, 0 }, { 0xffffffff, 3, UINT64_MAX, 0 } },
 	};
 }
 

@@ -169,9 +169,8 @@ static void judge(void **state)
 	share.member[0].weight = 150;
 	syn.bucket = bucket_moved(n1, n1);
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
-	syn.refused_before = true;
-	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
 	syn.bucket = bucket_moved(n2, n1);
+	syn.refused_before = true;
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_COPY);
 	syn.now_ns = NOW + BUCKET_COPY_PATIENCE_NS;
 	syn.until_ns = syn.now_ns + 1;
@@ -201,9 +200,17 @@ static void judge(void **state)
 	/* Without a lease nothing, not even a copy. */
 	syn.now_ns--;
 	syn.until_ns = syn.now_ns;
-	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_NO_LEASE);
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_FOREIGN);
 	syn.bucket = bucket_moved(n2, n2);
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_NO_LEASE);
+	/* Changed twice: who owned it before the first change is not known, and may live. */
+	syn = (struct bucket_syn) { .now_ns = NOW, .until_ns = NOW + 1, .changed_ns = NOW, .refused_before = true };
+	syn.bucket = bucket_moved(n2, n2);
+	assert_int_equal(bucket_judge(&share, &share, &syn), BUCKET_REFUSE_COPY);
+	/* Nobody has a share: nobody's bucket, whatever self is called. */
+	memset(&share, 0, sizeof(share));
+	syn.refused_before = false;
+	assert_int_equal(bucket_judge(&share, &share, &syn), BUCKET_REFUSE_FOREIGN);
 }
 
 static void copies(void **state)
@@ -213,8 +220,8 @@ static void copies(void **state)
 
 	(void)state;
 	assert_true(bucket_copy_matches(word, hash, now_ns));
-	assert_true(bucket_copy_matches(word, hash, now_ns + BUCKET_COPY_PATIENCE_NS));
-	assert_false(bucket_copy_matches(word, hash, now_ns + BUCKET_COPY_PATIENCE_NS + (2 << 24)));
+	assert_true(bucket_copy_matches(word, hash, now_ns + BUCKET_COPY_MEMORY_NS));
+	assert_false(bucket_copy_matches(word, hash, now_ns + BUCKET_COPY_MEMORY_NS + (2 << 24)));
 	assert_false(bucket_copy_matches(word, bucket_copy_hash(0x1234567890abcdefull, 78), now_ns));
 	assert_false(bucket_copy_matches(0, hash, now_ns));
 }

@@ -2,7 +2,8 @@
 /*
  * What may come out of a tunnel: whole packets, byte by byte, and the reason that must come of each.
  * This node has cluster addresses 172.16.0.1 and fd00::1; living peers are member 1 (172.16.0.2,
- * fd00::2; services 10.0.0.2 and 2001:db8::2, port 80) and member 2 (.3, ::3; 10.0.0.3 ...).
+ * fd00::2; services 10.0.0.2 and 2001:db8::2, port 80) and member 2 (.3, ::3; 10.0.0.3 ...). All share
+ * 10.0.1.1 and 2001:db8:1::1.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,6 +49,8 @@ static int ends_in(const struct addr *a, const char *v4, const char *v6)
 static int service_owner(void *context, const struct addr *service, be16 port)
 {
 	(void)context;
+	if (ends_in(service, "10.0.1.0", "2001:db8:1::") == 0)
+		return port == htons(80) ? (int)DECAP_OWNER_ALL : -1;
 	return port == htons(80) ? ends_in(service, "10.0.0.0", "2001:db8::") : -1;
 }
 
@@ -186,6 +189,12 @@ static const struct {
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.2", 80, TCP_SYN }, REASON_FROM_PEER },
 	{ { "172.16.0.3", "172.16.0.1", CLIENT, "10.0.0.3", 80, TCP_ACK }, REASON_FROM_PEER },
 	{ { "fd00::2", "fd00::1", CLIENT6, "2001:db8::2", 80, TCP_SYN }, REASON_FROM_PEER },
+	/* An address that all share: from any peer, and no SYN to it is one that comes back. */
+	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.1.1", 80, TCP_SYN }, REASON_FROM_PEER },
+	{ { "172.16.0.3", "172.16.0.1", CLIENT, "10.0.1.1", 80, TCP_ACK }, REASON_FROM_PEER },
+	{ { "fd00::3", "fd00::1", CLIENT6, "2001:db8:1::1", 80, TCP_SYN }, REASON_FROM_PEER },
+	{ { "172.16.0.9", "172.16.0.1", CLIENT, "10.0.1.1", 80, TCP_SYN }, REASON_NOT_PEER },
+	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.1.1", 22, TCP_SYN }, REASON_INNER_FOREIGN },
 	/* Who sends, and to whom. */
 	{ { "172.16.0.9", "172.16.0.1", CLIENT, "10.0.0.2", 80, TCP_SYN }, REASON_NOT_PEER },
 	{ { "172.16.0.1", "172.16.0.1", CLIENT, "10.0.0.1", 80, TCP_SYN }, REASON_NOT_PEER },

@@ -318,6 +318,47 @@ static void test_metrics(void **context)
 	json_decref(status);
 }
 
+static const char shared_text[] = "{'form':'bpf','why':'the kernel module is not loaded','lease_ms':640,'percent':33.3,"
+				  "'addresses':[{'address':'192.0.2.100','mac':'01:00:5e:00:02:64','interface':'eth0'},"
+				  "{'address':'2001:db8::100','mac':'33:33:00:00:01:00','interface':'eth1'}],"
+				  "'members':[{'name':'n1','self':true,'weight':1,'percent':33.3},"
+				  "{'name':'n2','self':false,'weight':2,'percent':66.7}],"
+				  "'counters':{'accept_syn':17,'refuse_syn':34,'refuse_socket':900}}";
+
+static void test_shared(void **context)
+{
+	json_t *status = json_of(status_text), *shared = json_of(shared_text);
+	struct output o;
+
+	(void)context;
+	json_object_set_new(status, "shared", json_null());
+	open_output(&o);
+	render_status(o.file, status, &plain);
+	render_metrics(o.file, status);
+	assert_hides(&o, "shared");
+	close_output(&o);
+
+	json_object_set_new(status, "shared", shared);
+	open_output(&o);
+	render_status(o.file, status, &plain);
+	render_metrics(o.file, status);
+	assert_shows(&o, "  shared           192.0.2.100 at 01:00:5e:00:02:64 on eth0\n"
+			 "                   2001:db8::100 at 33:33:00:00:01:00 on eth1\n"
+			 "                   by bpf: the kernel module is not loaded\n"
+			 "                   lease for 640 ms, own share 33.3 %; n1 33.3 %, n2 66.7 %\n");
+	assert_shows(&o, "dpr_shared_share_ratio 0.333\n");
+	assert_shows(&o, "dpr_shared_lease_seconds 0.64\n");
+	assert_shows(&o, "dpr_shared_frames_total{verdict=\"refuse_socket\"} 900\n");
+	close_output(&o);
+
+	json_object_set_new(shared, "lease_ms", json_null());
+	open_output(&o);
+	render_status(o.file, status, &plain);
+	assert_shows(&o, "no lease: this node accepts no new connection; n1 33.3 %");
+	close_output(&o);
+	json_decref(status);
+}
+
 static void test_endpoints(void **context)
 {
 	static const struct {
@@ -403,11 +444,17 @@ static void test_served_connections(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_status_text),        cmocka_unit_test(test_status_colours_and_headings),
-		cmocka_unit_test(test_status_of_nothing),  cmocka_unit_test(test_deciding),
-		cmocka_unit_test(test_peers_text),         cmocka_unit_test(test_flows_text),
-		cmocka_unit_test(test_why_text),           cmocka_unit_test(test_metrics),
-		cmocka_unit_test(test_endpoints),          cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_status_text),
+		cmocka_unit_test(test_status_colours_and_headings),
+		cmocka_unit_test(test_status_of_nothing),
+		cmocka_unit_test(test_deciding),
+		cmocka_unit_test(test_peers_text),
+		cmocka_unit_test(test_flows_text),
+		cmocka_unit_test(test_why_text),
+		cmocka_unit_test(test_metrics),
+		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_endpoints),
+		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_served_connections),
 	};
 

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Guests with kernels of their own: tests of the kernel module, and the yardstick against IPVS.
+
+KERNEL_TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/kernel/bench/*.c tests/kernel/biactive/*.c))
+KERNEL_PROGRAMS := $(PROGRAMS) $(BUILD)/tests/lab/echoserver $(BUILD)/tests/bench/connclient $(KERNEL_TOOLS)
+
+$(KERNEL_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
+	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+# The guests' kernels and their sources are large; nothing else needs them.
+.PHONY: setup-kernel
+setup-kernel:
+	@tests/setup.sh kernel
+
+## make check-kernel tests in guests: own kernel (UML), Debian's stock kernel (qemu); no root; STAGES=uml picks
+.PHONY: check-kernel
+check-kernel: setup-kernel $(KERNEL_PROGRAMS)
+	@BUILD=$(BUILD) tests/kernel/check-kernel $(STAGES)
+
+## make bench-kernel instructions of a packet and connections/s against IPVS, in a guest; no root; QUICK=1: shorter
+.PHONY: bench-kernel
+bench-kernel: setup-kernel $(KERNEL_PROGRAMS)
+	@BUILD=$(BUILD) tests/kernel/bench-kernel $(if $(QUICK),--quick)
+
+## make kernel-patch the in-tree patch of the module, for the unpacked kernel source LINUX=directory
+.PHONY: kernel-patch
+kernel-patch:
+	@test -d "$(LINUX)" || { echo "for which unpacked kernel source? make kernel-patch LINUX=directory" >&2; exit 2; }
+	@mkdir -p $(BUILD)
+	@kernel-patch/make-patch "$(LINUX)" >$(BUILD)/biactive.patch
+	@echo "$(BUILD)/biactive.patch"
