@@ -97,11 +97,11 @@ setup-demo:
 	@tests/setup.sh demo
 
 ## make demo         raise a cluster in network namespaces, load it, compare policies, break things (root)
-##                   KEEP=1 leaves it up
+##                   KEEP=1 leaves it up; MODE=biactive: one address for all nodes
 .PHONY: demo
 demo: setup-demo
 	@$(MAKE) --no-print-directory -s -j2 all
-	@tests/lab/demo $(if $(KEEP),--keep)
+	@tests/lab/$(if $(MODE),demo-$(MODE),demo $(if $(KEEP),--keep))
 
 ## make lab-shell NODE=n1   a shell in a node of a kept demo (root)
 .PHONY: lab-shell

@@ -128,16 +128,18 @@ class Servers:
         # "Active connections: 1 server accepts handled requests 5 5 5 Reading: ..."
         return int(words[8]) - node.status_polls, int(words[2]) - 1
 
-    def start_dns(self, names=None):
-        """The name server on the router: the service name has the addresses of these nodes, in turn."""
+    def start_dns(self, names=None, addresses=()):
+        """The name server on the router: the service name has the addresses of these nodes in turn, or those given."""
         self.stop_dns()
         command = ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
                    "--user=root", "--pid-file=", "--bind-interfaces", "--listen-address=203.0.113.1",
                    "--cache-size=0", "--local=/example.test/", "--log-facility=-"]
-        for node in self.nodes:
+        for node in self.nodes if not addresses else ():
             if names is None or node.name in names:
-                addresses = [node.service_v4] + ([node.service_v6] if self.ipv6 else [])
-                command.append(f"--host-record=www.example.test,{','.join(addresses)}")
+                own = [node.service_v4] + ([node.service_v6] if self.ipv6 else [])
+                command.append(f"--host-record=www.example.test,{','.join(own)}")
+        if addresses:
+            command.append(f"--host-record=www.example.test,{','.join(addresses)}")
         self.webs["dns"] = [self.site.start("r", command, os.path.join(self.directory, "dnsmasq.log"))]
         for _ in range(500):
             if self.webs["dns"][0].poll() is not None:
