@@ -170,6 +170,9 @@ void shared_open(struct dprd *d)
 		return;
 	s->loadcast_fd = -1;
 	s->packet_fd = shared_interface_socket();
+	if (s->packet_fd < 0)
+		log_warning("neighbours and switches are told nothing about shared addresses: packet socket: %s",
+			    strerror(-s->packet_fd));
 	d->shared = s;
 	if (!read_key(d)) {
 		log_err("no shared address is answered for: %s", s->why);
