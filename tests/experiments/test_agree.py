@@ -64,7 +64,7 @@ def problems(arm, measured, expected, first):
     (LI, {}, ("--second-look", "no"), "sent_back"),
     (LI, {}, ("--max-load", "5"), "forwarded"),
     (OLD_LEAST, {"period": "200ms"}, (), "mean"),
-    (OLD_LEAST, {"policy": "li"}, (), "mean"),
+    (OLD_LEAST, {"policy": "li"}, (), "forwarded"),
     (RR, {"policy": "random"}, (), "mean"),
     (RR, {}, ("--hop", "20ms"), "mean"),
     (RR, {"load": 0.85}, (), "mean"),
