@@ -38,7 +38,11 @@ LOG_BYTES = 4000
 OWN_PORTS = "20000-20999"  # client ports that a test may choose
 PLANE = os.environ.setdefault("DPRD_PLANE", "nfqueue")
 # {plane: {test function: why it makes no sense there}}
-NOT_FOR_PLANE = {"bpf": {}, "nfqueue": {}}
+NEEDS_PROGRAMS = "without the kernel module, shared addresses need the BPF programs"
+NOT_FOR_PLANE = {"bpf": {}, "nfqueue": {name: NEEDS_PROGRAMS for name in (
+    "test_f10_everybody_serves", "test_f11_forwarding", "test_f12_host_dies", "test_f13_host_returns",
+    "test_f14_dprd_dies", "test_f15_announcer_dies", "test_f16_messages_and_purge", "test_f17_half_open",
+    "test_f18_cookies")}}
 FORMS = {"own3": {"layout": "own"}, "one3": {"layout": "one"}}
 
 

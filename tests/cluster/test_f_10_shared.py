@@ -41,8 +41,6 @@ def has_share(cluster, which, others):
 def fixture_trio(clusters):
     """Three nodes that share an address of each family."""
     cluster = clusters.fresh(nodes=3, layout="own", daemons=False)
-    if cluster.plane != "bpf":
-        pytest.skip("on the other plane the kernel module judges")
     for node in cluster.nodes:
         add_addresses(cluster, node)
     cluster.set_config("Shared", "Address", " ".join(SHARED))
