@@ -50,6 +50,8 @@ struct control_snapshot {
 	const struct policy *policy;
 	bool draining, minority;
 	uint32_t arrivals_per_1000_s;
+	struct backend_status backends[OWN_BACKENDS_MAX]; /* by number */
+	bool serves_here; /* the own web server is one of those that get connections */
 };
 
 struct control_totals {
@@ -96,7 +98,12 @@ uint64_t control_get_count(const json_t *request, const char *key, uint64_t max,
 json_t *control_text(const char *text);
 json_t *control_real(double value);
 
-/* A member's name by its id; "id:1f2e3d4c" when the configuration has none. buffer: NAME_BYTES. */
+/* An address, null when it is all zero; a count, null when it is not known. */
+json_t *control_address(const struct addr *address);
+json_t *control_count(bool known, uint64_t count);
+
+/* The name of a member or an own real server by its id; "id:1f2e3d4c" when the configuration has none.
+ * buffer: NAME_BYTES. */
 const char *control_node_name(const struct config *config, uint32_t node_id, char *buffer);
 
 /* control_status.c */
@@ -109,6 +116,10 @@ bool control_table_fresh(const struct config *config, const struct control_snaps
 const char *control_own_state(const struct config *config, const struct control_snapshot *s);
 json_t *control_status(struct dprd *d, const struct control_recent *recent);
 json_t *control_peers(struct dprd *d);
+
+/* control_backends.c: the real servers behind this node; for status: null without any. */
+json_t *control_backends(struct dprd *d);
+json_t *control_status_backends(const struct config *config, const struct control_snapshot *s);
 
 /* control_warnings.c: an array of {"text","advice"}, worst first. */
 json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s, const struct control_recent *recent);

@@ -78,8 +78,10 @@ json_t *control_listing_start(const struct dprd *d, const json_t *request, struc
 		return control_error("flows: state is half_open, confirmed, closing or reset");
 	if (node) {
 		listing.node_id = member_id(node);
-		if (config_member_by_id(&d->config, listing.node_id) < 0)
-			return control_error("flows: there is no member %.60s", node);
+		if (config_own_backend_by_id(&d->config, backend_id(node)) >= 0)
+			listing.node_id = backend_id(node);
+		else if (config_member_by_id(&d->config, listing.node_id) < 0)
+			return control_error("flows: there is no member or real server %.60s", node);
 	}
 	listing.active = true;
 	*ret = listing;

@@ -63,10 +63,12 @@ uint64_t control_get_count(const json_t *request, const char *key, uint64_t max,
 
 const char *control_node_name(const struct config *config, uint32_t node_id, char *buffer)
 {
-	int member = config_member_by_id(config, node_id);
+	int member = config_member_by_id(config, node_id), own = config_own_backend_by_id(config, node_id);
 
 	if (member >= 0)
 		return config->member[member].name;
+	if (own >= 0)
+		return config_own_backend(config, (unsigned)own)->name;
 	snprintf(buffer, NAME_BYTES, "id:%08x", node_id);
 	return buffer;
 }
@@ -157,6 +159,8 @@ void control_request(struct dprd *d, const struct control_recent *recent, const 
 		ret->line = control_status(d, recent);
 	else if (strcmp(command, "peers") == 0)
 		ret->line = control_peers(d);
+	else if (strcmp(command, "backends") == 0)
+		ret->line = control_backends(d);
 	else if (strcmp(command, "flows") == 0)
 		ret->line = control_listing_start(d, parsed, &ret->listing);
 	else if (strcmp(command, "why") == 0)

@@ -36,6 +36,9 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	s->draining = d->draining;
 	s->minority = d->minority;
 	s->arrivals_per_1000_s = d->arrivals_per_1000_s;
+	for (i = 0; i < d->config.own_backend_count; i++)
+		backend_status(d, i, &s->backends[i]);
+	s->serves_here = backend_serves_here(d);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -143,14 +146,14 @@ static json_t *counters_json(const struct counters *counters)
 	return made;
 }
 
-static json_t *address_json(const struct addr *address)
+json_t *control_address(const struct addr *address)
 {
 	char text[ADDR_TEXT_BYTES];
 
 	return addr_is_zero(address) ? json_null() : json_string(addr_format(address, text));
 }
 
-static json_t *count_or_null(bool known, uint64_t count)
+json_t *control_count(bool known, uint64_t count)
 {
 	return known ? json_integer((json_int_t)count) : json_null();
 }
@@ -174,16 +177,16 @@ static void put_announced(json_t *member, const struct control_snapshot *s, cons
 	uint32_t echo_age = load ? load->echo_age_ms : LOAD_AGE_NEVER_MS;
 	bool echoed = known && echo_age != LOAD_AGE_NEVER_MS;
 
-	json_object_set_new(member, "open_connections", count_or_null(known, sample->open_connections));
+	json_object_set_new(member, "open_connections", control_count(known, sample->open_connections));
 	json_object_set_new(member, "cpu_ratio", known ? control_real(sample->cpu_permille / 1000.0) : json_null());
-	json_object_set_new(member, "redirected", count_or_null(known, sample->redirected));
-	json_object_set_new(member, "active_sockets", count_or_null(known, sample->active_sockets));
-	json_object_set_new(member, "accept_queue", count_or_null(known, sample->accept_queue));
+	json_object_set_new(member, "redirected", control_count(known, sample->redirected));
+	json_object_set_new(member, "active_sockets", control_count(known, sample->active_sockets));
+	json_object_set_new(member, "accept_queue", control_count(known, sample->accept_queue));
 	json_object_set_new(member, "arrivals_per_second",
 			    known ? control_real(sample->arrivals_per_1000_s / 1000.0) : json_null());
 	json_object_set_new(member, "age_ms",
-			    count_or_null(known, known ? load_age_ms(&s->table, load, s->now_ms) : 0));
-	json_object_set_new(member, "echo_age_ms", count_or_null(echoed, echo_age + (echoed ? table_age_ms(s) : 0)));
+			    control_count(known, known ? load_age_ms(&s->table, load, s->now_ms) : 0));
+	json_object_set_new(member, "echo_age_ms", control_count(echoed, echo_age + (echoed ? table_age_ms(s) : 0)));
 }
 
 static json_t *member_json(const struct config *config, const struct control_snapshot *s, unsigned index)
@@ -198,15 +201,15 @@ static json_t *member_json(const struct config *config, const struct control_sna
 				   state, "eligible", s->eligible[index], "why_not",
 				   s->why_not[index] ? json_string(s->why_not[index]) : json_null());
 
-	json_object_set_new(member, "address", m->service_count ? address_json(&m->service[0]) : json_null());
+	json_object_set_new(member, "address", m->service_count ? control_address(&m->service[0]) : json_null());
 	json_object_set_new(member, "cluster_address",
-			    address_json(addr_is_zero(&m->cluster_v4) ? &m->cluster_v6 : &m->cluster_v4));
+			    control_address(addr_is_zero(&m->cluster_v4) ? &m->cluster_v6 : &m->cluster_v4));
 	json_object_set_new(member, "weight", json_integer(m->weight));
 	json_object_set_new(member, "load", node && (self || known) ? control_real(node->load) : json_null());
 	put_announced(member, s, load);
-	json_object_set_new(member, "sent_since", count_or_null(node, node ? node->sent : 0));
-	json_object_set_new(member, "tunnel_mtu_v4", count_or_null(!self && mtu[0], mtu[0]));
-	json_object_set_new(member, "tunnel_mtu_v6", count_or_null(!self && mtu[1], mtu[1]));
+	json_object_set_new(member, "sent_since", control_count(node, node ? node->sent : 0));
+	json_object_set_new(member, "tunnel_mtu_v4", control_count(!self && mtu[0], mtu[0]));
+	json_object_set_new(member, "tunnel_mtu_v6", control_count(!self && mtu[1], mtu[1]));
 	return member;
 }
 
@@ -242,11 +245,11 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 	json_object_set_new(head, "max_load_auto", json_boolean(config->max_load_auto));
 	json_object_set_new(head, "min_advantage", control_real(config->min_advantage));
 	json_object_set_new(head, "announce_period_ms", json_integer(config->period_ms));
-	json_object_set_new(head, "table_age_ms", count_or_null(s->table_valid, table_age_ms(s)));
+	json_object_set_new(head, "table_age_ms", control_count(s->table_valid, table_age_ms(s)));
 	json_object_set_new(head, "table_valid", json_boolean(s->table_valid));
 	json_object_set_new(head, "table_fresh", json_boolean(control_table_fresh(config, s)));
 	json_object_set_new(head, "datapath_why", control_text(d->plane_why));
-	json_object_set_new(head, "announcements_rejected", count_or_null(s->table_valid, s->table.rejected));
+	json_object_set_new(head, "announcements_rejected", control_count(s->table_valid, s->table.rejected));
 	return head;
 }
 
@@ -272,8 +275,9 @@ json_t *control_status(struct dprd *d, const struct control_recent *recent)
 	json_object_set_new(status, "arrivals_per_second", control_real(s.arrivals_per_1000_s / 1000.0));
 	json_object_set_new(status, "queue_overruns_recent", json_integer((json_int_t)recent->overruns));
 	json_object_set_new(status, "strangers_dropped",
-			    count_or_null(recent->strangers >= 0, (uint64_t)recent->strangers));
+			    control_count(recent->strangers >= 0, (uint64_t)recent->strangers));
 	json_object_set_new(status, "shared", shared_status(d));
+	json_object_set_new(status, "backends", control_status_backends(&d->config, &s));
 	json_object_set_new(status, "members", members_json(&d->config, &s));
 	json_object_set_new(status, "warnings", control_warnings(d, &s, recent));
 	return status;

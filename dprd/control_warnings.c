@@ -57,21 +57,82 @@ static void warn_table(struct warnings *w)
 	}
 }
 
+static void advise_own_server(struct warnings *w)
+{
+	const struct config *c = w->config;
+
+	if (c->health == HEALTH_HTTP)
+		advise(w, "Check it: curl -i http://127.0.0.1:%u%s", c->health_port ? c->health_port : c->port[0],
+		       c->health_path);
+	else
+		advise(w, "Check that it listens on port %u", c->health_port ? c->health_port : c->port[0]);
+}
+
 static void warn_self(struct warnings *w)
 {
 	const struct config *c = w->config;
-	const char *state = control_own_state(c, w->s);
+	const struct node_load *load = control_node_load(w->s, c->member[c->self].id);
+	bool unhealthy = strcmp(control_own_state(c, w->s), "unhealthy") == 0;
 
 	if (w->s->draining) {
 		say(w, "this node drains: new connections go to its peers");
 		advise(w, "To end that: dprctl undrain");
-	} else if (strcmp(state, "unhealthy") == 0) {
+	} else if (unhealthy && c->own_backend_count) {
+		say(w, "no web server of this node passes its health check; new connections go to its peers");
+		advise(w, "See which: dprctl backends");
+	} else if (unhealthy) {
 		say(w, "the web server of this node fails its health check; new connections go to its peers");
-		if (c->health == HEALTH_HTTP)
-			advise(w, "Check it: curl -i http://127.0.0.1:%u%s",
-			       c->health_port ? c->health_port : c->port[0], c->health_path);
-		else
-			advise(w, "Check that it listens on port %u", c->health_port ? c->health_port : c->port[0]);
+		advise_own_server(w);
+	} else if (c->serve_here && load && (load->flags & NODE_SERVER_DOWN)) {
+		say(w, "the web server of this node fails its health check; its real servers take new connections");
+		advise_own_server(w);
+	}
+}
+
+static void advise_backend(struct warnings *w, const struct backend *backend)
+{
+	const struct node_load *load = control_node_load(w->s, backend->id);
+	const struct config *c = w->config;
+	const struct addr *address = backend_address(backend, addr_is_zero(&backend->v4));
+	unsigned port = backend->port ? backend->port : c->health_port ? c->health_port : c->port[0];
+	char text[ADDR_TEXT_BYTES];
+	bool v6 = !addr_is_v4(address);
+
+	addr_format(address, text);
+	if (!load)
+		advise(w, "loadcast does not know it: systemctl reload loadcast");
+	else if (load->state != NODE_UNHEALTHY)
+		advise(w, "ip route get %s%s", text,
+		       backend->form == BACKEND_DIRECT ? "; it must be on a network of this node" : "");
+	else if (c->health == HEALTH_HTTP)
+		advise(w, "Check it: curl -gi http://%s%s%s:%u%s", v6 ? "[" : "", text, v6 ? "]" : "", port,
+		       c->health_path);
+	else
+		advise(w, "Check that %s listens on port %u", text, port);
+}
+
+static void warn_backends(struct warnings *w)
+{
+	unsigned own, usable = 0;
+
+	/* An old table says nothing about them that its own warning does not. */
+	if (!w->config->own_backend_count || !control_table_fresh(w->config, w->s))
+		return;
+	for (own = 0; own < w->config->own_backend_count; own++)
+		usable += !w->s->backends[own].why_not;
+	if (!usable) {
+		say(w, "none of the real servers behind this node takes new connections%s",
+		    w->s->serves_here ? "; its own web server gets them all" : "");
+		advise(w, "See why: dprctl backends");
+	}
+	for (own = 0; own < w->config->own_backend_count; own++) {
+		const struct backend *backend = config_own_backend(w->config, own);
+
+		/* Without a weight it is as the operator wants it. */
+		if (!w->s->backends[own].why_not || !backend->weight)
+			continue;
+		say(w, "the real server %s gets no new connections: %s", backend->name, w->s->backends[own].why_not);
+		advise_backend(w, backend);
 	}
 }
 
@@ -214,6 +275,7 @@ json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s,
 	warn_self(&w);
 	warn_own_name(&w);
 	warn_shared(&w);
+	warn_backends(&w);
 	for (i = 0; i < d->config.member_count; i++)
 		warn_member(&w, i);
 	warn_counters(&w, recent);

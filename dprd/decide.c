@@ -29,6 +29,7 @@ static const char *const names[REASONS] = {
 	[REASON_SAME_FLOW] = "same_flow",
 	[REASON_CHOSEN_AGAIN] = "chosen_again",
 	[REASON_SENT_BACK] = "sent_back",
+	[REASON_BACKEND] = "backend",
 	[REASON_FLOW] = "flow",
 	[REASON_ICMP_RELAY] = "icmp_relay",
 	[REASON_NO_FLOW] = "no_flow",
@@ -46,6 +47,8 @@ static const char *const names[REASONS] = {
 	[REASON_INNER_BAD] = "inner_bad",
 	[REASON_RETURNED_LATE] = "returned_late",
 	[REASON_STALE_TUNNEL_SYN] = "stale_tunnel_syn",
+	[REASON_SEEN_THERE] = "seen_there",
+	[REASON_NO_BACKEND] = "no_backend",
 	[REASON_NO_TUNNEL] = "no_tunnel",
 	[REASON_QUEUE_UNPARSED] = "queue_unparsed",
 };

@@ -39,6 +39,7 @@ enum verdict_kind {
 	X(SAME_FLOW, FORWARD, "a SYN within a living forwarded flow")                        \
 	X(CHOSEN_AGAIN, FORWARD, "a peer sent it back, and the policy chose another one")    \
 	X(SENT_BACK, FORWARD, "a peer's SYN that others should serve: back to the peer")     \
+	X(BACKEND, FORWARD, "to a real server behind this node")                             \
 	X(FLOW, FORWARD, "a packet of a forwarded flow")                                     \
 	X(ICMP_RELAY, FORWARD, "an ICMP error about a forwarded flow")                       \
 	X(NO_FLOW, PASS, "no forwarded flow")                                                \
@@ -56,6 +57,8 @@ enum verdict_kind {
 	X(INNER_BAD, DROP, "tunnelled packet with options, fragmented, cut or malformed")    \
 	X(RETURNED_LATE, DROP, "a SYN that a peer sent back, but too late")                  \
 	X(STALE_TUNNEL_SYN, DROP, "a tunnelled SYN may have waited too long in the queue")   \
+	X(SEEN_THERE, DROP, "of a connection of a fellow node, which gets the frame itself") \
+	X(NO_BACKEND, DROP, "no real server may take it, and this node serves nothing")      \
 	X(NO_TUNNEL, DROP, "a forwarded packet that cannot be sent to its node")             \
 	X(QUEUE_UNPARSED, PASS, "the kernel's queue message had no packet")
 

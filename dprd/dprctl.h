@@ -85,6 +85,10 @@ void render_members(FILE *out, const json_t *members, const struct style *style)
 void render_peers(FILE *out, const json_t *members, const struct style *style); /* all there is to say */
 void render_peers_dump(FILE *out, const json_t *members); /* tab separated, no heading */
 
+/* dprctl_backends.c: the table; and the line of status, none without real servers. */
+void render_backends(FILE *out, const json_t *answer, const struct style *style);
+void render_backends_line(FILE *out, const json_t *status);
+
 /* dprctl_list.c */
 void render_flow_heading(FILE *out);
 void render_flow(FILE *out, const json_t *flow);

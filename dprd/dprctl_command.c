@@ -119,6 +119,26 @@ static int command_peers(struct dprctl *c, char **arguments)
 	return result;
 }
 
+static int command_backends(struct dprctl *c, char **arguments)
+{
+	struct style style = style_of(c);
+	json_t *answer = ask(c, command_request("backends"));
+	double count, usable;
+	bool all;
+
+	(void)arguments;
+	if (!answer)
+		return DPRCTL_FAILED;
+	all = number_of(answer, "count", &count) && number_of(answer, "usable", &usable) && count > 0 &&
+	      usable >= count;
+	if (c->json)
+		print_json(answer);
+	else
+		render_backends(stdout, answer, &style);
+	json_decref(answer);
+	return all ? DPRCTL_OK : DPRCTL_DEGRADED;
+}
+
 struct flows_output {
 	const struct dprctl *c;
 	bool failed;
@@ -329,6 +349,7 @@ static int command_version(struct dprctl *c, char **arguments)
 const struct dprctl_command dprctl_commands[] = {
 	{ "status", command_status, 0, ALLOW_JSON | ALLOW_HEADING | ALLOW_WATCH },
 	{ "peers", command_peers, 0, ALLOW_JSON | ALLOW_HEADING | ALLOW_WATCH | ALLOW_DUMP },
+	{ "backends", command_backends, 0, ALLOW_JSON | ALLOW_HEADING | ALLOW_WATCH },
 	{ "flows", command_flows, 0, ALLOW_JSON | ALLOW_HEADING | ALLOW_WATCH | ALLOW_FILTER },
 	{ "why", command_why, 1, ALLOW_JSON | ALLOW_ALL },
 	{ "drain", command_drain, 0, ALLOW_JSON | ALLOW_WAIT },

@@ -49,12 +49,13 @@ static void explain(json_t *status, const struct dprctl *c, int error)
 	}
 }
 
+/* Of a member. */
 static const struct node_load *node_of(const struct load_table *table, uint32_t id)
 {
 	uint32_t i;
 
 	for (i = 0; table && i < table->count; i++) {
-		if (table->nodes[i].id == id)
+		if (table->nodes[i].id == id && !(table->nodes[i].flags & NODE_BACKEND))
 			return &table->nodes[i];
 	}
 	return NULL;

@@ -109,6 +109,7 @@ static void connections(FILE *out, const json_t *status)
 	family(out, "dpr_connections_total", "counter", "New connections decided about.");
 	sample(out, "dpr_connections_total", "action", "local", totals, "served", 1);
 	fprintf(out, "dpr_connections_total{action=\"redirected\"} %.15g\n", redirected);
+	sample(out, "dpr_connections_total", "action", "backend", json_object_get(decisions, "backend"), "count", 1);
 	family(out, "dpr_decisions_total", "counter", "Packets by the reason of their verdict.");
 	json_object_foreach((json_t *)(uintptr_t)decisions, name, decision)
 	{
@@ -191,6 +192,34 @@ static void shared(FILE *out, const json_t *status)
 		sample(out, "dpr_shared_frames_total", "verdict", name, counts, name, 1);
 }
 
+static void backends(FILE *out, const json_t *status)
+{
+	static const struct {
+		const char *name, *type, *help, *key;
+	} table[] = {
+		{ "dpr_backend_weight", "gauge", "Configured weight.", "weight" },
+		{ "dpr_backend_connections", "gauge", "Open connections.", "connections" },
+		{ "dpr_backend_chosen_total", "counter", "New connections given to it.", "chosen" },
+	};
+	const json_t *list = json_object_get(json_object_get(status, "backends"), "list"), *backend;
+	size_t i, t;
+
+	if (!json_array_size(list))
+		return;
+	family(out, "dpr_backend_up", "gauge", "Whether the real server may get new connections.");
+	json_array_foreach(list, i, backend)
+	{
+		fputs("dpr_backend_up{", out);
+		label(out, "backend", text_of(backend, "name"));
+		fprintf(out, "} %d\n", flag_of(backend, "eligible"));
+	}
+	for (t = 0; t < sizeof(table) / sizeof(table[0]); t++) {
+		family(out, table[t].name, table[t].type, table[t].help);
+		json_array_foreach(list, i, backend)
+			sample(out, table[t].name, "backend", text_of(backend, "name"), backend, table[t].key, 1);
+	}
+}
+
 void render_metrics(FILE *out, const json_t *status)
 {
 	info(out, status);
@@ -206,4 +235,5 @@ void render_metrics(FILE *out, const json_t *status)
 	packets(out, status);
 	counters(out, status);
 	shared(out, status);
+	backends(out, status);
 }

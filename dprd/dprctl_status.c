@@ -164,6 +164,7 @@ void render_status(FILE *out, const json_t *status, const struct style *style)
 		render_cluster(out, status);
 		render_datapath(out, status);
 		render_shared(out, status);
+		render_backends_line(out, status);
 		render_deciding(out, status);
 	}
 	render_members(out, json_object_get(status, "members"), style);

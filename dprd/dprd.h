@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <systemd/sd-event.h>
 
+#include "dprd/backend.h"
 #include "dprd/base/config.h"
 #include "dprd/decide.h"
 #include "dprd/flow.h"
@@ -96,6 +97,11 @@ struct queued {
 	uint32_t replace_bytes;
 	struct addr tunnel_source, tunnel_destination; /* FORWARD: of the outer header */
 	uint16_t tunnel_mtu; /* FORWARD: of the way to it, inner bytes that fit */
+	bool is_direct; /* FORWARD: no outer header, but the hardware address of direct */
+	struct neighbour direct;
+	bool nat; /* FORWARD: the packet is accepted, for the kernel's NAT to send it on */
+	uint32_t mark; /* as it came */
+	uint32_t backend_mark; /* BACKEND_MARK_SELF, or a backend's; 0: the packet keeps its mark */
 	bool set_add, set_remove, evict; /* changes of the kernel's flow set */
 	bool fresh_flow; /* the flow was made by this packet */
 	bool tell_too_big; /* the client is told the tunnel's MTU */
@@ -141,6 +147,7 @@ struct dprd {
 	struct flow_limits flow_limits;
 	const struct policy *policy;
 	struct policy_state policy_state;
+	struct backends backends; /* real servers behind this node */
 	struct load_table table; /* as last read */
 	bool table_valid;
 	struct load_view view;
@@ -242,9 +249,14 @@ bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms);
  * per thread. */
 struct flowset *flowset_new(void); /* NULL with errno set */
 void flowset_free(struct flowset *set); /* NULL is fine */
+enum flowset_change {
+	FLOWSET_REMOVE,
+	FLOWSET_ADD, /* its packets wait while dprd is away */
+	FLOWSET_ADD_NAT, /* they go on: the kernel's NAT knows their way */
+};
 /* Adds or removes the tuples in one transaction per family. Adding what is there and removing what is
  * not are no errors. 0, or -errno: nothing of that family was changed (-ENOENT: the table is gone). */
-int flowset_change(struct flowset *set, bool add, const struct flow_key *keys, unsigned count);
+int flowset_change(struct flowset *set, enum flowset_change change, const struct flow_key *keys, unsigned count);
 /* Whether the table is there. Cheap. */
 bool flowset_present(struct flowset *set);
 
@@ -271,6 +283,17 @@ bool tunnel_has_room(const struct tunnel *tunnel, unsigned packets, unsigned byt
 uint8_t *tunnel_scratch(struct tunnel *tunnel, unsigned bytes);
 /* The path MTU from source to destination as the kernel knows it; 0: no route. */
 unsigned tunnel_path_mtu(const struct addr *source, const struct addr *destination);
+/* The address that the kernel sends from, to this one, unless told otherwise. False: no route. */
+bool tunnel_preferred_source(const struct addr *destination, struct addr *ret);
+/* An empty datagram to the discard port, without regard to what becomes of it. */
+void tunnel_discard(const struct addr *destination);
+
+/*
+ * The same for a packet without an outer header, to a hardware address. One that is not known yet is an error: to
+ * ask for it is the kernel's.
+ */
+bool tunnel_add_direct(struct tunnel *tunnel, const struct neighbour *to, bool v6, const void *packet, unsigned bytes,
+		       unsigned tag);
 
 /* rules.c: the nftables table "inet dprd", the two NFQUEUE rules and the local routes. All of them
  * idempotent. -errno with a line logged. */

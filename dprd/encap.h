@@ -152,6 +152,23 @@ static inline bool encap_decapsulate_ecn(uint8_t *inner, const struct packet *in
 }
 
 /*
+ * One hop more without an outer header (RFC 1812 5.3.1): the TTL or hop limit, and the header's checksum. False: it
+ * has used up its last one, and nothing was changed.
+ */
+static inline bool encap_use_hop(uint8_t *ip, bool v6)
+{
+	uint8_t *hops = v6 ? ip + 7 : ip + 8, old[2];
+
+	if (*hops <= 1)
+		return false;
+	memcpy(old, ip + 8, 2);
+	--*hops;
+	if (!v6)
+		checksum_replace(ip + 10, old, ip + 8, 2);
+	return true;
+}
+
+/*
  * Replaces one address of an IP header (at offset source or destination) and mends the header's and,
  * when l4_checksum is given, the transport's checksum.
  */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The kernel knows the tuples of forwarded flows from an nftables set, so that only their packets
- * wake dprd. Elements are written as the concatenation of the rule: address, port, address, port,
- * each padded to four bytes.
+ * The kernel knows the tuples of forwarded flows from an nftables map, so that only their packets
+ * wake dprd. Keys are written as the concatenation of the rule: address, port, address, port,
+ * each padded to four bytes. The value is the mark, which says whether they wait while dprd is away.
+ * (No verdict: with "goto" as a value each change makes the kernel walk all of the map.)
  */
 #include <errno.h>
 #include <netinet/in.h> /* before the kernel's own header of the same names */
@@ -12,12 +13,12 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <stdlib.h>
 
-#include "dprd/dprd.h"
+#include "dprd/rules_private.h"
 
 enum {
 	KEY_V4_BYTES = 16,
 	KEY_V6_BYTES = 40,
-	ELEMENT_BYTES_MAX = KEY_V6_BYTES + 16,
+	ELEMENT_BYTES_MAX = KEY_V6_BYTES + 24,
 	FLOWSET_KEYS_MAX = 256, /* per transaction */
 	BUFFER_BYTES = FLOWSET_KEYS_MAX * ELEMENT_BYTES_MAX + 512,
 };
@@ -31,11 +32,14 @@ struct flowset {
 struct flowset *flowset_new(void)
 {
 	struct flowset *set = calloc(1, sizeof(*set));
+	int on = 1;
 
 	if (!set)
 		return NULL;
 	set->socket = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
-	if (!set->socket || mnl_socket_bind(set->socket, 0, MNL_SOCKET_AUTOPID) < 0) {
+	/* Else an error comes with the message that it is about, and the answer is too long for its place. */
+	if (!set->socket || mnl_socket_bind(set->socket, 0, MNL_SOCKET_AUTOPID) < 0 ||
+	    mnl_socket_setsockopt(set->socket, NETLINK_CAP_ACK, &on, sizeof(on)) < 0) {
 		flowset_free(set);
 		return NULL;
 	}
@@ -67,7 +71,7 @@ static struct nlmsghdr *message_begin(struct flowset *set, size_t at, uint16_t t
 	return message;
 }
 
-static void put_element(struct nlmsghdr *message, const struct flow_key *key, bool v6)
+static void put_element(struct nlmsghdr *message, enum flowset_change change, const struct flow_key *key, bool v6)
 {
 	uint8_t bytes[KEY_V6_BYTES] = { 0 };
 	unsigned address = v6 ? 16 : 4, skip = v6 ? 0 : 12;
@@ -80,6 +84,11 @@ static void put_element(struct nlmsghdr *message, const struct flow_key *key, bo
 	memcpy(bytes + 2 * address + 4, &key->service_port, 2);
 	mnl_attr_put(message, NFTA_DATA_VALUE, 2 * address + 8, bytes);
 	mnl_attr_nest_end(message, data);
+	if (change != FLOWSET_REMOVE) {
+		data = mnl_attr_nest_start(message, NFTA_SET_ELEM_DATA);
+		mnl_attr_put_u32(message, NFTA_DATA_VALUE, change == FLOWSET_ADD ? MARK_FORWARD_BIT : MARK_DECIDE_BIT);
+		mnl_attr_nest_end(message, data);
+	}
 	mnl_attr_nest_end(message, element);
 }
 
@@ -106,32 +115,47 @@ static int wait_for_ack(struct flowset *set)
 	}
 }
 
-/* One transaction with those of the keys that are of this family. */
-static int change_family(struct flowset *set, bool add, const struct flow_key *keys, unsigned count, bool v6)
+/* The message that adds or removes those of the keys that are of this family, at this place of the buffer. The
+ * place behind it; 0: there are none. */
+static size_t put_change(struct flowset *set, size_t at, enum flowset_change change, uint16_t ack,
+			 const struct flow_key *keys, unsigned count, bool v6)
 {
+	bool add = change != FLOWSET_REMOVE;
 	uint16_t type = NFNL_SUBSYS_NFTABLES << 8 | (add ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM);
-	struct nlmsghdr *message;
+	struct nlmsghdr *message = message_begin(set, at, type, ack | (add ? NLM_F_CREATE : 0), NFPROTO_INET, 0);
 	struct nlattr *list;
 	unsigned i, used = 0;
-	size_t at;
 
-	set->sequence++;
-	message = message_begin(set, 0, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
-	at = NLMSG_ALIGN(message->nlmsg_len);
-	message = message_begin(set, at, type, NLM_F_ACK | (add ? NLM_F_CREATE : 0), NFPROTO_INET, 0);
 	mnl_attr_put_strz(message, NFTA_SET_ELEM_LIST_TABLE, "dprd");
 	mnl_attr_put_strz(message, NFTA_SET_ELEM_LIST_SET, v6 ? "flows6" : "flows4");
 	list = mnl_attr_nest_start(message, NFTA_SET_ELEM_LIST_ELEMENTS);
 	for (i = 0; i < count; i++) {
 		if (addr_is_v4(&keys[i].service) == v6)
 			continue;
-		put_element(message, &keys[i], v6);
+		put_element(message, change, &keys[i], v6);
 		used++;
 	}
-	if (!used)
-		return 0;
 	mnl_attr_nest_end(message, list);
-	at += NLMSG_ALIGN(message->nlmsg_len);
+	return used ? at + NLMSG_ALIGN(message->nlmsg_len) : 0;
+}
+
+/* One transaction with those of the keys that are of this family. replace: each is there, and is removed first. */
+static int change_family(struct flowset *set, enum flowset_change change, bool replace, const struct flow_key *keys,
+			 unsigned count, bool v6)
+{
+	struct nlmsghdr *message;
+	size_t at;
+
+	set->sequence++;
+	message = message_begin(set, 0, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
+	at = NLMSG_ALIGN(message->nlmsg_len);
+	/* One answer for all: the last message's, or the error of one. */
+	if (replace)
+		at = put_change(set, at, FLOWSET_REMOVE, 0, keys, count, v6);
+	if (at)
+		at = put_change(set, at, change, NLM_F_ACK, keys, count, v6);
+	if (!at)
+		return 0;
 	message = message_begin(set, at, NFNL_MSG_BATCH_END, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
 	at += NLMSG_ALIGN(message->nlmsg_len);
 	if (mnl_socket_sendto(set->socket, set->buffer, at) < 0)
@@ -142,20 +166,45 @@ static int change_family(struct flowset *set, bool add, const struct flow_key *k
 /* A transaction that removes fails whole when one element is not there: then one by one. */
 static int remove_family(struct flowset *set, const struct flow_key *keys, unsigned count, bool v6)
 {
-	int error = change_family(set, false, keys, count, v6);
+	int error = change_family(set, FLOWSET_REMOVE, false, keys, count, v6);
 	unsigned i;
 
 	if (error != -ENOENT)
 		return error;
 	for (i = 0; i < count; i++) {
-		error = change_family(set, false, &keys[i], 1, v6);
+		error = change_family(set, FLOWSET_REMOVE, false, &keys[i], 1, v6);
 		if (error && error != -ENOENT)
 			return error;
 	}
 	return 0;
 }
 
-int flowset_change(struct flowset *set, bool add, const struct flow_key *keys, unsigned count)
+/* An element with the other value: older kernels say EBUSY. */
+static bool is_clash(int error)
+{
+	return error == -EEXIST || error == -EBUSY;
+}
+
+/* Likewise one that adds, when one is there with the other value, as after a flow went elsewhere by a new SYN. */
+static int add_family(struct flowset *set, enum flowset_change change, const struct flow_key *keys, unsigned count,
+		      bool v6)
+{
+	int error = change_family(set, change, false, keys, count, v6);
+	unsigned i;
+
+	if (!is_clash(error))
+		return error;
+	for (i = 0; i < count; i++) {
+		error = change_family(set, change, false, &keys[i], 1, v6);
+		if (is_clash(error))
+			error = change_family(set, change, true, &keys[i], 1, v6);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+int flowset_change(struct flowset *set, enum flowset_change change, const struct flow_key *keys, unsigned count)
 {
 	int result = 0;
 
@@ -164,8 +213,8 @@ int flowset_change(struct flowset *set, bool add, const struct flow_key *keys, u
 		int family;
 
 		for (family = 0; family < 2; family++) {
-			int error = add ? change_family(set, true, keys, part, family)
-					: remove_family(set, keys, part, family);
+			int error = change == FLOWSET_REMOVE ? remove_family(set, keys, part, family)
+							     : add_family(set, change, keys, part, family);
 
 			if (error && !result)
 				result = error;

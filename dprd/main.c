@@ -19,6 +19,7 @@
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath.h"
+#include "dprd/rules_private.h"
 #include "dprd/shared.h"
 
 enum { EXIT_USAGE = 2, EXIT_WARNINGS = 3, RECENT_MS = 120000, LOCK_TRY_MS = 10, LOCK_TRIES = 50 };
@@ -127,7 +128,7 @@ static void keep_fixed(const struct config *old, struct config *fresh, char note
 
 int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES])
 {
-	static struct config fresh; /* too large for a stack; main thread only */
+	static struct config fresh, former; /* too large for a stack; main thread only */
 	struct sampler *sampler, *old;
 	unsigned mtu[MEMBERS_MAX][2] = { { 0 } }, i;
 	int error = config_read(d->config_path, d->node_name, &fresh, errors);
@@ -143,6 +144,12 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 		if (config_member_by_id(&fresh, d->config.member[i].id) < 0)
 			tick_forget_node(d, d->config.member[i].id);
 	}
+	for (i = 0; i < d->config.own_backend_count; i++) {
+		uint32_t id = config_own_backend(&d->config, i)->id;
+
+		if (config_own_backend_by_id(&fresh, id) < 0)
+			tick_forget_node(d, id);
+	}
 	for (i = 0; i < fresh.member_count; i++) {
 		/* The order may have changed, not the ways. */
 		int before = config_member_by_id(&d->config, fresh.member[i].id);
@@ -150,15 +157,18 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 		if (before >= 0)
 			memcpy(mtu[i], d->tunnel_mtu[before], sizeof(mtu[i]));
 	}
+	former = d->config;
 	d->config = fresh;
 	memcpy(d->tunnel_mtu, mtu, sizeof(mtu));
 	if (sampler)
 		d->sampler = sampler;
 	apply_config(d);
+	backend_configure(d, &former);
 	d->rules_changed = true; /* set up anew by the next tick */
 	pthread_mutex_unlock(&d->lock);
 	sampler_free(old);
 	tick_refresh_mtu(d);
+	backend_refresh_ways(d);
 	tick_refresh_view(d, clock_now_ms());
 	plane_update(d);
 	plane_decide_now(d);
@@ -276,9 +286,12 @@ static int dprd_open(struct dprd *d)
 		error = dprd_open_state(d);
 	if (error)
 		return error;
+	backend_configure(d, NULL);
 	shared_open(d);
 	tick_refresh_mtu(d);
+	backend_refresh_ways(d);
 	tick_refresh_view(d, clock_now_ms());
+	backend_refresh(d);
 	/* Flows that were taken over go on at once; new connections are served here until all is ready. */
 	error = plane_attach(d);
 	/* Listeners first, so that no packet meets a rule without one. */
@@ -320,7 +333,8 @@ static void dprd_close(struct dprd *d)
 	if (d->flows)
 		flow_each(d->flows, count_flow, &flows);
 	/* So do shared addresses: whoever is connected there stays so, and the share goes on by its lease. */
-	keep = flows || serving || shared_works(d);
+	/* And so does NAT to real servers, whose connections the kernel alone knows. */
+	keep = flows || serving || shared_works(d) || rules_have_nat(&d->config);
 	if (d->flows) {
 		/* Gone at once, so that loadcast takes this node out of its peers' reckoning. */
 		snprintf(path, sizeof(path), "%s/status", d->config.run_dir);

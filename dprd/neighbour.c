@@ -173,7 +173,8 @@ int neighbour_find(struct mnl_socket *socket, const struct addr *source, const s
 
 	if (error)
 		return error;
-	*ret = (struct neighbour) { .interface = route.interface };
+	*ret = (struct neighbour) { .interface = route.interface,
+				    .gateway = !addr_equal(&route.next_hop, destination) };
 	error = find_link(socket, ret);
 	if (!error && ret->ethernet)
 		find_hardware(socket, &route.next_hop, ret);

@@ -12,6 +12,7 @@
 struct neighbour {
 	uint32_t interface;
 	bool ethernet; /* the interface wants hardware addresses */
+	bool gateway; /* it leads through a router: hardware[] is the router's */
 	bool known; /* hardware[] is set: the kernel knows the next hop's address */
 	uint8_t hardware[12]; /* destination, source: as an Ethernet header begins */
 };

@@ -24,6 +24,9 @@ static bool node_alive(void *context, uint32_t node_id)
 	const struct path *p = context;
 	const struct node_load *load = view_node_load(p->d, node_id);
 
+	/* Its connections stay with it; but a client that begins anew should not wait for it. */
+	if (config_own_backend_by_id(&p->d->config, node_id) >= 0)
+		return !load || load->state == NODE_ACTIVE;
 	/* Without a table nothing is known against it. */
 	if (config_member_by_id(&p->d->config, node_id) < 0)
 		return false;
@@ -35,7 +38,10 @@ static bool node_takes_copies(void *context, uint32_t node_id)
 	const struct path *p = context;
 	const struct config *config = &p->d->config;
 	const struct node_load *load = view_node_load(p->d, node_id);
+	int own = config_own_backend_by_id(config, node_id);
 
+	if (own >= 0)
+		return !p->d->backends.why_not[own];
 	return load && (load->flags & NODE_REWRITER) && config_member_by_id(config, node_id) >= 0 &&
 	       load_age_ms(&p->d->table, load, p->now_ms) <= config->dead_periods * config->period_ms;
 }
@@ -125,21 +131,49 @@ static bool too_big_allowed(struct dprd *d, uint64_t now_ms)
 	return d->too_big_count++ < TOO_BIG_PER_S;
 }
 
+/* The way to an own backend; false: there is none. */
+static bool resolve_backend(struct path *p, struct queued *q, unsigned own)
+{
+	const struct backend *backend = config_own_backend(&p->d->config, own);
+	const struct backend_way *way = &p->d->backends.way[own][q->packet.v6];
+	const struct addr *to = backend_address(backend, q->packet.v6);
+
+	q->nat = backend->form == BACKEND_NAT;
+	q->is_direct = backend->form == BACKEND_DIRECT;
+	if (!to || (!q->nat && way->mtu < TUNNEL_MTU_LEAST))
+		return false;
+	if (q->nat && packet_is_syn(&q->packet))
+		q->backend_mark = own + 1;
+	q->direct = way->neighbour;
+	q->tunnel_source = way->source;
+	q->tunnel_destination = *to;
+	q->tunnel_mtu = (uint16_t)(way->mtu > UINT16_MAX ? UINT16_MAX : way->mtu);
+	return true;
+}
+
 /* The target of a FORWARD verdict as path needs it; without one the packet cannot go there. */
 bool path_resolve_target(struct path *p, struct queued *q)
 {
-	int member = config_member_by_id(&p->d->config, q->verdict.node_id);
+	const struct config *config = &p->d->config;
+	const struct member *self = &config->member[config->self], *to;
+	int member = config_member_by_id(config, q->verdict.node_id);
+	int own = config_own_backend_by_id(config, q->verdict.node_id);
 	unsigned mtu = member < 0 ? 0 : p->d->tunnel_mtu[member][q->packet.v6];
-	const struct member *self, *to;
 
-	if (mtu < TUNNEL_MTU_LEAST)
-		return false;
-	self = &p->d->config.member[p->d->config.self];
-	to = &p->d->config.member[member];
-	q->tunnel_source = q->packet.v6 ? self->cluster_v6 : self->cluster_v4;
-	q->tunnel_destination = q->packet.v6 ? to->cluster_v6 : to->cluster_v4;
-	q->tunnel_mtu = (uint16_t)((mtu > UINT16_MAX ? UINT16_MAX : mtu) - encap_bytes(q->packet.v6));
-	q->tell_too_big = q->packet.total_bytes > q->tunnel_mtu && too_big_allowed(p->d, p->now_ms);
+	if (own >= 0) {
+		if (!resolve_backend(p, q, (unsigned)own))
+			return false;
+	} else {
+		if (mtu < TUNNEL_MTU_LEAST)
+			return false;
+		to = &config->member[member];
+		q->tunnel_source = q->packet.v6 ? self->cluster_v6 : self->cluster_v4;
+		q->tunnel_destination = q->packet.v6 ? to->cluster_v6 : to->cluster_v4;
+		q->tunnel_mtu = (uint16_t)(mtu > UINT16_MAX ? UINT16_MAX : mtu);
+	}
+	if (!q->is_direct && !q->nat)
+		q->tunnel_mtu = (uint16_t)(q->tunnel_mtu - encap_bytes(q->packet.v6));
+	q->tell_too_big = !q->nat && q->packet.total_bytes > q->tunnel_mtu && too_big_allowed(p->d, p->now_ms);
 	return true;
 }
 
@@ -158,7 +192,50 @@ static void forget_flow(struct path *p, struct queued *q)
 void path_serve_instead(struct path *p, struct queued *q, enum reason reason)
 {
 	q->verdict = (struct verdict) { .kind = VERDICT_SERVE, .reason = reason };
+	/* The socket is here; else the rules choose among this node and its backends. */
+	q->nat = q->is_direct = false;
+	q->backend_mark = reason == REASON_LOCAL_SOCKET ? BACKEND_MARK_SELF : 0;
 	forget_flow(p, q);
+}
+
+/* Which of this node's verdicts leave it free to let a backend serve. */
+static bool backend_may_serve(enum reason reason)
+{
+	switch (reason) {
+	case REASON_LOCAL_POLICY:
+	case REASON_BELOW_MAX_LOAD:
+	case REASON_LOWEST_LOAD:
+	case REASON_MIN_ADVANTAGE:
+	case REASON_NO_PEER:
+	case REASON_MINORITY:
+	case REASON_CLUSTER_CLIENT:
+	case REASON_FORWARD_FAILED:
+		return true;
+	default:
+		/* No flow may be made for it, or it may have been served already. */
+		return false;
+	}
+}
+
+/* The second stage: this node has real servers behind it. */
+static void choose_backend(struct path *p, struct queued *q)
+{
+	struct dprd *d = p->d;
+	bool old_flow = q->verdict.old_flow;
+	int own = backend_choose(d, q->packet.v6, next_random(d));
+
+	if (own >= 0) {
+		q->verdict = (struct verdict) { .kind = VERDICT_FORWARD,
+						.reason = REASON_BACKEND,
+						.node_id = config_own_backend(&d->config, (unsigned)own)->id,
+						.old_flow = old_flow };
+		path_resolve_target(p, q);
+	} else if (backend_serves_here(d)) {
+		q->backend_mark = BACKEND_MARK_SELF;
+	} else if (!d->config.serve_here) {
+		q->verdict =
+			(struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_BACKEND, .old_flow = old_flow };
+	}
 }
 
 /* A SYN that starts a forwarded flow: into the table, and soon into the kernel's set. */
@@ -167,6 +244,7 @@ static void make_flow(struct path *p, struct queued *q)
 	struct dprd *d = p->d;
 	bool replaces = flow_find(d->flows, &q->packet.key, NULL), made;
 	struct flow evicted;
+	int own;
 
 	made = flow_add(d->flows, &q->packet.key, q->verdict.node_id, q->packet.tcp_sequence, p->flow_ms, &evicted);
 	if (evicted.state != FLOW_FREE) {
@@ -182,7 +260,11 @@ static void make_flow(struct path *p, struct queued *q)
 	q->fresh_flow = q->set_add = true;
 	d->counters.flows_made++;
 	d->new_flows++;
-	d->view_nodes[q->verdict.view_index].sent++;
+	own = config_own_backend_by_id(&d->config, q->verdict.node_id);
+	if (own >= 0)
+		backend_count_made(d, (unsigned)own, &q->packet.key);
+	else
+		d->view_nodes[q->verdict.view_index].sent++;
 }
 
 void path_remember_why(struct path *p, const struct queued *q)
@@ -197,10 +279,14 @@ void path_settle_syn(struct path *p, struct queued *q)
 	if (q->verdict.kind == VERDICT_FORWARD && !path_resolve_target(p, q))
 		q->verdict =
 			(struct verdict) { .kind = VERDICT_SERVE, .reason = REASON_FORWARD_FAILED, .old_flow = true };
+	if (d->config.own_backend_count && q->verdict.kind == VERDICT_SERVE && backend_may_serve(q->verdict.reason))
+		choose_backend(p, q);
 	path_remember_why(p, q);
-	if (q->verdict.kind == VERDICT_SERVE) {
+	if (q->verdict.kind != VERDICT_FORWARD) {
 		if (q->verdict.old_flow)
 			forget_flow(p, q);
+		if (q->verdict.kind == VERDICT_DROP)
+			return;
 		d->view_nodes[0].load += d->config.factors.connections;
 		plane_served(d);
 	} else if (q->verdict.reason != REASON_SAME_SYN && q->verdict.reason != REASON_SAME_FLOW) {
@@ -223,7 +309,7 @@ static void decide_one(struct path *p, struct queued *q)
 		if (q->verdict.kind == VERDICT_FORWARD && !path_resolve_target(p, q))
 			q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_TUNNEL };
 		/* The kernel's set knows a flow that the table does not: left over from a former process. */
-		if (q->verdict.reason == REASON_NO_FLOW && p->batch->forward_queue)
+		if (q->verdict.reason == REASON_NO_FLOW)
 			q->set_remove = q->packet.kind == PACKET_TCP;
 	}
 	if (q->verdict.kind == VERDICT_FORWARD && !q->fresh_flow && q->packet.kind == PACKET_TCP &&
@@ -314,7 +400,7 @@ static void forget_in_kernel(struct path *p)
 		else
 			i++;
 	}
-	if (count && flowset_change(p->set, false, keys, count))
+	if (count && flowset_change(p->set, FLOWSET_REMOVE, keys, count))
 		p->d->counters.set_errors++;
 	pthread_mutex_unlock(&p->d->lock);
 }
@@ -323,17 +409,19 @@ static void forget_in_kernel(struct path *p)
 static void tell_kernel(struct path *p)
 {
 	struct flow_key keys[QUEUE_BATCH_MAX];
-	unsigned i, count = 0;
-	int error;
+	unsigned i, count;
+	int error, nat;
 
 	/* BPF plane: the programs look in the same table. */
 	if (!p->set)
 		return;
-	for (i = 0; i < p->batch->count; i++) {
-		if (p->batch->packets[i].set_add)
-			keys[count++] = p->batch->packets[i].packet.key;
+	for (nat = 0, error = 0; nat < 2 && !error; nat++) {
+		for (i = 0, count = 0; i < p->batch->count; i++) {
+			if (p->batch->packets[i].set_add && p->batch->packets[i].nat == (bool)nat)
+				keys[count++] = p->batch->packets[i].packet.key;
+		}
+		error = count ? flowset_change(p->set, nat ? FLOWSET_ADD_NAT : FLOWSET_ADD, keys, count) : 0;
 	}
-	error = count ? flowset_change(p->set, true, keys, count) : 0;
 	if (!error)
 		return;
 	pthread_mutex_lock(&p->d->lock);

@@ -14,11 +14,15 @@ static bool may_return(const struct path *p, const struct queued *q)
 	       !config_is_shared(&p->d->config, &q->packet.destination);
 }
 
-static bool send_encapsulated(struct path *p, struct queued *q, const struct packet *packet, const uint8_t *bytes,
-			      unsigned tag)
+/* With the outer header, or as it is. */
+static bool send_packet(struct path *p, struct queued *q, const struct packet *packet, const uint8_t *bytes,
+			unsigned tag)
 {
-	uint8_t *outer = tunnel_scratch(p->tunnel, encap_bytes(packet->v6));
+	uint8_t *outer;
 
+	if (q->is_direct)
+		return tunnel_add_direct(p->tunnel, &q->direct, packet->v6, bytes, packet->total_bytes, tag);
+	outer = tunnel_scratch(p->tunnel, encap_bytes(packet->v6));
 	if (!outer)
 		return false;
 	encap_write(outer, packet, &q->tunnel_source, &q->tunnel_destination, may_return(p, q) ? ENCAP_MAY_RETURN : 0);
@@ -84,7 +88,7 @@ static bool send_segmented(struct path *p, struct queued *q, unsigned tag)
 		if (!out)
 			return false;
 		segment.total_bytes = encap_segment(q->bytes, packet, &offset, q->tunnel_mtu - headers, step++, out);
-		if (!send_encapsulated(p, q, &segment, out, tag))
+		if (!send_packet(p, q, &segment, out, tag))
 			return false;
 	}
 	p->segmented++;
@@ -93,13 +97,13 @@ static bool send_segmented(struct path *p, struct queued *q, unsigned tag)
 
 static bool send_one(struct path *p, struct queued *q, unsigned tag)
 {
-	if (q->captured < q->packet.total_bytes)
+	if (q->captured < q->packet.total_bytes || (q->is_direct && !encap_use_hop(q->bytes, q->packet.v6)))
 		return false;
 	if (q->packet.total_bytes > q->tunnel_mtu)
 		return send_segmented(p, q, tag);
 	if (!tunnel_has_room(p->tunnel, 1, ENCAP_V6_BYTES))
 		tunnel_flush(p->tunnel, send_failed, p);
-	return send_encapsulated(p, q, &q->packet, q->bytes, tag);
+	return send_packet(p, q, &q->packet, q->bytes, tag);
 }
 
 void path_send(struct path *p)
@@ -109,7 +113,7 @@ void path_send(struct path *p)
 	for (i = 0; i < p->batch->count; i++) {
 		struct queued *q = &p->batch->packets[i];
 
-		if (q->verdict.kind != VERDICT_FORWARD)
+		if (q->verdict.kind != VERDICT_FORWARD || q->nat)
 			continue;
 		if (!send_one(p, q, i))
 			send_failed(p, i, EMSGSIZE);

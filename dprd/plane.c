@@ -32,12 +32,13 @@ int plane_open(struct dprd *d)
 {
 	char why[FASTPATH_WHY_BYTES];
 
+	/* On the nfqueue plane, too: real servers may get packets by their hardware address. */
+	d->neighbours = neighbour_open();
 	if (d->config.plane == PLANE_NFQUEUE) {
 		snprintf(d->plane_why, sizeof(d->plane_why), "as configured");
 		return open_nfqueue(d);
 	}
 	if (!fastpath_open(&d->config, &d->flow_limits, &d->fastpath, &d->flows, why)) {
-		d->neighbours = neighbour_open();
 		d->decide_ahead = d->config.decide_in == DECIDE_KERNEL ? plane_decide_new() : NULL;
 		flowfile_adopt(d);
 		return 0;
@@ -103,6 +104,9 @@ const char *plane_name(const struct dprd *d)
 
 void plane_close(struct dprd *d, bool keep)
 {
+	if (d->neighbours)
+		mnl_socket_close(d->neighbours);
+	d->neighbours = NULL;
 	if (!d->fastpath) {
 		flowfile_close(d, keep);
 		return;
@@ -112,12 +116,43 @@ void plane_close(struct dprd *d, bool keep)
 	d->flows = NULL;
 	free(d->decide_ahead);
 	d->decide_ahead = NULL;
-	if (d->neighbours)
-		mnl_socket_close(d->neighbours);
-	d->neighbours = NULL;
 }
 
 /* --- what the programs are told --- */
+
+/* Whether a member has a part of the shared addresses: then it judges frames to them. */
+static bool is_sharer(struct dprd *d, uint32_t node_id)
+{
+	struct shared_lease lease;
+	unsigned i;
+
+	if (!shared_lease_read(d, &lease))
+		return false;
+	for (i = 0; i < lease.share.count && i < BUCKET_MEMBERS_MAX; i++) {
+		if (lease.share.member[i].id == node_id && lease.share.member[i].weight)
+			return true;
+	}
+	return false;
+}
+
+/* A node that shares addresses with this one says where frames reach it: its own hardware address. Lock held. */
+static void fill_fellow(struct dprd *d, unsigned member, bool v6, struct fastpath_way *way)
+{
+	static const uint8_t none[6];
+	const struct node_load *load = view_node_load(d, d->config.member[member].id);
+	const struct fastpath_shared *shared = shared_programs(d);
+
+	if (!load || !shared || !memcmp(load->hardware[v6], none, sizeof(none)))
+		return;
+	/* The programs know one hardware address of this node. */
+	if (shared->interface[0] && shared->interface[1] && shared->interface[0] != shared->interface[1])
+		return;
+	memcpy(way->fellow, load->hardware[v6], sizeof(load->hardware[v6]));
+	way->flags |= WAY_FELLOW;
+	/* The module takes SYN cookies of its own buckets alone: there nothing is left out. */
+	if (!shared->by_module && is_sharer(d, load->id))
+		way->flags |= WAY_WATCHES;
+}
 
 static void fill_way(struct dprd *d, unsigned member, bool v6, struct fastpath_way *way)
 {
@@ -143,6 +178,51 @@ static void fill_way(struct dprd *d, unsigned member, bool v6, struct fastpath_w
 		way->hardware_tick = (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
 }
 
+/* How packets get to a real server behind this node. */
+static void fill_backend_way(struct dprd *d, unsigned own, bool v6, struct fastpath_way *way)
+{
+	const struct backend *backend = config_own_backend(&d->config, own);
+	const struct addr *to = backend_address(backend, v6);
+	const struct backend_way *from = &d->backends.way[own][v6];
+	unsigned outer = backend->form == BACKEND_TUNNEL ? encap_bytes(v6) : 0, mtu = from->mtu;
+
+	memset(way, 0, sizeof(*way));
+	if (backend->form == BACKEND_NAT) {
+		way->flags = WAY_USABLE | WAY_NAT;
+		way->mark = (own + 1) << BACKEND_MARK_SHIFT;
+		return;
+	}
+	if (!to || mtu < TUNNEL_MTU_LEAST)
+		return;
+	way->source = from->source;
+	way->destination = *to;
+	way->flags = (uint16_t)(WAY_USABLE | (from->neighbour.ethernet ? WAY_ETHERNET : 0) |
+				(backend->form == BACKEND_DIRECT ? WAY_DIRECT : 0));
+	way->interface = from->neighbour.interface;
+	way->mtu = (uint16_t)((mtu > UINT16_MAX ? UINT16_MAX : mtu) - outer);
+	memcpy(way->hardware, from->neighbour.hardware, sizeof(way->hardware));
+	if (from->neighbour.known)
+		way->hardware_tick = (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
+}
+
+static void update_backend_ways(struct dprd *d)
+{
+	unsigned own, v6;
+
+	pthread_mutex_lock(&d->lock);
+	for (own = 0; own < d->config.own_backend_count; own++) {
+		int node = flow_table_node(d->flows, config_own_backend(&d->config, own)->id, true);
+
+		for (v6 = 0; node > 0 && v6 < 2; v6++) {
+			struct fastpath_way way;
+
+			fill_backend_way(d, own, v6, &way);
+			d->fastpath->ways[2 * node + (int)v6] = way;
+		}
+	}
+	pthread_mutex_unlock(&d->lock);
+}
+
 /* The kernel's answers are waited for without the lock: SYNs go on. */
 static void update_ways(struct dprd *d)
 {
@@ -158,6 +238,10 @@ static void update_ways(struct dprd *d)
 			struct fastpath_way way;
 
 			fill_way(d, member, v6, &way);
+			pthread_mutex_lock(&d->lock);
+			if (member != d->config.self)
+				fill_fellow(d, member, v6, &way);
+			pthread_mutex_unlock(&d->lock);
 			d->fastpath->ways[2 * node + (int)v6] = way;
 		}
 	}
@@ -177,10 +261,12 @@ static uint64_t living_members(const struct dprd *d, uint64_t now_ms)
 /* Lock held. */
 static void update_tables(struct dprd *d, uint64_t living)
 {
+	struct fastpath_tables *tables = fastpath_tables_inactive(d->fastpath);
 	const uint16_t mss[2] = { (uint16_t)rules_mss(d, false), (uint16_t)rules_mss(d, true) };
 
-	if (fastpath_tables_fill(fastpath_tables_inactive(d->fastpath), &d->config, d->flows, shared_programs(d),
-				 living, mss)) {
+	if (fastpath_tables_fill(tables, &d->config, d->flows, shared_programs(d), living, mss)) {
+		tables->choices = backend_choices(d, false, tables->choice, FASTPATH_CHOICES);
+		backend_choices(d, true, tables->choice + FASTPATH_CHOICES, FASTPATH_CHOICES);
 		fastpath_tables_switch(d->fastpath);
 		d->living_told = living;
 	} else {
@@ -196,6 +282,7 @@ void plane_update(struct dprd *d)
 	if (!d->fastpath)
 		return;
 	update_ways(d);
+	update_backend_ways(d);
 	pthread_mutex_lock(&d->lock);
 	update_tables(d, living_members(d, clock_now_ms()));
 	pthread_mutex_unlock(&d->lock);

@@ -18,6 +18,8 @@
 #include "dprd/dprd.h"
 #include "dprd/encap.h"
 #include "dprd/fastpath.h"
+#include "dprd/neighbour.h"
+#include "dprd/rules_private.h"
 #include "dprd/shared.h"
 
 /* Below these a client that is told the tunnel's MTU may not believe it (RFC 8200 5: at least 1280). */
@@ -26,6 +28,7 @@ enum { MTU_LEAST_V4 = 576 + ENCAP_V4_BYTES, MTU_LEAST_V6 = 1280 + ENCAP_V6_BYTES
 struct report {
 	unsigned errors, warnings;
 	bool to_log;
+	bool redirects_told; /* one real server stands for all */
 };
 
 static void problem(struct report *r, bool fatal, const char *what, const char *mend)
@@ -241,6 +244,148 @@ static void check_peers(struct report *r, const struct config *config)
 	}
 }
 
+/* --- real servers behind this node --- */
+
+static bool has_nat(const struct config *config, bool v6)
+{
+	unsigned own;
+
+	for (own = 0; own < config->own_backend_count; own++) {
+		const struct backend *backend = config_own_backend(config, own);
+
+		if (backend->form == BACKEND_NAT && backend_address(backend, v6))
+			return true;
+	}
+	return false;
+}
+
+/* Without it the kernel sends nothing on, neither to them nor from them. */
+static void check_forwarding(struct report *r, const struct config *config)
+{
+	if (has_nat(config, false) && read_number("/proc/sys/net/ipv4/ip_forward") != 1)
+		problem(r, true, "net.ipv4.ip_forward is not 1: nothing gets to real servers of Form=nat, nor back",
+			"sysctl -w net.ipv4.ip_forward=1, and for good in /etc/sysctl.d");
+	if (has_nat(config, true) && read_number("/proc/sys/net/ipv6/conf/all/forwarding") != 1)
+		problem(r, true,
+			"net.ipv6.conf.all.forwarding is not 1: nothing gets to real servers of Form=nat, nor back",
+			"sysctl -w net.ipv6.conf.all.forwarding=1, and for good in /etc/sysctl.d (with addresses by "
+			"router advertisement also accept_ra=2)");
+}
+
+/* Every connection of this host is tracked from then on, not only those of real servers. */
+static void check_tracking(struct report *r, const struct config *config)
+{
+	long max = read_number("/proc/sys/net/netfilter/nf_conntrack_max");
+	char what[200], mend[120];
+
+	if (max < 0 || max >= (long)config->max_flows)
+		return;
+	snprintf(what, sizeof(what), "nf_conntrack_max is %ld, MaxFlows %u: with more connections new ones are dropped",
+		 max, config->max_flows);
+	snprintf(mend, sizeof(mend), "sysctl -w net.netfilter.nf_conntrack_max=%u", config->max_flows * 2);
+	problem(r, false, what, mend);
+}
+
+/* On one network with the clients' router the kernel would tell servers a shorter way, past its own translation. */
+static void check_redirects(struct report *r, const struct config *config, const struct ifaddrs *all,
+			    const struct backend *backend, uint32_t interface)
+{
+	const struct member *self = &config->member[config->self];
+	char name[IF_NAMESIZE], has[IF_NAMESIZE], what[200], mend[200];
+	bool same = false;
+	unsigned i;
+
+	if (r->redirects_told || !if_indextoname(interface, name))
+		return;
+	for (i = 0; i < self->service_count; i++)
+		same |= addr_is_v4(&self->service[i]) && interface_of(all, &self->service[i], has) &&
+			strcmp(has, name) == 0;
+	if (!same || (sysctl_of("all", "send_redirects") == 0 && sysctl_of(name, "send_redirects") == 0))
+		return;
+	snprintf(what, sizeof(what),
+		 "real server %s is on the clients' network, and send_redirects of %s may lead its answers past this "
+		 "node",
+		 backend->name, name);
+	snprintf(mend, sizeof(mend), "sysctl -w net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.%s.send_redirects=0",
+		 name);
+	problem(r, false, what, mend);
+	r->redirects_told = true;
+}
+
+static bool is_service(const struct config *config, const struct addr *address)
+{
+	return config_member_by_service(config, address) == (int)config->self || config_is_shared(config, address);
+}
+
+static void check_way(struct report *r, const struct config *config, const struct ifaddrs *all,
+		      struct mnl_socket *socket, const struct backend *backend, bool v6)
+{
+	const struct addr *to = backend_address(backend, v6);
+	char text[ADDR_TEXT_BYTES], what[240], mend[240];
+	struct neighbour way;
+	struct addr from;
+
+	if (!to)
+		return;
+	addr_format(to, text);
+	if (!tunnel_preferred_source(to, &from) || neighbour_find(socket, &from, to, &way)) {
+		snprintf(what, sizeof(what), "no route to real server %s, address %s", backend->name, text);
+		snprintf(mend, sizeof(mend), "ip route get %s; bring the interface up, or correct [Backend \"%s\"]",
+			 text, backend->name);
+		problem(r, false, what, mend);
+	} else if (backend->form == BACKEND_DIRECT && (way.gateway || !way.ethernet)) {
+		snprintf(what, sizeof(what),
+			 "Form=direct cannot reach real server %s: %s is on no Ethernet network of this node",
+			 backend->name, text);
+		snprintf(mend, sizeof(mend), "Form=tunnel or Form=nat in [Backend \"%s\"]", backend->name);
+		problem(r, true, what, mend);
+	} else if (backend->form != BACKEND_NAT && is_service(config, &from)) {
+		snprintf(what, sizeof(what),
+			 "this node speaks to real server %s from its service address, which the server has, too",
+			 backend->name);
+		snprintf(mend, sizeof(mend), "give it another address there: docs/backends.md, \"%s\"",
+			 backend->form == BACKEND_DIRECT ? "direct" : "tunnel");
+		problem(r, true, what, mend);
+	} else if (backend->form == BACKEND_NAT && !v6) {
+		check_redirects(r, config, all, backend, way.interface);
+	}
+}
+
+static void check_backends(struct report *r, const struct config *config)
+{
+	struct mnl_socket *socket = config->own_backend_count ? neighbour_open() : NULL;
+	struct ifaddrs *all = NULL;
+	unsigned own, v6;
+
+	check_forwarding(r, config);
+	if (rules_have_nat(config))
+		check_tracking(r, config);
+	if (socket && getifaddrs(&all) == 0) {
+		for (own = 0; own < config->own_backend_count; own++) {
+			for (v6 = 0; v6 < 2; v6++)
+				check_way(r, config, all, socket, config_own_backend(config, own), v6);
+		}
+		freeifaddrs(all);
+	}
+	if (socket)
+		mnl_socket_close(socket);
+}
+
+/* In a chain without a hook, which nothing goes through. */
+static void check_translation(struct report *r, const struct config *config)
+{
+	static const char *const nft[] = { "nft", "-c", "-f", "-", NULL };
+
+	if (!rules_have_nat(config))
+		return;
+	if (command_run(nft,
+			"add table inet dprd_check\nadd chain inet dprd_check c\n"
+			"add rule inet dprd_check c numgen random mod 2 < 1 meta l4proto tcp dnat ip to 192.0.2.1:80\n",
+			NULL))
+		problem(r, true, "nft cannot translate addresses, which real servers of Form=nat need",
+			"modprobe -a nf_conntrack nft_chain_nat nft_nat nft_numgen; or Form=direct or Form=tunnel");
+}
+
 /* A queue rule in a chain of its own, tried and taken away: whether this kernel can do it at all. */
 static void check_tools(struct report *r)
 {
@@ -327,11 +472,14 @@ unsigned preflight(const struct config *config, bool starting, unsigned *ret_war
 	if (!starting) {
 		check_tools(&report);
 		check_plane(&report, config);
+		check_translation(&report, config);
 	}
 	check_addresses(&report, config);
 	check_kernel_tunnels(&report);
 	check_peers(&report, config);
-	check_listeners(&report, config);
+	check_backends(&report, config);
+	if (config->serve_here)
+		check_listeners(&report, config);
 	*ret_warnings = report.warnings;
 	return report.errors;
 }

@@ -132,6 +132,8 @@ static void take_message(struct worker *w, uint8_t *bytes, unsigned length)
 		return;
 	memset(q, 0, sizeof(*q));
 	q->id = ntohl(((struct nfqnl_msg_packet_hdr *)mnl_attr_get_payload(attributes[NFQA_PACKET_HDR]))->packet_id);
+	if (attributes[NFQA_MARK])
+		q->mark = ntohl(mnl_attr_get_u32(attributes[NFQA_MARK]));
 	if (attributes[NFQA_PAYLOAD]) {
 		q->bytes = mnl_attr_get_payload(attributes[NFQA_PAYLOAD]);
 		q->captured = mnl_attr_get_payload_len(attributes[NFQA_PAYLOAD]);
@@ -190,7 +192,15 @@ static void verdicts_flush(struct worker *w, struct nfqueue *queue)
 
 static uint32_t nf_verdict(const struct queued *q)
 {
-	return q->verdict.kind == VERDICT_FORWARD || q->verdict.kind == VERDICT_DROP ? NF_DROP : NF_ACCEPT;
+	if (q->verdict.kind == VERDICT_FORWARD)
+		return q->nat ? NF_ACCEPT : NF_DROP;
+	return q->verdict.kind == VERDICT_DROP ? NF_DROP : NF_ACCEPT;
+}
+
+/* A verdict with nothing but itself. */
+static bool is_plain(const struct queued *q)
+{
+	return !q->replace && !q->backend_mark;
 }
 
 /* Verdicts in the order of arrival, since the kernel searches its list from the oldest. A run of equal
@@ -205,7 +215,7 @@ static void answer(struct worker *w, struct nfqueue *queue)
 		struct nlmsghdr *message;
 
 		last = i;
-		while (!q->replace && last + 1 < w->batch.count && !w->batch.packets[last + 1].replace &&
+		while (is_plain(q) && last + 1 < w->batch.count && is_plain(&w->batch.packets[last + 1]) &&
 		       nf_verdict(&w->batch.packets[last + 1]) == verdict)
 			last++;
 		if (VERDICT_BYTES - w->verdict_bytes < MESSAGE_BYTES)
@@ -215,6 +225,9 @@ static void answer(struct worker *w, struct nfqueue *queue)
 		nfq_nlmsg_verdict_put(message, (int)w->batch.packets[last].id, (int)verdict);
 		if (verdict == NF_ACCEPT && q->replace)
 			nfq_nlmsg_verdict_put_pkt(message, q->replace, q->replace_bytes);
+		if (verdict == NF_ACCEPT && q->backend_mark)
+			nfq_nlmsg_verdict_put_mark(message, (q->mark & ~(uint32_t)BACKEND_MARK_MASK) |
+								    q->backend_mark << BACKEND_MARK_SHIFT);
 		w->verdict_bytes += NLMSG_ALIGN(message->nlmsg_len);
 	}
 	verdicts_flush(w, queue);

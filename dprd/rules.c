@@ -12,6 +12,8 @@
  *   prerouting -295  the marks go away
  *   output           MSS of SYN-ACKs for tunnelled flows; alias back to service address
  *
+ * With real servers behind this node rules_backend.c adds chains.
+ *
  * With the BPF plane the programs mark, earlier, at tc ingress: only the queue rules and the last chain
  * are needed then.
  *
@@ -26,11 +28,7 @@
 #include "dprd/command.h"
 #include "dprd/dprd.h"
 #include "dprd/encap.h"
-
-#define MARK_FORWARD "0x40000000"
-#define MARK_DECIDE "0x20000000"
-#define MARK_BOTH "0x60000000"
-#define MARK_CLEAR "0x9fffffff"
+#include "dprd/rules_private.h"
 
 enum {
 	ROUTE_PROTOCOL = 221, /* rtm_protocol of our local routes, so that we remove ours and no others */
@@ -39,151 +37,15 @@ enum {
 	MTU_DEFAULT = 1500,
 };
 
-/* What of the configuration becomes elements of sets; printed for one family at a time. */
-struct listing {
-	FILE *out;
-	bool v6;
-	unsigned count;
-};
-
-static void list_item(struct listing *list, const struct addr *address, const char *suffix)
-{
-	char text[ADDR_TEXT_BYTES];
-
-	if (addr_is_zero(address) || addr_is_v4(address) == list->v6)
-		return;
-	fprintf(list->out, "%s%s%s", list->count++ ? ", " : "", addr_format(address, text), suffix);
-}
-
-static void list_shared(const struct config *config, struct listing *list)
-{
-	unsigned i;
-
-	for (i = 0; i < config->shared_count; i++)
-		list_item(list, &config->shared[i], "");
-}
-
-static void list_own(const struct config *config, struct listing *list)
-{
-	const struct member *self = &config->member[config->self];
-	unsigned i;
-
-	for (i = 0; i < self->service_count; i++)
-		list_item(list, &self->service[i], "");
-	list_shared(config, list);
-}
-
-static void list_services(const struct config *config, struct listing *list)
-{
-	const struct member *self = &config->member[config->self];
-	char suffix[16];
-	unsigned i, port;
-
-	for (port = 0; port < config->port_count; port++) {
-		snprintf(suffix, sizeof(suffix), " . %u", config->port[port]);
-		for (i = 0; i < self->service_count; i++)
-			list_item(list, &self->service[i], suffix);
-		for (i = 0; i < config->shared_count; i++)
-			list_item(list, &config->shared[i], suffix);
-	}
-}
-
-static void list_tunnel(const struct config *config, struct listing *list)
-{
-	list_item(list, &config->member[config->self].cluster_v4, "");
-	list_item(list, &config->member[config->self].cluster_v6, "");
-}
-
-static void list_peers(const struct config *config, struct listing *list)
-{
-	unsigned i;
-
-	for (i = 0; i < config->member_count; i++) {
-		if (i == config->self)
-			continue;
-		list_item(list, &config->member[i].cluster_v4, "");
-		list_item(list, &config->member[i].cluster_v6, "");
-	}
-}
-
-/* Calls print for every address of a peer that this node serves for: itself, or its alias. */
-static void each_foreign(const struct config *config, struct listing *list, bool with_service)
-{
-	char suffix[ADDR_TEXT_BYTES + 4], text[ADDR_TEXT_BYTES];
-	unsigned member, i;
-
-	for (member = 0; member < config->member_count; member++) {
-		const struct member *m = &config->member[member];
-
-		for (i = 0; member != config->self && i < m->service_count; i++) {
-			struct addr alias = config_alias(config, member, i);
-
-			snprintf(suffix, sizeof(suffix), " : %s", addr_format(&m->service[i], text));
-			if (with_service)
-				list_item(list, &alias, suffix);
-			else
-				list_item(list, addr_is_zero(&alias) ? &m->service[i] : &alias, "");
-		}
-	}
-}
-
-static void list_foreign(const struct config *config, struct listing *list)
-{
-	each_foreign(config, list, false);
-}
-
-static void list_alias(const struct config *config, struct listing *list)
-{
-	each_foreign(config, list, true);
-}
-
-/* A set or map that is emptied and filled again within the transaction. */
-static void write_set(FILE *out, const struct config *config, const char *kind, const char *name, bool v6,
-		      const char *type, void (*fill)(const struct config *, struct listing *))
-{
-	struct listing list = { .out = out, .v6 = v6 };
-	char *text = NULL;
-	size_t bytes;
-
-	fprintf(out, "add %s inet dprd %s%c { type %s ; }\n", kind, name, v6 ? '6' : '4', type);
-	fprintf(out, "flush %s inet dprd %s%c\n", kind, name, v6 ? '6' : '4');
-	list.out = open_memstream(&text, &bytes);
-	if (!list.out)
-		return;
-	fill(config, &list);
-	fclose(list.out);
-	if (list.count)
-		fprintf(out, "add element inet dprd %s%c { %s }\n", name, v6 ? '6' : '4', text);
-	free(text);
-}
-
-static void write_sets(FILE *out, const struct config *config, bool v6)
-{
-	const char *address = v6 ? "ipv6_addr" : "ipv4_addr";
-	char pair[64], map[64];
-
-	snprintf(pair, sizeof(pair), "%s . inet_service", address);
-	snprintf(map, sizeof(map), "%s : %s", address, address);
-	fprintf(out, "add set inet dprd flows%c { type %s . %s ; size %u ; }\n", v6 ? '6' : '4', pair, pair,
-		config->max_flows + config->max_half_open + config->max_half_open / 4);
-	write_set(out, config, "set", "own", v6, address, list_own);
-	write_set(out, config, "set", "service", v6, pair, list_services);
-	write_set(out, config, "set", "tunnel", v6, address, list_tunnel);
-	write_set(out, config, "set", "peer", v6, address, list_peers);
-	write_set(out, config, "set", "foreign", v6, address, list_foreign);
-	write_set(out, config, "set", "shared", v6, address, list_shared);
-	write_set(out, config, "map", "alias", v6, map, list_alias);
-	fprintf(out, "add counter inet dprd stranger%c\n", v6 ? '6' : '4');
-}
-
 static void write_prerouting(FILE *out, const struct dprd *d, bool v6)
 {
 	const char *ip = v6 ? "ip6" : "ip", *tunnel = v6 ? "meta nfproto ipv6 meta l4proto 41" : "ip protocol 4";
 	char f = v6 ? '6' : '4';
 
+	/* The mark is the element's; other bits of it nobody can have set so early. */
 	fprintf(out,
-		"add rule inet dprd prerouting %s saddr . tcp sport . %s daddr . tcp dport @flows%c "
-		"meta mark set meta mark | " MARK_FORWARD " accept\n",
+		"add rule inet dprd prerouting meta mark set %s saddr . tcp sport . %s daddr . tcp dport map @flows%c "
+		"accept\n",
 		ip, ip, f);
 	fprintf(out,
 		"add rule inet dprd prerouting %s %s daddr @tunnel%c %s saddr @peer%c "
@@ -195,8 +57,8 @@ static void write_prerouting(FILE *out, const struct dprd *d, bool v6)
 	if (!d->config.member[d->config.self].own_cluster_address)
 		fprintf(out, "add rule inet dprd prerouting %s daddr @foreign%c drop\n", ip, f);
 	fprintf(out,
-		"add rule inet dprd prerouting %s daddr . tcp dport @service%c "
-		"tcp flags & (fin | syn | rst | ack) == syn meta mark set meta mark | " MARK_DECIDE " accept\n",
+		"add rule inet dprd prerouting %s daddr . tcp dport @service%c " RULES_SYN
+		" meta mark set meta mark | " MARK_DECIDE " accept\n",
 		ip, f);
 	if (v6)
 		fprintf(out, "add rule inet dprd prerouting ip6 daddr @own6 icmpv6 type "
@@ -221,21 +83,22 @@ unsigned rules_mss(const struct dprd *d, bool v6)
 	return (mtu ? mtu : MTU_DEFAULT) - encap_bytes(v6) - (v6 ? TCP_IP_V6_BYTES : TCP_IP_V4_BYTES);
 }
 
-static void write_output(FILE *out, const struct dprd *d, bool v6)
+/* What leaves for clients of peers' addresses: by output what this node serves, by postrouting what NAT sent on. */
+static void write_leaving(FILE *out, const struct dprd *d, const char *chain, bool v6)
 {
 	const char *ip = v6 ? "ip6" : "ip";
 	char f = v6 ? '6' : '4';
 
 	fprintf(out,
-		"add rule inet dprd output %s saddr @foreign%c tcp flags & (syn | ack) == (syn | ack) "
+		"add rule inet dprd %s %s saddr @foreign%c tcp flags & (syn | ack) == (syn | ack) "
 		"tcp option maxseg size set %u\n",
-		ip, f, rules_mss(d, v6));
+		chain, ip, f, rules_mss(d, v6));
 	/* From a shared address any connection may be a forwarded one. */
 	fprintf(out,
-		"add rule inet dprd output %s saddr @shared%c tcp flags & (syn | ack) == (syn | ack) "
+		"add rule inet dprd %s %s saddr @shared%c tcp flags & (syn | ack) == (syn | ack) "
 		"tcp option maxseg size set %u\n",
-		ip, f, rules_mss(d, v6));
-	fprintf(out, "add rule inet dprd output %s saddr set %s saddr map @alias%c\n", ip, ip, f);
+		chain, ip, f, rules_mss(d, v6));
+	fprintf(out, "add rule inet dprd %s %s saddr set %s saddr map @alias%c\n", chain, ip, ip, f);
 }
 
 static void write_unmark(FILE *out)
@@ -248,7 +111,7 @@ static void write_unmark(FILE *out)
  * With the BPF plane it is the programs that mark. A base chain that stays is never deleted, not even to
  * be made anew: with a hook the kernel throws away what waits in the queues.
  */
-static void write_small_table(FILE *out)
+static void write_small_table(FILE *out, struct dprd *d)
 {
 	static const char *const other[] = { "nft", "list", "chain", "inet", "dprd", "prerouting", NULL };
 
@@ -259,23 +122,29 @@ static void write_small_table(FILE *out)
 		     "add chain inet dprd unmark { type filter hook prerouting priority -295 ; }\n"
 		     "flush chain inet dprd unmark\n");
 	write_unmark(out);
+	rules_write_backends(out, d);
 }
 
-static void write_table(FILE *out, const struct dprd *d)
+static void write_table(FILE *out, struct dprd *d)
 {
 	fprintf(out, "add table inet dprd\n"
 		     "add chain inet dprd prerouting { type filter hook prerouting priority -305 ; }\n"
 		     "add chain inet dprd unmark { type filter hook prerouting priority -295 ; }\n"
 		     "add chain inet dprd output { type filter hook output priority -150 ; }\n"
 		     "flush chain inet dprd prerouting\nflush chain inet dprd unmark\nflush chain inet dprd output\n");
-	write_sets(out, &d->config, false);
-	write_sets(out, &d->config, true);
+	rules_write_sets(out, &d->config, false);
+	rules_write_sets(out, &d->config, true);
 	fprintf(out, "add rule inet dprd prerouting iifname \"lo\" accept\n");
 	write_prerouting(out, d, false);
 	write_prerouting(out, d, true);
 	write_unmark(out);
-	write_output(out, d, false);
-	write_output(out, d, true);
+	write_leaving(out, d, "output", false);
+	write_leaving(out, d, "output", true);
+	rules_write_backends(out, d);
+	if (rules_have_nat(&d->config)) {
+		write_leaving(out, d, RULES_NAT_LEAVING, false);
+		write_leaving(out, d, RULES_NAT_LEAVING, true);
+	}
 }
 
 /* Runs a tool; a failure is logged with what the tool said. */
@@ -293,7 +162,7 @@ static int run(const char *const argv[], const char *input)
 	return status < 0 ? status : status ? -EIO : 0;
 }
 
-static int nft_install(const struct dprd *d)
+static int nft_install(struct dprd *d)
 {
 	static const char *const nft[] = { "nft", "-f", "-", NULL };
 	char *script = NULL, *output = NULL, *replace = NULL;
@@ -304,7 +173,7 @@ static int nft_install(const struct dprd *d)
 	if (!out)
 		return -ENOMEM;
 	if (d->fastpath)
-		write_small_table(out);
+		write_small_table(out, d);
 	else
 		write_table(out, d);
 	fclose(out);

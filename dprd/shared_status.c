@@ -112,6 +112,8 @@ json_t *shared_status(struct dprd *d)
 			    known && lease.until_ns > now_ns
 				    ? json_integer((json_int_t)((lease.until_ns - now_ns) / 1000000))
 				    : json_null());
+	json_object_set_new(status, "changed_ms",
+			    known ? json_integer((json_int_t)((now_ns - lease.changed_ns) / 1000000)) : json_null());
 	json_object_set_new(status, "percent", control_real(percent));
 	json_object_set_new(status, "members", members_json(d, &lease));
 	json_object_set_new(status, "counters", counters_json(counters));

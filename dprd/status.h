@@ -13,7 +13,7 @@
 
 enum {
 	STATUS_MAGIC = 0x53525044, /* "DPRS" */
-	STATUS_VERSION = 1,
+	STATUS_VERSION = 2,
 	STATUS_PERIOD_MS = 100, /* dprd writes this often */
 	STATUS_FRESH_MS = 600, /* older: dprd is dead or frozen */
 };
@@ -25,6 +25,8 @@ struct rewriter_status {
 	uint32_t draining; /* 1: the operator asked for drain */
 	uint32_t redirected; /* connections forwarded at the moment */
 	uint32_t arrivals_per_1000_s; /* SYNs decided here, a thousandfold rate */
+	uint32_t backend_connections; /* open at the real servers behind this node */
+	uint32_t unused;
 	uint64_t started_ms;
 };
 

@@ -30,7 +30,7 @@ struct gone {
 
 static void gone_flush(struct gone *gone)
 {
-	if (gone->count && !gone->d->fastpath && flowset_change(gone->d->set, false, gone->keys, gone->count))
+	if (gone->count && !gone->d->fastpath && flowset_change(gone->d->set, FLOWSET_REMOVE, gone->keys, gone->count))
 		gone->d->counters.set_errors++;
 	gone->count = 0;
 }
@@ -137,33 +137,53 @@ void tick_refresh_mtu(struct dprd *d)
 	}
 }
 
+/* Flows on their way into the kernel's set; those that NAT sends on apart from the others. */
+struct refill {
+	struct dprd *d;
+	int error;
+	unsigned count[2];
+	struct flow_key keys[2][GONE_MAX];
+};
+
+static bool is_nat(const struct config *config, uint32_t node_id)
+{
+	int own = config_own_backend_by_id(config, node_id);
+
+	return own >= 0 && config_own_backend(config, (unsigned)own)->form == BACKEND_NAT;
+}
+
+static bool refill_flush(struct refill *refill, bool nat)
+{
+	if (refill->count[nat])
+		refill->error = flowset_change(refill->d->set, nat ? FLOWSET_ADD_NAT : FLOWSET_ADD, refill->keys[nat],
+					       refill->count[nat]);
+	refill->count[nat] = 0;
+	return !refill->error;
+}
+
 static bool refill_one(void *context, const struct flow *flow)
 {
-	struct gone *part = context;
+	struct refill *refill = context;
+	bool nat = is_nat(&refill->d->config, flow->node_id);
 
-	part->keys[part->count++] = flow->key;
-	if (part->count < GONE_MAX)
-		return true;
-	if (flowset_change(part->d->set, true, part->keys, part->count))
-		return false;
-	part->count = 0;
-	return true;
+	refill->keys[nat][refill->count[nat]++] = flow->key;
+	return refill->count[nat] < GONE_MAX || refill_flush(refill, nat);
 }
 
 int tick_refill_set(struct dprd *d)
 {
-	static struct gone part; /* main thread only */
-	int error;
+	static struct refill refill; /* main thread only */
 
 	/* BPF plane: the programs look in the table itself. */
 	if (d->fastpath)
 		return 0;
-	part = (struct gone) { .d = d };
+	refill = (struct refill) { .d = d };
 	pthread_mutex_lock(&d->lock);
-	flow_each(d->flows, refill_one, &part);
-	error = part.count ? flowset_change(d->set, true, part.keys, part.count) : 0;
+	flow_each(d->flows, refill_one, &refill);
+	if (!refill.error && refill_flush(&refill, false))
+		refill_flush(&refill, true);
 	pthread_mutex_unlock(&d->lock);
-	return error;
+	return refill.error;
 }
 
 /* Someone flushed the ruleset, or the MSS changed: set up again. Nothing is lost but a moment. */
@@ -214,7 +234,10 @@ static void write_status(struct dprd *d, uint64_t now_ms)
 	pthread_mutex_lock(&d->lock);
 	counts = flow_counts(d->flows);
 	status.draining = d->draining;
+	status.backend_connections = backend_connections(d);
 	status.redirected = counts.half_open + counts.confirmed - counts.closing;
+	status.redirected -=
+		status.backend_connections < status.redirected ? status.backend_connections : status.redirected;
 	status.arrivals_per_1000_s = d->arrivals_per_1000_s;
 	pthread_mutex_unlock(&d->lock);
 	snprintf(path, sizeof(path), "%s/status", d->config.run_dir);
@@ -248,12 +271,14 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 	shared_tick(d, now_ms);
 	expire(d, now_ms, each_second);
 	pthread_mutex_lock(&d->lock);
+	backend_refresh(d);
 	if (each_second)
 		update_rate(d, elapsed_ms);
 	pthread_mutex_unlock(&d->lock);
 	if (each_second) {
 		d->second_ms = now_ms;
 		tick_refresh_mtu(d);
+		backend_refresh_ways(d);
 		plane_update(d);
 		notify_status(d, now_ms);
 	}

@@ -7,6 +7,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -19,8 +21,10 @@ enum {
 	SEND_BUFFER_BYTES = 4 * 1024 * 1024,
 };
 
+enum socket_kind { SOCKET_V4, SOCKET_V6, SOCKET_DIRECT, SOCKETS };
+
 struct tunnel {
-	int socket[2]; /* IPv4, IPv6 */
+	int socket[SOCKETS];
 	unsigned count;
 	unsigned scratch_used;
 	struct mmsghdr messages[TUNNEL_PACKETS_MAX];
@@ -28,9 +32,10 @@ struct tunnel {
 	union {
 		struct sockaddr_in v4;
 		struct sockaddr_in6 v6;
+		struct sockaddr_ll direct;
 	} to[TUNNEL_PACKETS_MAX];
 	unsigned tags[TUNNEL_PACKETS_MAX];
-	bool is_v6[TUNNEL_PACKETS_MAX];
+	uint8_t way[TUNNEL_PACKETS_MAX]; /* enum socket_kind */
 	uint8_t scratch[SCRATCH_BYTES];
 };
 
@@ -63,10 +68,12 @@ struct tunnel *tunnel_new(void)
 
 	if (!t)
 		return NULL;
-	t->socket[0] = raw_socket(AF_INET, IPPROTO_IPIP, IPPROTO_IP, IP_HDRINCL);
-	t->socket[1] = raw_socket(AF_INET6, IPPROTO_IPV6, IPPROTO_IPV6, IPV6_HDRINCL);
+	/* Protocol 0: it receives nothing. */
+	t->socket[SOCKET_DIRECT] = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	t->socket[SOCKET_V4] = raw_socket(AF_INET, IPPROTO_IPIP, IPPROTO_IP, IP_HDRINCL);
+	t->socket[SOCKET_V6] = raw_socket(AF_INET6, IPPROTO_IPV6, IPPROTO_IPV6, IPV6_HDRINCL);
 	/* A host without IPv6 still forwards IPv4. */
-	if (t->socket[0] < 0 || (t->socket[1] < 0 && errno != EAFNOSUPPORT)) {
+	if (t->socket[SOCKET_V4] < 0 || (t->socket[SOCKET_V6] < 0 && errno != EAFNOSUPPORT)) {
 		tunnel_free(t);
 		return NULL;
 	}
@@ -75,13 +82,13 @@ struct tunnel *tunnel_new(void)
 
 void tunnel_free(struct tunnel *t)
 {
-	int family;
+	int i;
 
 	if (!t)
 		return;
-	for (family = 0; family < 2; family++) {
-		if (t->socket[family] >= 0)
-			close(t->socket[family]);
+	for (i = 0; i < SOCKETS; i++) {
+		if (t->socket[i] >= 0)
+			close(t->socket[i]);
 	}
 	free(t);
 }
@@ -112,10 +119,10 @@ bool tunnel_add(struct tunnel *t, const struct addr *destination, const void *he
 	message = &t->messages[i].msg_hdr;
 	t->pieces[i][0] = (struct iovec) { .iov_base = (void *)(uintptr_t)head, .iov_len = head_bytes };
 	t->pieces[i][1] = (struct iovec) { .iov_base = (void *)(uintptr_t)body, .iov_len = body_bytes };
-	t->is_v6[i] = !addr_is_v4(destination);
+	t->way[i] = addr_is_v4(destination) ? SOCKET_V4 : SOCKET_V6;
 	memset(&t->to[i], 0, sizeof(t->to[i]));
 	*message = (struct msghdr) { .msg_name = &t->to[i], .msg_iov = t->pieces[i], .msg_iovlen = body_bytes ? 2 : 1 };
-	if (t->is_v6[i]) {
+	if (t->way[i] == SOCKET_V6) {
 		t->to[i].v6.sin6_family = AF_INET6;
 		memcpy(&t->to[i].v6.sin6_addr, destination->bytes, 16);
 		message->msg_namelen = sizeof(t->to[i].v6);
@@ -129,6 +136,29 @@ bool tunnel_add(struct tunnel *t, const struct addr *destination, const void *he
 	return true;
 }
 
+bool tunnel_add_direct(struct tunnel *t, const struct neighbour *to, bool v6, const void *packet, unsigned bytes,
+		       unsigned tag)
+{
+	unsigned i = t->count;
+
+	if (i == TUNNEL_PACKETS_MAX || !to->known)
+		return false;
+	t->pieces[i][0] = (struct iovec) { .iov_base = (void *)(uintptr_t)packet, .iov_len = bytes };
+	t->way[i] = SOCKET_DIRECT;
+	memset(&t->to[i], 0, sizeof(t->to[i]));
+	t->to[i].direct = (struct sockaddr_ll) { .sll_family = AF_PACKET,
+						 .sll_protocol = htons(v6 ? ETH_P_IPV6 : ETH_P_IP),
+						 .sll_ifindex = (int)to->interface,
+						 .sll_halen = ETH_ALEN };
+	memcpy(t->to[i].direct.sll_addr, to->hardware, ETH_ALEN);
+	t->messages[i].msg_hdr = (struct msghdr) {
+		.msg_name = &t->to[i], .msg_namelen = sizeof(t->to[i].direct), .msg_iov = t->pieces[i], .msg_iovlen = 1
+	};
+	t->tags[i] = tag;
+	t->count++;
+	return true;
+}
+
 void tunnel_flush(struct tunnel *t, void (*failed)(void *context, unsigned tag, int error), void *context)
 {
 	unsigned from = 0;
@@ -137,9 +167,9 @@ void tunnel_flush(struct tunnel *t, void (*failed)(void *context, unsigned tag, 
 		unsigned to = from + 1;
 		int sent;
 
-		while (to < t->count && t->is_v6[to] == t->is_v6[from])
+		while (to < t->count && t->way[to] == t->way[from])
 			to++;
-		sent = sendmmsg(t->socket[t->is_v6[from]], &t->messages[from], to - from, MSG_DONTWAIT);
+		sent = sendmmsg(t->socket[t->way[from]], &t->messages[from], to - from, MSG_DONTWAIT);
 		if (sent > 0) {
 			from += (unsigned)sent;
 			continue;
@@ -180,4 +210,48 @@ unsigned tunnel_path_mtu(const struct addr *source, const struct addr *destinati
 	}
 	close(fd);
 	return failed || mtu < 0 ? 0 : (unsigned)mtu;
+}
+
+/* A socket that sends to this address's discard port; -1. */
+static int discard_socket(const struct addr *destination)
+{
+	bool v4 = addr_is_v4(destination);
+	struct sockaddr_in to4 = { .sin_family = AF_INET, .sin_port = htons(9) };
+	struct sockaddr_in6 to6 = { .sin6_family = AF_INET6, .sin6_port = htons(9) };
+	int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (v4)
+		to4.sin_addr.s_addr = addr_v4(destination);
+	else
+		memcpy(&to6.sin6_addr, destination->bytes, 16);
+	if (fd < 0 ||
+	    !connect(fd, v4 ? (struct sockaddr *)&to4 : (struct sockaddr *)&to6, v4 ? sizeof(to4) : sizeof(to6)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+bool tunnel_preferred_source(const struct addr *destination, struct addr *ret)
+{
+	struct sockaddr_in6 from = { 0 };
+	socklen_t length = sizeof(from);
+	int fd = discard_socket(destination);
+	bool found = fd >= 0 && !getsockname(fd, (struct sockaddr *)&from, &length);
+
+	if (found)
+		*ret = addr_is_v4(destination) ? addr_from_v4(((struct sockaddr_in *)(void *)&from)->sin_addr.s_addr)
+					       : addr_from_v6(&from.sin6_addr);
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+void tunnel_discard(const struct addr *destination)
+{
+	int fd = discard_socket(destination);
+
+	if (fd < 0)
+		return;
+	send(fd, NULL, 0, MSG_DONTWAIT | MSG_NOSIGNAL);
+	close(fd);
 }

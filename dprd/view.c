@@ -81,11 +81,13 @@ double view_own_load(struct dprd *d)
 	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
 	struct load_sample sample = self ? self->sample : (struct load_sample) { 0 };
 	struct flow_counts counts = flow_counts(d->flows);
+	unsigned elsewhere = backend_connections(d), flows = counts.half_open + counts.confirmed - counts.closing;
 
 	/* The cheap and decisive one is read now; the others are loadcast's newest. */
-	if (d->config.factors.connections != 0)
-		sampler_open_connections(d->sampler, &sample.open_connections);
-	sample.redirected = counts.half_open + counts.confirmed - counts.closing;
+	if (d->config.factors.connections != 0 && !sampler_open_connections(d->sampler, &sample.open_connections))
+		sample.open_connections += elsewhere;
+	d->backends.served_here = sample.open_connections > elsewhere ? sample.open_connections - elsewhere : 0;
+	sample.redirected = flows > elsewhere ? flows - elsewhere : 0;
 	d->view_nodes[0].load = view_load(&d->config, &sample);
 	return d->view_nodes[0].load;
 }

@@ -109,6 +109,17 @@ static ProtobufCBinaryData wire_address(const struct addr *a)
 	return (ProtobufCBinaryData) { .len = 16 - skip, .data = (uint8_t *)a->bytes + skip };
 }
 
+/* Nothing of an unknown one. */
+static ProtobufCBinaryData wire_hardware(const uint8_t hardware[HARDWARE_BYTES])
+{
+	static const uint8_t unknown[HARDWARE_BYTES];
+
+	return (ProtobufCBinaryData) {
+		.len = memcmp(hardware, unknown, HARDWARE_BYTES) ? HARDWARE_BYTES : 0,
+		.data = (uint8_t *)hardware,
+	};
+}
+
 static void fill_load(Dprd__Load *load, const struct load_sample *sample)
 {
 	dprd__load__init(load);
@@ -166,6 +177,8 @@ static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t
 	m.echo_grant = grant;
 	m.n_ask_node = from->ask_count;
 	m.ask_node = (uint32_t *)from->ask;
+	m.hardware_v4 = wire_hardware(from->hardware[0]);
+	m.hardware_v6 = wire_hardware(from->hardware[1]);
 	size = dprd__announcement__get_packed_size(&m);
 	return size > room ? size : dprd__announcement__pack(&m, out);
 }
@@ -333,6 +346,19 @@ static bool take_shares(const Dprd__Announcement *m, struct announcement *ret)
 	return true;
 }
 
+/* To an address of many, frames would reach who is not meant; and one of zeros stands for an unknown one. */
+static bool take_hardware(const ProtobufCBinaryData *from, uint8_t ret[HARDWARE_BYTES])
+{
+	static const uint8_t unknown[HARDWARE_BYTES];
+
+	if (!from->len)
+		return true;
+	if (from->len != HARDWARE_BYTES || from->data[0] & 1 || memcmp(from->data, unknown, HARDWARE_BYTES) == 0)
+		return false;
+	memcpy(ret, from->data, HARDWARE_BYTES);
+	return true;
+}
+
 static uint32_t clamp(uint32_t value, uint32_t max)
 {
 	return value < max ? value : max;
@@ -361,7 +387,8 @@ static enum reject take_message(const Dprd__Announcement *m, struct announcement
 			    &ret->cluster_count) ||
 	    !take_addresses(m->service_address, m->n_service_address, MEMBER_SERVICES_MAX, ret->service,
 			    &ret->service_count) ||
-	    !take_ports(m, ret) || !take_echoes(m, ret) || !take_shares(m, ret))
+	    !take_ports(m, ret) || !take_echoes(m, ret) || !take_shares(m, ret) ||
+	    !take_hardware(&m->hardware_v4, ret->hardware[0]) || !take_hardware(&m->hardware_v6, ret->hardware[1]))
 		return REJECT_RANGE;
 	memcpy(ret->name, m->node_name, strlen(m->node_name) + 1);
 	ret->state = m->state;

@@ -111,6 +111,7 @@ struct announcement {
 	uint32_t share_weight;
 	unsigned ask_count;
 	uint32_t ask[MEMBERS_MAX];
+	uint8_t hardware[2][HARDWARE_BYTES]; /* as in struct node_load */
 };
 
 static inline uint32_t announce_epoch_low(uint64_t epoch)

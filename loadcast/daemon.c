@@ -14,7 +14,7 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/status.h"
-#include "loadcast/health.h"
+#include "loadcast/backends.h"
 #include "loadcast/loadcast.h"
 #include "loadcast/mcast.h"
 #include "loadcast/sample.h"
@@ -35,7 +35,7 @@ struct parts {
 	struct setup *setup;
 	struct mcast *mcast;
 	struct sampler *sampler;
-	struct health *health;
+	struct server_probes *servers;
 };
 
 struct daemon {
@@ -46,7 +46,7 @@ struct daemon {
 	struct load_table published;
 	int signals;
 	unsigned watchdog_ms;
-	bool stopping, was_healthy, was_silent;
+	bool stopping, was_silent;
 	uint64_t next_announce_ms, next_publish_ms, next_rejoin_ms, next_watchdog_ms, next_status_ms, next_health_ms,
 		next_share_ms;
 	int publish_error;
@@ -57,7 +57,7 @@ struct daemon {
 
 static void parts_free(struct parts *p)
 {
-	health_free(p->health);
+	backends_free(p->servers);
 	sampler_free(p->sampler);
 	mcast_close(p->mcast);
 	if (p->setup)
@@ -67,7 +67,7 @@ static void parts_free(struct parts *p)
 }
 
 /* All or nothing; what is wrong is logged. */
-static int parts_make(const struct options *options, bool healthy, struct parts *ret)
+static int parts_make(const struct options *options, struct parts *ret)
 {
 	char message[CONFIG_ERROR_BYTES];
 	struct parts p = { .setup = setup_read(options, false) };
@@ -85,8 +85,8 @@ static int parts_make(const struct options *options, bool healthy, struct parts 
 			strerror(errno));
 		goto fail;
 	}
-	p.health = health_new(&p.setup->config, healthy);
-	if (!p.health) {
+	p.servers = backends_new(&p.setup->config);
+	if (!p.servers) {
 		log_err("out of memory");
 		goto fail;
 	}
@@ -110,13 +110,20 @@ static uint64_t jittered_ms(const struct daemon *d)
 	return period_ms / 2 + randombytes_uniform(period_ms + 1);
 }
 
+/* As much of it as an announcement may say. */
+static uint32_t load_sum(uint32_t a, uint32_t b)
+{
+	uint64_t sum = (uint64_t)a + b;
+
+	return sum < ANNOUNCE_LOAD_MAX ? (uint32_t)sum : ANNOUNCE_LOAD_MAX;
+}
+
 static void refresh_own(struct daemon *d, uint64_t now_ms)
 {
 	struct table_own own = d->table.own;
 	struct rewriter_status status;
 	char path[STATUS_PATH_BYTES];
 	uint64_t held_back;
-	bool healthy = health_is_good(d->parts.health);
 	int error = sampler_read(d->parts.sampler, now_ms, &own.sample);
 
 	if (!error)
@@ -125,23 +132,16 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 		log_warning("cannot read the load of this host: %s", strerror(-error));
 	snprintf(path, sizeof(path), "%s/status", config_of(d)->run_dir);
 	own.rewriter = status_read(path, &status) == 0 && status_is_fresh(&status, now_ms);
-	own.state = healthy ? NODE_ACTIVE : NODE_UNHEALTHY;
-	own.sample.redirected = own.rewriter ? status.redirected : 0;
-	own.sample.arrivals_per_1000_s = own.rewriter ? status.arrivals_per_1000_s : 0;
-	if (d->stopping || (own.rewriter && status.draining))
+	if (!own.rewriter)
+		status = (struct rewriter_status) { 0 };
+	own.state = backends_serve_peers(d->parts.servers) ? NODE_ACTIVE : NODE_UNHEALTHY;
+	if (d->stopping || status.draining)
 		own.state = NODE_DRAINING;
-	if (own.sample.redirected > ANNOUNCE_LOAD_MAX)
-		own.sample.redirected = ANNOUNCE_LOAD_MAX;
-	if (own.sample.arrivals_per_1000_s > ANNOUNCE_LOAD_MAX)
-		own.sample.arrivals_per_1000_s = ANNOUNCE_LOAD_MAX;
+	own.sample.redirected = load_sum(status.redirected, 0);
+	own.sample.arrivals_per_1000_s = load_sum(status.arrivals_per_1000_s, 0);
+	/* To its peers a node and its backends are one: their connections are its load. */
+	own.sample.open_connections = load_sum(own.sample.open_connections, status.backend_connections);
 	d->table.own = own;
-	if (healthy != d->was_healthy) {
-		if (healthy)
-			log_info("the web server answers again");
-		else
-			log_warning("the web server fails its health check: %s", health_reason(d->parts.health));
-	}
-	d->was_healthy = healthy;
 }
 
 /* To all, and to some members (a bit each) on every way that there is. */
@@ -204,6 +204,7 @@ static void publish(struct daemon *d, uint64_t now_ms)
 	table_fill(&d->table, now_ms, &d->published);
 	for (i = 1; i < d->published.count; i++)
 		log_member(d, &d->published.nodes[i], now_ms);
+	backends_fill(d->parts.servers, &d->published);
 	error = load_table_publish(path, &d->published);
 	/* Said when it changes: the next success or another error ends it. */
 	if (error != d->publish_error && error)
@@ -269,7 +270,7 @@ static void reload(struct daemon *d)
 	bool made;
 
 	notify_manager("RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)clock_now_us());
-	made = parts_make(d->options, health_is_good(old.health), &fresh) == 0;
+	made = parts_make(d->options, &fresh) == 0;
 	if (!made || share_addresses(d, &fresh.setup->config) < 0) {
 		if (made)
 			parts_free(&fresh);
@@ -278,6 +279,7 @@ static void reload(struct daemon *d)
 		return;
 	}
 	d->parts = fresh;
+	backends_inherit(fresh.servers, old.servers);
 	if (old.setup->config.member[old.setup->config.self].id == config_of(d)->member[config_of(d)->self].id)
 		table_reconfigure(&d->table, config_of(d));
 	else
@@ -304,37 +306,56 @@ static void take_signal(struct daemon *d)
 
 static void report_status(struct daemon *d, uint64_t now_ms)
 {
-	unsigned i, heard = 0, two_way = 0;
+	unsigned i, peers = 0, heard = 0, two_way = 0, backends = 0, good = 0;
+	char text[64] = "";
 
 	for (i = 1; i < d->published.count; i++) {
-		heard += (d->published.nodes[i].flags & NODE_HEARD) != 0;
-		two_way += (d->published.nodes[i].flags & NODE_ECHOES) != 0;
+		const struct node_load *node = &d->published.nodes[i];
+		bool backend = node->flags & NODE_BACKEND;
+
+		peers += !backend;
+		heard += !backend && node->flags & NODE_HEARD;
+		two_way += !backend && node->flags & NODE_ECHOES;
+		backends += backend;
+		good += backend && node->state == NODE_ACTIVE;
 	}
-	notify_manager("STATUS=hears %u of %u peers, %u of them hear this node; %u announcements rejected%s", heard,
-		       d->published.count ? d->published.count - 1 : 0, two_way, d->published.rejected,
-		       d->was_silent ? "; silent: name conflict" : "");
+	if (backends)
+		snprintf(text, sizeof(text), "; %u of %u backends work", good, backends);
+	notify_manager("STATUS=hears %u of %u peers, %u of them hear this node%s; %u announcements rejected%s", heard,
+		       peers, two_way, text, d->published.rejected, d->was_silent ? "; silent: name conflict" : "");
 	d->next_status_ms = now_ms + STATUS_INTERVAL_MS;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
 }
 
 /* Shares follow what was heard; who waits for an answer, or is asked for one, gets an announcement at once. */
 static void step_shares(struct daemon *d, uint64_t now_ms)
 {
-	struct sharing_news news = { .active = d->table.own.state == NODE_ACTIVE, .asked_by = d->table.asked_by };
+	struct sharing_news news = {
+		.active = d->table.own.state != NODE_DRAINING && backends_serve_clients(d->parts.servers),
+		.asked_by = d->table.asked_by,
+	};
 	uint64_t members;
 
 	table_mean_load(&d->table, now_ms, &news.own_load, &news.mean_load);
 	members = sharing_step(&d->sharing, &news, now_ms);
+	memcpy(d->table.own.hardware, d->sharing.hardware, sizeof(d->table.own.hardware));
 	d->table.asked_by = 0;
 	if (members)
 		announce(d, members, now_ms);
-	d->next_share_ms = sharing_share(&d->sharing) ? now_ms + share_ask_ms(&d->sharing.share) : UINT64_MAX;
+	d->next_share_ms = UINT64_MAX;
+	if (sharing_share(&d->sharing))
+		d->next_share_ms = now_ms + earlier(share_ask_ms(&d->sharing.share), SHARING_LOOK_MS);
 }
 
 /* Does what is due. */
 static void run_timers(struct daemon *d, uint64_t now_ms)
 {
-	if (now_ms >= d->next_health_ms)
-		d->next_health_ms = health_tick(d->parts.health, now_ms);
+	if (now_ms >= d->next_health_ms && backends_tick(d->parts.servers, now_ms, &d->next_health_ms))
+		d->next_publish_ms = now_ms;
 	if (now_ms >= d->next_announce_ms) {
 		refresh_own(d, now_ms);
 		step_shares(d, now_ms);
@@ -357,11 +378,6 @@ static void run_timers(struct daemon *d, uint64_t now_ms)
 	}
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static int wait_ms(const struct daemon *d, uint64_t now_ms)
 {
 	uint64_t next = earlier(d->next_announce_ms, d->next_publish_ms);
@@ -375,7 +391,13 @@ static int wait_ms(const struct daemon *d, uint64_t now_ms)
 
 static void wait_once(struct daemon *d)
 {
-	enum { SIGNALS, HEALTH, LEASE, FIRST_SOCKET = LEASE + LEASE_SOCKETS, FDS = FIRST_SOCKET + MCAST_FAMILIES };
+	enum {
+		SIGNALS,
+		LEASE,
+		FIRST_SOCKET = LEASE + LEASE_SOCKETS,
+		FIRST_SERVER = FIRST_SOCKET + MCAST_FAMILIES,
+		FDS = FIRST_SERVER + BACKENDS_SOCKETS,
+	};
 	struct pollfd fds[FDS] = { { .fd = d->signals, .events = POLLIN } };
 	int sockets[MCAST_FAMILIES], lease_fds[LEASE_SOCKETS] = { -1, -1 };
 	unsigned i;
@@ -384,18 +406,14 @@ static void wait_once(struct daemon *d)
 		lease_sockets(d->sharing.lease, lease_fds);
 	for (i = 0; i < LEASE_SOCKETS; i++)
 		fds[LEASE + i] = (struct pollfd) { .fd = lease_fds[i], .events = POLLIN };
-	fds[HEALTH].fd = health_socket(d->parts.health, &fds[HEALTH].events);
+	backends_sockets(d->parts.servers, &fds[FIRST_SERVER]);
 	mcast_sockets(d->parts.mcast, sockets);
 	for (i = 0; i < MCAST_FAMILIES; i++)
 		fds[FIRST_SOCKET + i] = (struct pollfd) { .fd = sockets[i], .events = POLLIN };
 	if (poll(fds, FDS, wait_ms(d, clock_now_ms())) < 0)
 		return;
-	if (fds[HEALTH].revents) {
-		uint64_t now_ms = clock_now_ms();
-
-		health_ready(d->parts.health, now_ms);
-		d->next_health_ms = health_tick(d->parts.health, now_ms);
-	}
+	if (backends_ready(d->parts.servers, &fds[FIRST_SERVER], clock_now_ms()))
+		d->next_health_ms = 0;
 	for (i = 0; i < MCAST_FAMILIES; i++) {
 		if (fds[FIRST_SOCKET + i].revents)
 			receive(d, sockets[i]);
@@ -447,9 +465,8 @@ int daemon_run(const struct options *options)
 		log_err("signalfd: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
-	if (parts_make(options, true, &d.parts) < 0)
+	if (parts_make(options, &d.parts) < 0)
 		return EXIT_FAILURE;
-	d.was_healthy = true;
 	table_init(&d.table, config_of(&d), false, epoch_new());
 	if (share_addresses(&d, config_of(&d)) < 0) {
 		parts_free(&d.parts);

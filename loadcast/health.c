@@ -19,6 +19,8 @@ enum step { STEP_IDLE, STEP_CONNECT, STEP_SEND, STEP_ANSWER };
 
 struct health {
 	const struct config *config;
+	struct addr address;
+	uint16_t port;
 	enum step step;
 	int socket;
 	uint64_t next_ms; /* idle: start of the next probe; else: when this one is late */
@@ -32,19 +34,20 @@ struct health {
 	char reason[REASON_BYTES];
 };
 
-struct health *health_new(const struct config *config, bool good)
+struct health *health_new(const struct config *config, const struct addr *address, uint16_t port)
 {
 	struct health *h = calloc(1, sizeof(*h));
-	const struct addr *host = &config->member[config->self].service[0];
 	char text[ADDR_TEXT_BYTES];
-	bool v4 = addr_is_v4(host);
+	bool v4 = addr_is_v4(address);
 
 	if (!h)
 		return NULL;
 	h->config = config;
+	h->address = *address;
+	h->port = port;
 	h->socket = -1;
-	h->good = good || config->health == HEALTH_NONE;
-	addr_format(host, text);
+	h->good = true;
+	addr_format(address, text);
 	h->request_bytes = (size_t)snprintf(h->request, sizeof(h->request),
 					    "GET %s HTTP/1.1\r\nHost: %s%s%s\r\nUser-Agent: loadcast\r\n"
 					    "Connection: close\r\n\r\n",
@@ -59,6 +62,29 @@ void health_free(struct health *health)
 	if (health->socket >= 0)
 		close(health->socket);
 	free(health);
+}
+
+static bool same_question(const struct health *a, const struct health *b)
+{
+	return a->port == b->port && addr_equal(&a->address, &b->address) && a->config->health == b->config->health &&
+	       strcmp(a->config->health_path, b->config->health_path) == 0;
+}
+
+void health_inherit(struct health *health, struct health *former)
+{
+	const struct config *config = health->config;
+
+	if (config->health == HEALTH_NONE)
+		return;
+	health->good = former->good;
+	if (!same_question(health, former))
+		return;
+	*health = *former;
+	health->config = config;
+	former->socket = -1;
+	former->step = STEP_IDLE;
+	if (health->step == STEP_IDLE)
+		health->next_ms = health->started_ms + config->health_interval_ms;
 }
 
 bool health_parse_status(const char *answer, size_t size, unsigned *ret_status)
@@ -106,16 +132,14 @@ static void fail(struct health *h, const char *what, int error)
 
 static void start(struct health *h, uint64_t now_ms)
 {
-	const struct config *c = h->config;
-	const struct addr *to = &c->member[c->self].service[0];
-	be16 port = htons(c->health_port ? c->health_port : c->port[0]);
-	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = port };
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = port };
+	const struct addr *to = &h->address;
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(h->port) };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(h->port) };
 	bool is_v4 = addr_is_v4(to);
 	int connected;
 
 	h->started_ms = now_ms;
-	h->next_ms = now_ms + c->health_timeout_ms;
+	h->next_ms = now_ms + h->config->health_timeout_ms;
 	h->sent = h->received = 0;
 	h->step = STEP_CONNECT;
 	h->socket = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * health.h - asks the web server of this node whether it works: TCP connect, or HTTP GET.
+ * health.h - asks one web server whether it works: TCP connect, or HTTP GET.
  *
  * One probe at a time, on a non-blocking socket that the caller polls. The first result counts at
  * once; after that it takes health_fall failures or health_rise successes in a row to change.
@@ -12,9 +12,18 @@
 
 struct health;
 
-/* NULL: out of memory. The configuration must outlive it. good is believed until the first result. */
-struct health *health_new(const struct config *config, bool good);
+/*
+ * For the server that listens on this address and port. It is believed to be good until the first result.
+ * The configuration must outlive it. NULL: out of memory.
+ */
+struct health *health_new(const struct config *config, const struct addr *address, uint16_t port);
 void health_free(struct health *health); /* NULL is fine */
+
+/*
+ * After a reload: what the former one believes. When both ask the same server the same question, that goes on
+ * as if nothing had happened, and the probe under way, too; the former one only waits for health_free() then.
+ */
+void health_inherit(struct health *health, struct health *former);
 
 /* Starts the probe that is due, ends the one that takes too long. Returns when to call again. */
 uint64_t health_tick(struct health *health, uint64_t now_ms);

@@ -2,8 +2,11 @@
 #define _GNU_SOURCE
 #include "loadcast/interface.h"
 
+#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <net/if_arp.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 struct addr address_of(const union socket_address *s)
@@ -45,6 +48,25 @@ unsigned interface_of(const struct addr *address)
 	}
 	freeifaddrs(list);
 	return index;
+}
+
+int interface_hardware(unsigned interface, uint8_t ret[HARDWARE_BYTES])
+{
+	struct ifreq request = { 0 };
+	int fd, error;
+
+	memset(ret, 0, HARDWARE_BYTES);
+	if (!if_indextoname(interface, request.ifr_name))
+		return -errno;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	error = ioctl(fd, SIOCGIFHWADDR, &request) < 0 ? -errno : 0;
+	close(fd);
+	/* Peers would refuse all that is said beside any other. */
+	if (!error && request.ifr_hwaddr.sa_family == ARPHRD_ETHER && !(request.ifr_hwaddr.sa_data[0] & 1))
+		memcpy(ret, request.ifr_hwaddr.sa_data, HARDWARE_BYTES);
+	return error;
 }
 
 unsigned interface_towards(const struct addr *address)

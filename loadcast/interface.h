@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "dprd/base/addr.h"
+#include "loadcast/load.h"
 
 union socket_address {
 	struct sockaddr any;
@@ -21,6 +22,12 @@ socklen_t fill_address(union socket_address *s, const struct addr *a, uint16_t p
 
 /* Interface of this host that has the address; 0: none has it. */
 unsigned interface_of(const struct addr *address);
+
+/*
+ * The unicast Ethernet address of an interface; all zero: it has none. 0, or -errno when the interface is gone.
+ * Unlike interface_of(), it waits for nobody who changes the network's configuration.
+ */
+int interface_hardware(unsigned interface, uint8_t ret[HARDWARE_BYTES]);
 
 /* Interface that leads to an address by the routes of this host; 0: none does. */
 unsigned interface_towards(const struct addr *address);

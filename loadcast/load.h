@@ -16,8 +16,13 @@
 
 enum {
 	LOAD_TABLE_MAGIC = 0x5442444c, /* "LDBT", little endian */
-	LOAD_TABLE_VERSION = 1,
+	LOAD_TABLE_VERSION = 2,
 };
+
+/* All members, and the real servers behind this node. */
+enum { LOAD_NODES_MAX = MEMBERS_MAX + OWN_BACKENDS_MAX };
+
+enum { HARDWARE_BYTES = 6 }; /* of an Ethernet address */
 
 #define LOAD_AGE_NEVER_MS UINT32_MAX
 
@@ -34,6 +39,8 @@ enum node_flags {
 	NODE_REWRITER = 1 << 2, /* its dprd is alive, so that it can decapsulate */
 	NODE_CONFLICT = 1 << 3, /* two hosts announce this id: never a target */
 	NODE_CONFIG_DIFFERS = 1 << 4, /* its service configuration is not ours */
+	NODE_BACKEND = 1 << 5, /* no member: a real server behind this node; only id, state, weight and flags count */
+	NODE_SERVER_DOWN = 1 << 6, /* of this node alone: its own web server fails the health check */
 };
 
 /* The paper's four loads and what else a policy may want. Plain numbers, already range-checked. */
@@ -55,9 +62,15 @@ struct node_load {
 	uint32_t echo_age_ms; /* of the newest of ours that it echoed */
 	uint64_t epoch, sequence; /* of that announcement */
 	struct load_sample sample;
+	/*
+	 * With shared addresses, by family (0: IPv4): the Ethernet address of the interface at which this node
+	 * has frames to them; unicast, and all zero: unknown.
+	 */
+	uint8_t hardware[2][HARDWARE_BYTES];
+	uint32_t unused; /* 0 */
 };
 
-/* The file: this struct, but only count nodes. Self is nodes[0]. */
+/* The file: this struct, but only count nodes. Self is nodes[0]; real servers come last. */
 struct load_table {
 	uint32_t magic, version;
 	uint32_t checksum; /* load_table_checksum() */
@@ -65,7 +78,7 @@ struct load_table {
 	uint64_t published_ms; /* CLOCK_BOOTTIME */
 	uint32_t period_ms;
 	uint32_t rejected; /* announcements not accepted since start, all reasons */
-	struct node_load nodes[MEMBERS_MAX];
+	struct node_load nodes[LOAD_NODES_MAX];
 };
 
 /* Bytes of a table with count nodes, and the checksum over them with the checksum field as zero. */

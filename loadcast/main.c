@@ -53,8 +53,11 @@ static int check(const struct options *options)
 
 	if (!setup)
 		return EXIT_FAILURE;
-	printf("%s: good; this host is \"%s\", one of %u members\n", options->config_path, setup->config.node_name,
+	printf("%s: good; this host is \"%s\", one of %u members", options->config_path, setup->config.node_name,
 	       setup->config.member_count);
+	if (setup->config.own_backend_count)
+		printf(", with %u backends", setup->config.own_backend_count);
+	putchar('\n');
 	sodium_memzero(&setup->keys, sizeof(setup->keys));
 	free(setup);
 	return EXIT_SUCCESS;

@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "loadcast/sharing.h"
 
+#include <net/if.h>
 #include <string.h>
 #include <time.h>
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
+#include "loadcast/interface.h"
 
-enum { OUT_OF_TURN_PER_PERIOD = 8, REBALANCE_PERIODS = 10 };
+enum {
+	OUT_OF_TURN_PER_PERIOD = 8,
+	REBALANCE_PERIODS = 10,
+	/*
+	 * Between searches for the interfaces of addresses, as long as these interfaces stay: interface_of() waits
+	 * for whoever changes the network's configuration, and the lease should not.
+	 */
+	SEARCH_MS = 5000,
+};
 
 int sharing_configure(struct sharing *sharing, const struct config *config, uint64_t now_ms,
 		      char message[CONFIG_ERROR_BYTES])
@@ -16,6 +26,7 @@ int sharing_configure(struct sharing *sharing, const struct config *config, uint
 		sharing_close(sharing);
 		return 0;
 	}
+	sharing->looked_ms = sharing->searched_ms = 0;
 	if (sharing->lease) {
 		share_reconfigure(&sharing->share, config, now_ms);
 		return 0;
@@ -124,6 +135,69 @@ static uint32_t wanted(struct sharing *sharing, const struct sharing_news *news,
 	return sharing->balanced;
 }
 
+static bool has_family(const struct config *config, bool v6)
+{
+	for (unsigned i = 0; i < config->shared_count; i++) {
+		if (addr_is_v4(&config->shared[i]) != v6)
+			return true;
+	}
+	return false;
+}
+
+/* The one at which dprd has frames to shared addresses of a family judged: shared_interface_find(). */
+static unsigned search_interface(const struct config *config, bool v6)
+{
+	const struct member *self = &config->member[config->self];
+	unsigned interface = 0;
+
+	if (*config->shared_interface)
+		return if_nametoindex(config->shared_interface);
+	for (unsigned i = 0; i < self->service_count && !interface; i++) {
+		if (addr_is_v4(&self->service[i]) != v6)
+			interface = interface_of(&self->service[i]);
+	}
+	return interface;
+}
+
+/* What its NAT sends on has no socket here: peers must send such packets by the tunnel, which asks for none. */
+static bool has_nat(const struct config *config)
+{
+	for (unsigned own = 0; own < config->own_backend_count; own++) {
+		if (config_own_backend(config, own)->form == BACKEND_NAT)
+			return true;
+	}
+	return false;
+}
+
+/* Whether a hardware address is another one than before. */
+static bool look_at_hardware(struct sharing *sharing, uint64_t now_ms)
+{
+	const struct config *config = sharing->share.config;
+	uint8_t before[2][HARDWARE_BYTES];
+	bool search = now_ms >= sharing->searched_ms + SEARCH_MS;
+
+	if (now_ms < sharing->looked_ms + SHARING_LOOK_MS)
+		return false;
+	sharing->looked_ms = now_ms;
+	if (search)
+		sharing->searched_ms = now_ms;
+	memcpy(before, sharing->hardware, sizeof(before));
+	memset(sharing->hardware, 0, sizeof(sharing->hardware));
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		unsigned *interface = &sharing->interface[v6];
+
+		if (!has_family(config, v6) || has_nat(config))
+			continue;
+		/* One that is gone makes way for its successor. */
+		if (!search && *interface && interface_hardware(*interface, sharing->hardware[v6]) == 0)
+			continue;
+		*interface = search_interface(config, v6);
+		if (*interface && interface_hardware(*interface, sharing->hardware[v6]) < 0)
+			*interface = 0;
+	}
+	return memcmp(before, sharing->hardware, sizeof(before)) != 0;
+}
+
 uint64_t sharing_step(struct sharing *sharing, const struct sharing_news *news, uint64_t now_ms)
 {
 	struct share *share = &sharing->share;
@@ -138,6 +212,7 @@ uint64_t sharing_step(struct sharing *sharing, const struct sharing_news *news, 
 			members |= share_asks(share, i, now_ms) ? 1ULL << i : 0;
 	}
 	members |= apply(sharing, now_ms);
+	members |= look_at_hardware(sharing, now_ms) ? 1ULL << config->self : 0;
 	sharing->waiting = members;
 	if (!members || now_ms < sharing->announced_ms + config->period_ms / OUT_OF_TURN_PER_PERIOD)
 		return 0;

@@ -4,6 +4,7 @@
 #define LOADCAST_SHARING_H
 
 #include "loadcast/lease.h"
+#include "loadcast/load.h"
 #include "loadcast/share.h"
 
 struct sharing {
@@ -15,7 +16,13 @@ struct sharing {
 	uint64_t waiting; /* members that wait for an announcement, a bit each */
 	uint32_t balanced; /* Rebalance=yes: the weight that is wanted now; 0: as configured */
 	uint64_t balanced_ms;
+	unsigned interface[2]; /* by family, of the shared addresses; 0: not found */
+	uint8_t hardware[2][HARDWARE_BYTES]; /* theirs, to be announced; all zero: unknown, or not wanted */
+	uint64_t looked_ms, searched_ms; /* 0: not yet with this configuration */
 };
+
+/* Step at least so often: peers are to know a changed hardware address within a second. */
+enum { SHARING_LOOK_MS = 500 };
 
 /* What a step wants to know of this node and its peers. */
 struct sharing_news {
@@ -33,7 +40,8 @@ void sharing_close(struct sharing *sharing);
 struct share *sharing_share(struct sharing *sharing);
 
 /*
- * Brings the kernel up to date. 0, or an announcement is due now, above all for some members, a bit each.
+ * Brings the kernel up to date, and every SHARING_LOOK_MS what is known of the interfaces. 0, or an announcement
+ * is due now, above all for some members, a bit each.
  */
 uint64_t sharing_step(struct sharing *sharing, const struct sharing_news *news, uint64_t now_ms);
 

@@ -199,6 +199,7 @@ static void take(struct table_member *m, const struct member *configured, const 
 	m->service_hash = a->service_hash;
 	m->rewriter = a->rewriter;
 	m->sample = a->sample;
+	memcpy(m->hardware, a->hardware, sizeof(m->hardware));
 }
 
 static void take_share(struct table *table, unsigned member, const struct announcement *a, const struct proof *proof,
@@ -337,6 +338,7 @@ static void fill_own(const struct table *table, struct announcement *a)
 	a->service_hash = table->service_hash;
 	a->rewriter = table->own.rewriter;
 	a->sample = table->own.sample;
+	memcpy(a->hardware, table->own.hardware, sizeof(a->hardware));
 	if (!addr_is_zero(&self->cluster_v4))
 		a->cluster[a->cluster_count++] = self->cluster_v4;
 	if (!addr_is_zero(&self->cluster_v6))
@@ -397,6 +399,7 @@ static void fill_member(const struct table *table, unsigned member, uint64_t now
 	ret->epoch = m->epoch;
 	ret->sequence = m->sequence;
 	ret->sample = m->sample;
+	memcpy(ret->hardware, m->hardware, sizeof(ret->hardware));
 	if (m->echoed)
 		ret->echo_age_ms = age_ms(m->echo_sent_ms, now_ms);
 	if (ret->age_ms <= dead_ms(table))
@@ -423,6 +426,7 @@ static void fill_self(const struct table *table, uint64_t now_ms, struct node_lo
 		.sequence = table->sequence,
 		.sample = table->own.sample,
 	};
+	memcpy(ret->hardware, table->own.hardware, sizeof(ret->hardware));
 	if (table->own.rewriter)
 		ret->flags |= NODE_REWRITER;
 	if (table_own_conflict(table, now_ms))

@@ -40,6 +40,7 @@ struct table_member {
 	uint32_t id;
 	uint32_t state, weight, service_hash;
 	struct load_sample sample;
+	uint8_t hardware[2][HARDWARE_BYTES];
 	bool heard; /* something: the epoch is known */
 	bool echoed; /* that epoch has echoed something of ours */
 	bool retired; /* that epoch replaced retired_epoch on proof */
@@ -53,6 +54,7 @@ struct table_own {
 	bool rewriter;
 	struct load_sample sample;
 	uint64_t sampled_ms;
+	uint8_t hardware[2][HARDWARE_BYTES]; /* as in struct node_load */
 };
 
 struct table {

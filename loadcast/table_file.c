@@ -43,12 +43,50 @@ static bool sample_ok(const struct load_sample *sample)
 	       sample->accept_queue <= ANNOUNCE_LOAD_MAX && sample->arrivals_per_1000_s <= ANNOUNCE_LOAD_MAX;
 }
 
+/* Unicast, or unknown. */
+static bool hardware_ok(const struct node_load *node)
+{
+	return !(node->hardware[0][0] & 1) && !(node->hardware[1][0] & 1) && !node->unused;
+}
+
 static bool node_ok(const struct node_load *node)
 {
 	const uint32_t known = NODE_HEARD | NODE_ECHOES | NODE_REWRITER | NODE_CONFLICT | NODE_CONFIG_DIFFERS;
 
 	return node->id && node->state < NODE_STATES && !(node->flags & ~known) &&
-	       node->weight <= ANNOUNCE_WEIGHT_MAX && sample_ok(&node->sample);
+	       node->weight <= ANNOUNCE_WEIGHT_MAX && sample_ok(&node->sample) && hardware_ok(node);
+}
+
+/* Nothing may be in it that would make a reader take it for a peer. */
+static bool backend_ok(const struct node_load *node)
+{
+	const struct node_load only = {
+		.id = node->id, .state = node->state, .flags = NODE_BACKEND, .weight = node->weight
+	};
+
+	return node->id && (node->state == NODE_ACTIVE || node->state == NODE_UNHEALTHY) &&
+	       node->weight <= ANNOUNCE_WEIGHT_MAX && memcmp(node, &only, sizeof(only)) == 0;
+}
+
+/* This node, the other members, the real servers. */
+static bool nodes_ok(const struct load_table *table)
+{
+	uint32_t i, members;
+
+	for (i = 0; i < table->count && !(table->nodes[i].flags & NODE_BACKEND); i++) {
+		struct node_load node = table->nodes[i];
+
+		if (i == 0)
+			node.flags &= ~(uint32_t)NODE_SERVER_DOWN;
+		if (!node_ok(&node))
+			return false;
+	}
+	members = i;
+	for (; i < table->count; i++) {
+		if (!backend_ok(&table->nodes[i]))
+			return false;
+	}
+	return members && members <= MEMBERS_MAX && table->count - members <= OWN_BACKENDS_MAX;
 }
 
 static bool ids_differ(const struct load_table *table)
@@ -66,18 +104,12 @@ static bool ids_differ(const struct load_table *table)
 
 int load_table_check(const struct load_table *table, unsigned size)
 {
-	uint32_t i;
-
 	if (size < load_table_bytes(1) || table->magic != LOAD_TABLE_MAGIC || table->version != LOAD_TABLE_VERSION ||
-	    !table->count || table->count > MEMBERS_MAX || size != load_table_bytes(table->count) ||
+	    !table->count || table->count > LOAD_NODES_MAX || size != load_table_bytes(table->count) ||
 	    table->checksum != load_table_checksum(table) || table->period_ms < ANNOUNCE_PERIOD_MIN_MS ||
 	    table->period_ms > ANNOUNCE_PERIOD_MAX_MS)
 		return -EINVAL;
-	for (i = 0; i < table->count; i++) {
-		if (!node_ok(&table->nodes[i]))
-			return -EINVAL;
-	}
-	return ids_differ(table) ? 0 : -EINVAL;
+	return nodes_ok(table) && ids_differ(table) ? 0 : -EINVAL;
 }
 
 int load_table_publish(const char *path, struct load_table *table)

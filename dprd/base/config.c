@@ -61,6 +61,8 @@ static void *section_base(const struct parse *p, enum config_section section)
 		return &c->member[c->member_count - 1];
 	if (section == SECTION_NETWORK)
 		return &c->network[c->network_count - 1];
+	if (section == SECTION_BACKEND)
+		return &c->backend[c->backend_count - 1];
 	return c;
 }
 
@@ -98,7 +100,6 @@ static bool begin_member(struct parse *p, const char *label)
 	p->member[c->member_count].header = p->line;
 	snprintf(c->member[c->member_count].name, NAME_BYTES, "%s", label);
 	c->member[c->member_count++].id = member_id(label);
-	set_defaults(p, SECTION_MEMBER);
 	return true;
 }
 
@@ -119,8 +120,18 @@ static bool begin_network(struct parse *p, const char *label)
 	}
 	p->network_line[c->network_count] = p->line;
 	snprintf(c->network[c->network_count++].name, NAME_BYTES, "%s", label);
-	set_defaults(p, SECTION_NETWORK);
 	return true;
+}
+
+static bool begin_named(struct parse *p, enum config_section section, const char *label)
+{
+	bool begun = section == SECTION_MEMBER    ? begin_member(p, label)
+		     : section == SECTION_NETWORK ? begin_network(p, label)
+						  : config_begin_backend(p, label);
+
+	if (begun)
+		set_defaults(p, section);
+	return begun;
 }
 
 /* The section of this title and label (NULL: none), or SECTION_BAD with the reason reported. */
@@ -147,14 +158,15 @@ static enum config_section begin_section(struct parse *p, const char *title, con
 		return SECTION_BAD;
 	}
 	if (label && config_is_name(label)) {
-		if (s == SECTION_MEMBER ? begin_member(p, label) : begin_network(p, label))
+		if (begin_named(p, s, label))
 			return s;
 	} else if (label) {
 		config_error(p, p->line,
 			     "[%s \"%s\"]: not a name (letters, digits, \"_\", \".\" and \"-\", at most %d)", title,
 			     label, NAME_BYTES - 1);
 	} else {
-		config_error(p, p->line, "[%s]: has no name (such as [%s \"n1\"])", title, title);
+		config_error(p, p->line, "[%s]: has no name (such as [%s \"%s\"])", title, title,
+			     s == SECTION_BACKEND ? "b1" : "n1");
 	}
 	if (s == SECTION_MEMBER)
 		p->bad_header = true;
@@ -357,6 +369,8 @@ int config_parse(const char *name, const char *text, size_t length, const char *
 	complete(p->config);
 	config_check(p);
 	config_check_self(p, node_name);
+	if (!errors->count)
+		config_check_own_backends(p);
 	result = errors->count ? -EINVAL : 0;
 	if (!result)
 		*ret = *p->config;

@@ -28,6 +28,8 @@ enum {
 	INTERFACES_MAX = 16,
 	INTERFACE_BYTES = 16, /* with NUL: the kernel's IFNAMSIZ */
 	SHARED_MAX = 8, /* addresses that all nodes share */
+	BACKENDS_MAX = 128, /* real servers in the file, of all nodes */
+	OWN_BACKENDS_MAX = 30, /* behind one node: five bits of a mark, less two values */
 	CONFIG_ERRORS_MAX = 32, /* reported at most; the rest is counted */
 	CONFIG_ERROR_BYTES = 320,
 };
@@ -44,6 +46,20 @@ struct member {
 	 * address of each family. All zero when the member has none of that family. */
 	struct addr cluster_v4;
 	struct addr cluster_v6;
+};
+
+/* How a packet gets to a real server: by the kernel's NAT, by its hardware address alone, or IP in IP. */
+enum backend_form { BACKEND_NAT, BACKEND_DIRECT, BACKEND_TUNNEL };
+
+/* A passive real server behind a node: it runs neither dprd nor loadcast. */
+struct backend {
+	char name[NAME_BYTES];
+	uint32_t id; /* backend_id(name): in the flow table and the load table; no member's */
+	char node[NAME_BYTES]; /* the member that it stands behind; empty: each that reads the file */
+	enum backend_form form;
+	struct addr v4, v6; /* all zero: it gets no clients of this family */
+	uint16_t port; /* BACKEND_NAT: where its server listens; 0: the port that the client asked for */
+	unsigned weight; /* 0..1000; 0 takes no new connections */
 };
 
 /* One more place that gets every announcement (the paper's "other networks"). */
@@ -74,6 +90,10 @@ enum decide_where { DECIDE_QUEUE, DECIDE_KERNEL };
 enum shared_form { SHARED_AUTO, SHARED_MODULE, SHARED_BPF };
 
 enum health_check { HEALTH_NONE, HEALTH_TCP, HEALTH_HTTP };
+
+/* What the file may say for [Backends] Policy= and, by number, for Form= of a real server; NULL at the end. */
+extern const char *const config_backend_policy_names[];
+extern const char *const config_backend_form_names[];
 
 struct config {
 	/* [Cluster] */
@@ -107,6 +127,10 @@ struct config {
 	double max_load;
 	double min_advantage;
 	bool second_look;
+
+	/* [Backends]: what all real servers behind this node have in common */
+	char backend_policy[NAME_BYTES]; /* one of config_backend_policy_names */
+	bool serve_here; /* the node's own web server is one of them */
 
 	/* [Flows] */
 	unsigned max_flows;
@@ -158,6 +182,10 @@ struct config {
 
 	unsigned member_count;
 	struct member member[MEMBERS_MAX];
+	unsigned backend_count;
+	struct backend backend[BACKENDS_MAX];
+	unsigned own_backend_count; /* behind this node: what the rest of the program numbers */
+	uint16_t own_backend[OWN_BACKENDS_MAX]; /* their indices into backend[] */
 	unsigned network_count;
 	struct network network[NETWORKS_MAX];
 };
@@ -183,6 +211,15 @@ char *config_format(const struct config *config);
 
 /* Identity of a name on the wire and in flow tables; never 0. */
 uint32_t member_id(const char *name);
+
+/* Identity of a real server; never 0. The file's check made sure that no member has the same. */
+uint32_t backend_id(const char *name);
+
+/* The number of an own real server, 0..own_backend_count - 1; and the one with this id, or -1. */
+const struct backend *config_own_backend(const struct config *config, unsigned own);
+int config_own_backend_by_id(const struct config *config, uint32_t id);
+/* Its address of this family; NULL: it has none. */
+const struct addr *backend_address(const struct backend *backend, bool v6);
 
 /* Index of the member with this id, or -1. */
 int config_member_by_id(const struct config *config, uint32_t id);

@@ -177,6 +177,23 @@ static bool in_range(const struct addr *address, const struct addr *base, unsign
 	return addr_equal(&start, base);
 }
 
+static void check_range_backends(struct parse *p, const struct addr *base, unsigned prefix)
+{
+	char range[ADDR_TEXT_BYTES], text[ADDR_TEXT_BYTES];
+	const struct config *c = p->config;
+	bool v6 = !addr_is_v4(base);
+
+	for (unsigned i = 0; i < c->backend_count; i++) {
+		const struct addr *address = backend_address(&c->backend[i], v6);
+
+		if (address && in_range(address, base, prefix))
+			config_error(p, p->backend[i].address[v6],
+				     "Address: %s lies in the range of aliases, %s/%u (choose another Range= in "
+				     "[Alias])",
+				     addr_format(address, text), addr_format(base, range), prefix);
+	}
+}
+
 static void check_range(struct parse *p, const struct addr *base, unsigned prefix, unsigned line)
 {
 	unsigned room = (1u << (addr_is_v4(base) ? 32 - prefix : 128 - prefix)) - 2, count = 0;
@@ -190,6 +207,7 @@ static void check_range(struct parse *p, const struct addr *base, unsigned prefi
 				     "Address: %s lies in the range of aliases, %s/%u (choose another Range= in "
 				     "[Alias])",
 				     addr_format(&c->shared[i], text), range, prefix);
+	check_range_backends(p, base, prefix);
 	for (unsigned i = 0; i < c->member_count; i++) {
 		for (unsigned s = 0; s < c->member[i].service_count; s++) {
 			const struct addr *service = &c->member[i].service[s];
@@ -222,6 +240,7 @@ void config_check(struct parse *p)
 	check_networks(p);
 	check_members(p);
 	config_check_shared(p);
+	config_check_backends(p);
 	if (c->member_count && !c->member[0].own_cluster_address) {
 		check_range(p, &c->alias_v4, c->alias_v4_prefix, p->range_line[0]);
 		check_range(p, &c->alias_v6, c->alias_v6_prefix, p->range_line[1]);
@@ -240,8 +259,7 @@ static bool find_self(struct config *c, const char *name)
 	return false;
 }
 
-/* "n1, n2, n3", cut with "..." when there are too many. */
-static void list_members(const struct config *c, char *text, size_t size)
+void config_list_members(const struct config *c, char *text, size_t size)
 {
 	size_t used = 0;
 
@@ -261,7 +279,7 @@ void config_check_self(struct parse *p, const char *node_name)
 	struct config *c = p->config;
 	unsigned line = config_key_line(p, SECTION_NODE, "Name");
 
-	list_members(c, list, sizeof(list));
+	config_list_members(c, list, sizeof(list));
 	if (!c->member_count || p->bad_header)
 		return;
 	if (node_name) {

@@ -37,6 +37,10 @@ char *config_format(const struct config *config)
 		fprintf(out, "\n[Member \"%s\"]\n", config->member[i].name);
 		print_section(out, SECTION_MEMBER, &config->member[i]);
 	}
+	for (unsigned i = 0; i < config->backend_count; i++) {
+		fprintf(out, "\n[Backend \"%s\"]\n", config->backend[i].name);
+		print_section(out, SECTION_BACKEND, &config->backend[i]);
+	}
 	failed = ferror(out) != 0;
 	failed |= fclose(out) != 0;
 	if (!failed)

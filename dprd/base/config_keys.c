@@ -14,6 +14,7 @@ const char *const config_section_names[SECTIONS] = {
 	[SECTION_SERVICE] = "Service",
 	[SECTION_SHARED] = "Shared",
 	[SECTION_BALANCE] = "Balance",
+	[SECTION_BACKENDS] = "Backends",
 	[SECTION_FLOWS] = "Flows",
 	[SECTION_QUEUE] = "Queue",
 	[SECTION_DATAPATH] = "Datapath",
@@ -23,12 +24,16 @@ const char *const config_section_names[SECTIONS] = {
 	[SECTION_RUN] = "Run",
 	[SECTION_NETWORK] = "Network",
 	[SECTION_MEMBER] = "Member",
+	[SECTION_BACKEND] = "Backend",
 };
 
 /* dprd/policy.c has their code; loadcast, which has no policies, reads the same file. */
 const char *const config_policy_names[] = {
 	"li", "local", "random", "least", "inverse", "p2c", "rr", "wrr", "lc", "wlc", NULL,
 };
+/* What Linux Virtual Server calls so, too: a real server tells no load, only its connections are known. */
+const char *const config_backend_policy_names[] = { "wlc", "lc", "wrr", "rr", NULL };
+const char *const config_backend_form_names[] = { "nat", "direct", "tunnel", NULL };
 const char *const config_metric_names[] = { "connections", "cpu", "redirected", "sockets", "weighted", NULL };
 const char *const config_plane_names[] = { "auto", "bpf", "nfqueue", NULL };
 const char *const config_decide_names[] = { "queue", "kernel", NULL };
@@ -73,6 +78,9 @@ const struct config_key config_keys[] = {
 	WHOLE(BALANCE, "MaxLoad", max_load, RANGE(0, 1e9), DEFAULT("auto")),
 	KEY(BALANCE, "MinAdvantage", number, min_advantage, RANGE(0, 1e9), DEFAULT("0")),
 	KEY(BALANCE, "SecondLook", flag, second_look, DEFAULT("yes")),
+
+	KEY(BACKENDS, "Policy", policy, backend_policy, DEFAULT("wlc"), .choices = config_backend_policy_names),
+	KEY(BACKENDS, "ServeHere", flag, serve_here, DEFAULT("yes")),
 
 	KEY(FLOWS, "MaxFlows", count, max_flows, RANGE(1024, 4194304), DEFAULT("262144")),
 	KEY(FLOWS, "MaxHalfOpen", count, max_half_open, RANGE(64, 262144), DEFAULT("16384")),
@@ -120,6 +128,12 @@ const struct config_key config_keys[] = {
 	WHOLE(MEMBER, "Service", service, REPEATABLE),
 	WHOLE(MEMBER, "Cluster", cluster, REPEATABLE),
 	OF(member, MEMBER, "Weight", count, weight, RANGE(0, 1000), DEFAULT("1")),
+
+	OF(backend, BACKEND, "Node", backend_node, node, .fallback = NULL),
+	OF(backend, BACKEND, "Form", choice, form, DEFAULT("nat"), .choices = config_backend_form_names),
+	WHOLE(BACKEND, "Address", backend_address, REPEATABLE),
+	OF(backend, BACKEND, "Port", backend_port, port, RANGE(0, 65535), DEFAULT("0")),
+	OF(backend, BACKEND, "Weight", count, weight, RANGE(0, 1000), DEFAULT("1")),
 };
 /* clang-format on */
 
@@ -128,7 +142,7 @@ _Static_assert(sizeof(config_keys) / sizeof(config_keys[0]) <= CONFIG_KEYS_MAX, 
 
 bool config_section_is_named(enum config_section section)
 {
-	return section == SECTION_MEMBER || section == SECTION_NETWORK;
+	return section == SECTION_MEMBER || section == SECTION_NETWORK || section == SECTION_BACKEND;
 }
 
 const struct config_key *config_key_find(enum config_section section, const char *name)

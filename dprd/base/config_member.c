@@ -29,6 +29,35 @@ uint32_t member_id(const char *name)
 	return id ? id : 1;
 }
 
+uint32_t backend_id(const char *name)
+{
+	/* The blank keeps them apart from members: no name has one. */
+	char other[sizeof("backend ") + NAME_BYTES];
+
+	snprintf(other, sizeof(other), "backend %s", name);
+	return member_id(other);
+}
+
+const struct backend *config_own_backend(const struct config *config, unsigned own)
+{
+	return &config->backend[config->own_backend[own]];
+}
+
+int config_own_backend_by_id(const struct config *config, uint32_t id)
+{
+	for (unsigned own = 0; own < config->own_backend_count; own++)
+		if (config_own_backend(config, own)->id == id)
+			return (int)own;
+	return -1;
+}
+
+const struct addr *backend_address(const struct backend *backend, bool v6)
+{
+	const struct addr *address = v6 ? &backend->v6 : &backend->v4;
+
+	return addr_is_zero(address) ? NULL : address;
+}
+
 int config_member_by_id(const struct config *config, uint32_t id)
 {
 	for (unsigned i = 0; i < config->member_count; i++)

@@ -18,6 +18,7 @@ enum config_section {
 	SECTION_SERVICE,
 	SECTION_SHARED,
 	SECTION_BALANCE,
+	SECTION_BACKENDS,
 	SECTION_FLOWS,
 	SECTION_QUEUE,
 	SECTION_DATAPATH,
@@ -27,6 +28,7 @@ enum config_section {
 	SECTION_RUN,
 	SECTION_NETWORK,
 	SECTION_MEMBER,
+	SECTION_BACKEND,
 	SECTIONS,
 };
 
@@ -42,6 +44,13 @@ struct member_lines {
 	unsigned service[MEMBER_SERVICES_MAX];
 	unsigned cluster[MEMBER_CLUSTER_MAX]; /* by family: 0 IPv4, 1 IPv6 */
 	bool service_tried; /* a Service= line was there, right or wrong */
+};
+
+/* The same of a real server. */
+struct backend_lines {
+	unsigned header, node, port;
+	unsigned address[2]; /* by family: 0 IPv4, 1 IPv6 */
+	bool address_tried; /* an Address= line was there, right or wrong */
 };
 
 /* One reading of one file. */
@@ -61,6 +70,7 @@ struct parse {
 	struct member_lines member[MEMBERS_MAX];
 	unsigned network_line[NETWORKS_MAX];
 	unsigned shared_line[SHARED_MAX];
+	struct backend_lines backend[BACKENDS_MAX];
 
 	struct config *config;
 	struct config_errors *errors;
@@ -81,7 +91,7 @@ struct config_key {
 	bool repeatable;
 	const char *name;
 	const struct config_type *type;
-	size_t offset; /* in struct config, struct network or struct member, by section */
+	size_t offset; /* in struct config, struct network, struct member or struct backend, by section */
 	double low, high; /* range of a number; times in ms */
 	const char *fallback; /* the default; NULL: none */
 	const char *const *choices; /* of an enumeration, NULL at the end */
@@ -106,11 +116,12 @@ extern const struct config_type config_type_name, config_type_path, config_type_
 	config_type_interface, config_type_flag, config_type_count, config_type_time, config_type_port,
 	config_type_number, config_type_choice;
 
-/* config_special.c, config_addr.c and config_shared.c: values with a form of their own. */
+/* config_special.c, config_addr.c, config_shared.c and config_backend.c: values with a form of their own. */
 extern const struct config_type config_type_ports, config_type_policy, config_type_weights, config_type_max_load,
 	config_type_workers, config_type_status, config_type_interfaces;
 extern const struct config_type config_type_group, config_type_address, config_type_service, config_type_cluster,
 	config_type_range, config_type_shared, config_type_mac;
+extern const struct config_type config_type_backend_node, config_type_backend_address, config_type_backend_port;
 
 extern const char *const config_metric_names[], *const config_check_names[], *const config_policy_names[];
 extern const char *const config_plane_names[], *const config_decide_names[], *const config_form_names[];
@@ -147,6 +158,14 @@ void config_check(struct parse *parse);
 unsigned config_key_line(const struct parse *parse, enum config_section section, const char *name);
 /* config_shared.c: the same for [Shared], once members are known. */
 void config_check_shared(struct parse *parse);
+/* config_backend.c: a [Backend "label"] begins. False, and reported, when there can be no such one. */
+bool config_begin_backend(struct parse *parse, const char *label);
+/* What is wrong with real servers wherever they stand, once members are known; */
+void config_check_backends(struct parse *parse);
+/* and with this node's, once self is known and all else is right. Fills config->own_backend[]. */
+void config_check_own_backends(struct parse *parse);
+/* config_check.c: "n1, n2, n3" of all members, cut with "..." when there are too many. */
+void config_list_members(const struct config *config, char *text, size_t size);
 /* config_check.c: finds self by node_name, [Node] Name= or the host name. */
 void config_check_self(struct parse *parse, const char *node_name);
 

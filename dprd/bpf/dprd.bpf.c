@@ -40,8 +40,12 @@ INLINE int ingress(struct __sk_buff *skb, bool v6)
 		return decapsulate(skb, &p, t, to, v6);
 	if (!(to->roles & ROLE_OWN_SERVICE))
 		return TC_ACT_UNSPEC;
-	if (!(to->roles & ROLE_SHARED) || skb->pkt_type == FRAME_TO_HOST ||
-	    (t->shared_by_module && skb->pkt_type == FRAME_MULTICAST))
+	if (!(to->roles & ROLE_SHARED))
+		return entry(skb, &p, t, to, false);
+	/* A fellow node handed it over, which has decided. Whatever is known of the connection here is older. */
+	if (skb->pkt_type == FRAME_TO_HOST)
+		return TC_ACT_UNSPEC;
+	if (t->shared_by_module && skb->pkt_type == FRAME_MULTICAST)
 		return entry(skb, &p, t, to, false);
 	if (skb->pkt_type == FRAME_TO_OTHER || skb->ifindex != t->shared_interface[v6])
 		return TC_ACT_UNSPEC;

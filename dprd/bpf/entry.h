@@ -7,6 +7,7 @@
 #define DPRD_BPF_ENTRY_H
 
 #include "dprd/bpf/decision.h"
+#include "dprd/bpf/direct.h"
 #include "dprd/bpf/maps.h"
 #include "dprd/bpf/shared.h"
 #include "dprd/bpf/socket.h"
@@ -56,8 +57,12 @@ INLINE struct flow_slot *flow_get(const struct flow_search *s)
 	return bucket ? flow_bucket_find(bucket, s) : NULL;
 }
 
-/* Decide=kernel: a half-open flow to this node. NULL: there is no room where it would lie. */
-INLINE struct flow_slot *flow_make(const struct flow_search *s, uint32_t sequence, uint32_t node)
+/*
+ * A half-open flow to this node. NULL: there is no room where it would lie. A function of its own: it is long, and a
+ * new connection comes by more than one way.
+ */
+static __attribute__((noinline)) struct flow_slot *flow_make(const struct flow_search *s, uint32_t sequence,
+							     uint32_t node)
 {
 	struct flow_bucket *home = bucket_get(s->bucket), *next = bucket_get(s->bucket + 1);
 
@@ -138,9 +143,16 @@ INLINE uint16_t may_return(const struct fastpath_address *to, enum reason reason
 	return c && c->second_look & LOOK_OFFER ? ENCAP_MAY_RETURN : 0;
 }
 
+/* Whether the packet can go to the node's own hardware address: it has the address as well, and is on that network. */
+INLINE bool is_for_fellow(const struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+			  const struct fastpath_address *to, const struct fastpath_way *way)
+{
+	return way->flags & WAY_FELLOW && to->roles & ROLE_SHARED && skb->ifindex == t->shared_interface[p->v6];
+}
+
 /* A packet of a forwarded flow. */
-INLINE int forward(struct __sk_buff *skb, const struct packet *p, const struct fastpath_address *to,
-		   const struct flow_slot *slot, enum reason reason)
+INLINE int forward(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+		   const struct fastpath_address *to, const struct flow_slot *slot, enum reason reason)
 {
 	uint32_t node = slot->target & FLOW_NODE_MASK;
 	struct leaving leaving = { .way = way_get(node, p->v6), .reason = reason, .outer_id = may_return(to, reason) };
@@ -150,8 +162,14 @@ INLINE int forward(struct __sk_buff *skb, const struct packet *p, const struct f
 	/* An adopted flow may lead to what is now this node. */
 	if (leaving.way->flags & WAY_SELF)
 		return TC_ACT_UNSPEC;
+	if (is_for_fellow(skb, p, t, to, leaving.way))
+		return hand_over(skb, p, t, leaving.way, reason);
 	if (!(leaving.way->flags & WAY_USABLE))
 		return drop(REASON_NO_TUNNEL);
+	if (leaving.way->flags & WAY_NAT)
+		return leave_to_nat(skb, p, leaving.way, reason);
+	if (leaving.way->flags & WAY_DIRECT)
+		return send_direct(skb, p, leaving.way, reason);
 	if (fits(skb, p, &leaving))
 		return encapsulate(skb, p, &leaving);
 	if (p->kind != PACKET_TCP)
@@ -179,6 +197,32 @@ INLINE int syn_alone(const struct packet *p, struct flow_slot *slot, uint8_t sel
 	/* The port is used again; what follows belongs to the socket here. */
 	slot->target = p->tcp_sequence << FLOW_SEQUENCE_SHIFT | self;
 	return TC_ACT_UNSPEC;
+}
+
+/*
+ * The same for a connection that has no flow: with real servers behind this node they go on getting their part, by weight.
+ * What the kernel module may still drop is left to the rules, which know those with NAT alone.
+ */
+INLINE int new_alone(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+		     const struct flow_search *search, struct flow_slot **ret)
+{
+	uint32_t at = bpf_get_prandom_u32() & (FASTPATH_CHOICES - 1), node;
+	const struct fastpath_way *way;
+
+	if (is_unjudged(skb))
+		return TC_ACT_UNSPEC;
+	if (p->v6)
+		at += FASTPATH_CHOICES;
+	/* The compiler sees that it is in bounds; the verifier wants to be told. */
+	asm volatile("" : "+r"(at));
+	node = t->choice[at & (2 * FASTPATH_CHOICES - 1)];
+	if (node == t->self_node)
+		mark_set(skb, skb->mark | BACKEND_MARK_MASK);
+	way = way_get(node, p->v6);
+	if (!node || node == t->self_node || !way || !(way->flags & WAY_USABLE))
+		return TC_ACT_UNSPEC;
+	*ret = flow_make(search, p->tcp_sequence, node);
+	return *ret ? ENTRY_FORWARD + REASON_BACKEND : TC_ACT_UNSPEC;
 }
 
 /* With a flow in the table a SYN must not pass by a full queue: what follows would go elsewhere. */
@@ -250,13 +294,20 @@ INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, const str
 INLINE int entry_syn(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
 		     const struct flow_search *search, struct flow_slot **slot)
 {
-	if (!daemon_works())
-		return *slot ? syn_alone(p, *slot, (uint8_t)t->self_node) : TC_ACT_UNSPEC;
+	bool works = daemon_works();
+
+	if (!works && *slot)
+		return syn_alone(p, *slot, (uint8_t)t->self_node);
+	if (!works && !t->choices)
+		return TC_ACT_UNSPEC;
 	if (has_socket(skb, p)) {
 		count(REASON_LOCAL_SOCKET);
 		return TC_ACT_UNSPEC;
 	}
-	if (!decide_in_kernel)
+	if (!works)
+		return new_alone(skb, p, t, search, slot);
+	/* The kernel module may still drop it: dprd decides about what it lets through. */
+	if (!decide_in_kernel || is_unjudged(skb))
 		return queue_syn(skb, *slot);
 	if (!*slot || is_over(p, *slot, t->self_node))
 		return entry_decide(skb, p, t, search, slot);
@@ -299,7 +350,7 @@ INLINE int entry(struct __sk_buff *skb, const struct packet *p, const struct fas
 		return TC_ACT_UNSPEC;
 	action = entry_judge(skb, p, t, &search, &slot);
 	return action < ENTRY_FORWARD || !slot ? action
-					       : forward(skb, p, to, slot, (enum reason)(action - ENTRY_FORWARD));
+					       : forward(skb, p, t, to, slot, (enum reason)(action - ENTRY_FORWARD));
 }
 
 #endif

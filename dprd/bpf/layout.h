@@ -19,6 +19,7 @@
 #ifndef DPRD_BPF_LAYOUT_H
 #define DPRD_BPF_LAYOUT_H
 
+#include "dprd/backend_mark.h"
 #include "dprd/base/addr.h"
 #include "dprd/decide.h"
 #include "dprd/flow_slot.h"
@@ -34,6 +35,7 @@ enum {
 	FASTPATH_SERVICES = 8, /* of one member */
 	FASTPATH_SHARED = 8, /* addresses that all nodes share; their numbers come behind the own services' */
 	FASTPATH_PORTS = 16,
+	FASTPATH_CHOICES = 256, /* a power of two */
 	FASTPATH_NO_SERVICE = 0xff,
 	FASTPATH_SCHEDULE_MAX = 4096, /* verdicts; a power of two */
 	FASTPATH_RECENT = 4096, /* decisions remembered; a power of two */
@@ -79,6 +81,9 @@ struct fastpath_tables {
 	uint32_t shared_count;
 	uint32_t shared_interface[2]; /* by family: where frames to shared addresses are judged; 0: nowhere */
 	uint32_t shared_by_module; /* they are judged behind the programs */
+	uint32_t choices; /* this node has real servers behind it: 1 */
+	/* Whom a new connection goes to while dprd is away: as often as its weight says; 0: nobody. First IPv4. */
+	uint8_t choice[2 * FASTPATH_CHOICES];
 	uint8_t shared_hardware[FASTPATH_SHARED][8]; /* six bytes of each */
 	uint8_t interface_hardware[8]; /* of this node, where it answers for them */
 	struct addr alias[FASTPATH_MEMBERS][FASTPATH_SERVICES]; /* zero: the service address itself is local */
@@ -90,15 +95,22 @@ enum way_flags {
 	WAY_USABLE = 1,
 	WAY_SELF = 2, /* the node is this one: no tunnel */
 	WAY_ETHERNET = 4, /* the interface wants hardware addresses */
+	WAY_DIRECT = 8, /* no outer header: another hardware address is all */
+	WAY_NAT = 16, /* the kernel's NAT sends it on */
+	WAY_FELLOW = 32, /* it announces its hardware address: flows to shared addresses need no outer header */
+	WAY_WATCHES = 64, /* and it judges frames to them itself, so that it takes those of its own sockets */
 };
 
 struct fastpath_way {
-	struct addr source, destination; /* of the outer header */
+	struct addr source, destination; /* of the outer header; WAY_DIRECT: destination is the next hop */
 	uint8_t hardware[12]; /* destination, source */
 	uint16_t mtu; /* inner bytes that fit */
 	uint16_t flags;
 	uint32_t interface;
 	uint32_t hardware_tick; /* when dprd last knew the hardware address; 0: never */
+	uint32_t mark; /* WAY_NAT: what the rules know it by */
+	uint8_t fellow[8]; /* WAY_FELLOW: its hardware address on the network of the shared addresses; six bytes */
+	uint32_t unused;
 };
 
 enum fastpath_second_look {

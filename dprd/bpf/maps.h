@@ -16,6 +16,7 @@
 enum { ETHERNET_BYTES = 14 };
 
 /* skb->pkt_type (linux/if_packet.h) */
+enum { FAMILY_V4 = 2, FAMILY_V6 = 10 }; /* AF_INET, AF_INET6 */
 enum { FRAME_TO_HOST = 0, FRAME_MULTICAST = 2, FRAME_TO_OTHER = 3 };
 
 /* Set before the programs are loaded, from the flow table's header. */

@@ -58,7 +58,8 @@ INLINE int too_big_answer(struct __sk_buff *skb, const struct packet *p, uint32_
 	return (int)bpf_redirect(skb->ifindex, 0);
 }
 
-INLINE int too_big(struct __sk_buff *skb, const struct packet *p, uint32_t mtu)
+/* A function of its own: it is long, seldom needed, and called from several places. */
+static __attribute__((noinline)) int too_big(struct __sk_buff *skb, const struct packet *p, uint32_t mtu)
 {
 	struct fastpath_counters *c = counters_get();
 

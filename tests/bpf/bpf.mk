@@ -2,9 +2,10 @@
 # Packets through the BPF programs: fixtures (tests/bpf/test_*.c) and the differential fuzzer.
 
 BPF_TESTS := $(patsubst tests/bpf/%.c,$(BUILD)/tests/bpf/%,$(wildcard tests/bpf/test_*.c))
-BPF_TEST_OBJECTS := $(patsubst %,$(BUILD)/tests/bpf/%.o,craft frame plane site fixture tap)
+BPF_TEST_OBJECTS := $(patsubst %,$(BUILD)/tests/bpf/%.o,craft frame plane site fixture tap live)
 BPF_FUZZER := $(BUILD)/tests/bpf/fuzz_bpf
-BPF_FUZZER_OBJECTS := $(patsubst %,$(BUILD)/tests/bpf/%.o,craft frame plane input input_site model model_cluster)
+BPF_FUZZER_OBJECTS := $(patsubst %,$(BUILD)/tests/bpf/%.o,craft frame plane input input_site model model_forward \
+	model_shared model_cluster fuzz_report)
 
 $(BPF_TESTS): $(BUILD)/tests/bpf/%: $(BUILD)/tests/bpf/%.o $(BPF_TEST_OBJECTS) $(BUILD)/libdprd.a
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka

@@ -41,6 +41,9 @@ struct fixture {
 	const char *flow; /* there before (site.h); NULL: none */
 	const char *way; /* what is special about n2's (site.h) */
 	const char *schedule, *no_room; /* Decide=kernel (site.h) */
+	const char *choices; /* with dprd away (site.h); NULL: no real servers */
+	bool by_module; /* frames to shared addresses are judged behind the programs, */
+	bool elsewhere; /* and come in by another interface */
 	uint32_t second_look, look_room; /* what dprd says about it: LOOK_... */
 	uint32_t mark_before;
 	uint32_t gso_bytes;
@@ -49,8 +52,11 @@ struct fixture {
 	uint32_t mark; /* after */
 	const char *counted; /* all that was counted; NULL: nothing */
 	const char *after; /* the flow; NULL: unchanged, or still none */
+	const char
+		*made; /* of what tuple that is, when there was none before, in words of site.h; NULL: the usual one */
 	const char *out; /* the frame after ("*": the datagram that came in); NULL: unchanged */
 	bool gso_gone; /* it is no GSO packet any more */
+	bool sum_kept; /* a device's sum over the packet stays right, though another host gets it */
 	bool sums_bad; /* checksums of the frame after are not all good, and need not be */
 };
 

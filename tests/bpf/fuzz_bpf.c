@@ -21,18 +21,20 @@
 #include "dprd/bpf/dprd.skel.h"
 #include "dprd/flow_private.h"
 #include "tests/bpf/input.h"
-#include "tests/bpf/model.h"
+#include "tests/bpf/fuzz_report.h"
 
 enum {
 	EPOCH_PACKETS = 2048,
 	GENERATION_EPOCHS = 128, /* with the programs loaded once */
 	COVERED_PACKETS = 500000, /* in so many packets every verdict must have come */
 	CONFIG_TRIES = 100,
+	CONNECT_TRIES = 100,
+	CONNECT_WAIT_US = 10000,
 	LATE_NS = 50000000, /* the host stood still for longer: dprd may have looked dead meanwhile */
 };
 
 struct fuzz {
-	uint64_t seed, packets, most;
+	uint64_t seed, most;
 	double until_s; /* 0: no end */
 	long only_epoch; /* -1: all */
 	struct plane plane;
@@ -43,8 +45,7 @@ struct fuzz {
 	bool stopped; /* dprd, in this epoch */
 	int processor;
 	struct fastpath_counters *counters; /* of all processors */
-	struct fastpath_counters total; /* as the model counted */
-	uint64_t verdicts[3], queued[2];
+	struct fuzz_totals totals;
 };
 
 /* One packet on both sides. */
@@ -85,6 +86,21 @@ static void name_socket(const struct addr *address, unsigned port, struct sockad
 	memcpy(&ret->sin6_addr, address->bytes, 16);
 }
 
+/* The kernel makes the route to an IPv6 address shortly after the address. */
+static bool connect_soon(int fd, const struct sockaddr_in6 *to)
+{
+	unsigned tries;
+
+	for (tries = 0; tries < CONNECT_TRIES; tries++) {
+		if (!connect(fd, (const struct sockaddr *)to, sizeof(*to)))
+			return true;
+		if (errno != ENETUNREACH)
+			return false;
+		usleep(CONNECT_WAIT_US);
+	}
+	return false;
+}
+
 /* IPv4 as well: over a v4-mapped address. They stay open for the rest of the process. */
 static void connect_pair(const char *client, const char *service, struct flow_key *key)
 {
@@ -101,7 +117,7 @@ static void connect_pair(const char *client, const char *service, struct flow_ke
 	name_socket(&key->client, INPUT_SOCKET_PORT, &from);
 	name_socket(&key->service, 80, &to);
 	if (bind(listener, (struct sockaddr *)&to, sizeof(to)) || listen(listener, 1) ||
-	    bind(fd, (struct sockaddr *)&from, sizeof(from)) || connect(fd, (struct sockaddr *)&to, sizeof(to)) ||
+	    bind(fd, (struct sockaddr *)&from, sizeof(from)) || !connect_soon(fd, &to) ||
 	    accept(listener, NULL, NULL) < 0)
 		plane_give_up("no connection: %s", strerror(errno));
 }
@@ -178,7 +194,7 @@ static const char *compare(struct fuzz *f, struct trial *t)
 		return "the verdict";
 	if (t->run.mark != t->expected.mark)
 		return "the mark";
-	if (!control->waiting_ns != (t->run.mark == t->input.mark))
+	if (!control->waiting_ns == t->expected.waits)
 		return "whether a packet waits";
 	if (t->run.verdict != DROP &&
 	    (t->out.length != t->expected.out.length ||
@@ -228,33 +244,6 @@ static void run_trial(struct fuzz *f, struct trial *t)
 
 /* --- what is shown of a difference --- */
 
-static void print_flows(const char *title, const struct flow_bucket *buckets, const struct flow_bucket *others,
-			size_t bytes)
-{
-	size_t i, slots = bytes / sizeof(struct flow_slot);
-
-	for (i = 0; i < slots; i++) {
-		const struct flow_slot *a = &buckets->slot[0] + i, *b = &others->slot[0] + i;
-
-		if (memcmp(a, b, sizeof(*a)) != 0)
-			printf("%s: slot %zu: key %016llx target %08x state %08x\n", title, i,
-			       (unsigned long long)a->key, a->target, a->state);
-	}
-}
-
-static void print_counters(const struct fastpath_counters *programs, const struct fastpath_counters *model)
-{
-	const uint64_t *a = (const uint64_t *)programs, *b = (const uint64_t *)model;
-	size_t i;
-
-	for (i = 0; i < sizeof(*programs) / sizeof(uint64_t); i++) {
-		if (a[i] != b[i])
-			printf("counter %zu (%s): programs %llu, model %llu\n", i,
-			       i < REASONS ? reason_name((enum reason)i) : "no reason", (unsigned long long)a[i],
-			       (unsigned long long)b[i]);
-	}
-}
-
 static void show(struct fuzz *f, const struct trial *t, long epoch, unsigned number)
 {
 	const struct flow_bucket *buckets = plane_buckets(&f->plane), *model = flow_bucket_at(f->model.flows, 0);
@@ -272,9 +261,9 @@ static void show(struct fuzz *f, const struct trial *t, long epoch, unsigned num
 	printf("model: %s, mark 0x%x\n", verdict_name(t->expected.verdict), t->expected.mark);
 	if (t->expected.verdict != DROP)
 		frame_print("of the model", &t->expected.out, &t->out);
-	print_flows("programs", buckets, model, bytes);
-	print_flows("model", model, buckets, bytes);
-	print_counters(read_counters(f), &f->model.counted);
+	fuzz_print_flows("programs", buckets, model, bytes);
+	fuzz_print_flows("model", model, buckets, bytes);
+	fuzz_print_counters(read_counters(f), &f->model.counted);
 	printf("%s", f->config);
 }
 
@@ -331,11 +320,13 @@ static void begin_epoch(struct fuzz *f, struct random *r)
 				    .ways = fastpath->ways,
 				    .room = fastpath->control->room,
 				    .room_reason = fastpath->control->room_reason,
+				    .shared = f->plane.shared,
 				    .living = f->plane.living,
 				    .second_look = fastpath->control->second_look,
 				    .look_room = fastpath->control->look_room,
 				    .mss = { f->plane.mss[0], f->plane.mss[1] },
 				    .has_socket = has_socket };
+	f->model.choices = input_choices(r, &f->plane, f->model.choice);
 	for (v6 = 0; v6 < 2; v6++) {
 		const struct fastpath_schedule *s = fastpath_schedule(fastpath, v6, true);
 
@@ -344,14 +335,19 @@ static void begin_epoch(struct fuzz *f, struct random *r)
 	}
 }
 
-static void add_up(struct fuzz *f)
+static void add_counters(uint64_t *to, const uint64_t *from, size_t bytes)
 {
-	const uint64_t *from = (const uint64_t *)&f->model.counted;
-	uint64_t *to = (uint64_t *)&f->total;
 	size_t i;
 
-	for (i = 0; i < sizeof(f->total) / sizeof(uint64_t); i++)
+	for (i = 0; i < bytes / sizeof(uint64_t); i++)
 		to[i] += from[i];
+}
+
+static void add_up(struct fuzz *f)
+{
+	add_counters((uint64_t *)&f->totals.counted, (const uint64_t *)&f->model.counted, sizeof(f->totals.counted));
+	add_counters((uint64_t *)&f->totals.sent, (const uint64_t *)&f->model.sent, sizeof(f->totals.sent));
+	f->totals.packets += EPOCH_PACKETS;
 }
 
 static bool run_epoch(struct fuzz *f, long epoch)
@@ -368,11 +364,10 @@ static bool run_epoch(struct fuzz *f, long epoch)
 			show(f, &t, epoch, number);
 			return false;
 		}
-		f->verdicts[t.run.verdict == PASS ? 0 : t.run.verdict == DROP ? 1 : 2]++;
-		f->queued[0] += (t.run.mark & MARK_DECIDE) != 0;
-		f->queued[1] += (t.run.mark & MARK_FORWARD) != 0;
+		f->totals.verdicts[t.run.verdict == PASS ? 0 : t.run.verdict == DROP ? 1 : 2]++;
+		f->totals.queued[0] += (t.run.mark & MARK_DECIDE) != 0;
+		f->totals.queued[1] += (t.run.mark & MARK_FORWARD) != 0;
 	}
-	f->packets += EPOCH_PACKETS;
 	add_up(f);
 	return true;
 }
@@ -388,48 +383,8 @@ static bool run_all(struct fuzz *f)
 		}
 		if (!run_epoch(f, epoch++))
 			return false;
-	} while (f->only_epoch < 0 && f->packets < f->most && (f->until_s <= 0 || now_s() < f->until_s));
+	} while (f->only_epoch < 0 && f->totals.packets < f->most && (f->until_s <= 0 || now_s() < f->until_s));
 	return true;
-}
-
-/* What the programs can count at all must have been counted, or the packets are not what they should be. */
-static bool covered(const struct fuzz *f)
-{
-	static const enum reason reasons[] = {
-		REASON_LOCAL_POLICY,   REASON_LOCAL_SOCKET,   REASON_RATE_GUARD,    REASON_TABLE_FULL,
-		REASON_CLUSTER_CLIENT, REASON_FORWARD_FAILED, REASON_CHOSEN,        REASON_DRAINING,
-		REASON_SAME_SYN,       REASON_SAME_FLOW,      REASON_FLOW,          REASON_ICMP_RELAY,
-		REASON_FROM_PEER,      REASON_NOT_PEER,       REASON_INNER_FOREIGN, REASON_INNER_NOT_SENDERS,
-		REASON_INNER_SOURCE,   REASON_INNER_NESTED,   REASON_INNER_BAD,     REASON_NO_TUNNEL,
-		REASON_RETURNED_LATE,
-	};
-	bool all = f->total.too_big_sent && f->total.strangers && f->queued[0] && f->queued[1];
-	size_t i;
-
-	for (i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-		if (!f->total.reason[reasons[i]]) {
-			printf("no packet was counted as %s\n", reason_name(reasons[i]));
-			all = false;
-		}
-	}
-	return all;
-}
-
-static void report(const struct fuzz *f, double took_s)
-{
-	enum reason reason;
-
-	printf("%llu packets in %.1f s (%.2f us each), no difference: passed %llu, dropped %llu, redirected %llu; "
-	       "queued "
-	       "%llu and %llu; too big %llu, to aliases %llu\n",
-	       (unsigned long long)f->packets, took_s, took_s * 1e6 / (double)f->packets,
-	       (unsigned long long)f->verdicts[0], (unsigned long long)f->verdicts[1],
-	       (unsigned long long)f->verdicts[2], (unsigned long long)f->queued[0], (unsigned long long)f->queued[1],
-	       (unsigned long long)f->total.too_big_sent, (unsigned long long)f->total.strangers);
-	for (reason = 0; reason < REASONS; reason++) {
-		if (f->total.reason[reason])
-			printf("  %s %llu\n", reason_name(reason), (unsigned long long)f->total.reason[reason]);
-	}
 }
 
 /* One processor: its counters are all there are. */
@@ -493,8 +448,8 @@ int main(int argc, char **argv)
 		plane_give_up("no memory");
 	good = run_all(&f);
 	if (good)
-		report(&f, now_s() - start_s);
-	if (good && f.packets >= COVERED_PACKETS)
-		good = covered(&f);
+		fuzz_report(&f.totals, now_s() - start_s);
+	if (good && f.totals.packets >= COVERED_PACKETS)
+		good = fuzz_covered(&f.totals);
 	return good ? 0 : 1;
 }

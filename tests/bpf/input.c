@@ -65,6 +65,12 @@ static uint32_t random_label(struct random *r, uint32_t count)
 	return input_one_in(r, 4) ? ENCAP_MAY_RETURN : random_below(r, count);
 }
 
+/* Now and then the last one is used up. */
+static uint8_t random_hops(struct random *r)
+{
+	return input_one_in(r, 8) ? (uint8_t)random_below(r, 3) : 64;
+}
+
 static void add_ip(struct maker *m, uint8_t protocol, const struct addr *from, const struct addr *to)
 {
 	unsigned payload = made_bytes(m);
@@ -76,7 +82,7 @@ static void add_ip(struct maker *m, uint8_t protocol, const struct addr *from, c
 		write_be32(ip, 0x60000000 | (uint32_t)tos << 20 | random_label(m->r, 1 << 20));
 		write_be16(ip + 4, payload);
 		ip[6] = protocol;
-		ip[7] = 64;
+		ip[7] = random_hops(m->r);
 		memcpy(ip + 8, from->bytes, 16);
 		memcpy(ip + 24, to->bytes, 16);
 		return;
@@ -87,7 +93,7 @@ static void add_ip(struct maker *m, uint8_t protocol, const struct addr *from, c
 	write_be16(ip + 2, payload + IPV4_HEADER_BYTES);
 	write_be16(ip + 4, random_label(m->r, 1 << 16));
 	write_be16(ip + 6, input_one_in(m->r, 4) ? 0 : 0x4000);
-	ip[8] = 64;
+	ip[8] = random_hops(m->r);
 	ip[9] = protocol;
 	write_be16(ip + 10, (uint32_t)random_next(m->r));
 	memcpy(ip + 12, from->bytes + 12, 4);
@@ -370,6 +376,11 @@ static void finish(struct maker *m)
 
 	for (i = 0; i < 12; i++)
 		f->bytes[i] = (uint8_t)random_next(m->r);
+	/* To all nodes, or to this one. */
+	if (input_one_in(m->r, 2))
+		f->bytes[0] |= 1;
+	else if (input_one_in(m->r, 2))
+		memset(f->bytes, 0, 6);
 	write_be16(f->bytes + 12, m->v6 ? 0x86dd : 0x0800);
 	memcpy(f->bytes + FRAME_ETHERNET_BYTES, m->room + m->start, bytes);
 	f->length = FRAME_ETHERNET_BYTES + bytes;

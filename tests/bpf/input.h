@@ -25,6 +25,7 @@ struct input_site {
 	struct flow_key keys[INPUT_KEYS]; /* of flows that are or were there */
 	uint32_t sequences[INPUT_KEYS];
 	unsigned key_count;
+	struct fastpath_shared shared;
 };
 
 /* One packet, and what comes with it. */
@@ -40,8 +41,14 @@ unsigned random_below(struct random *r, unsigned limit); /* limit > 0 */
 /* Text of a dprd.conf, which may not be a sound one. decide_kernel: Decide=kernel. */
 void input_config(struct random *r, bool decide_kernel, char text[INPUT_CONFIG_BYTES]);
 
-/* All that the programs are told: flows into an empty table, ways, schedules, which members live. */
+/* All that the programs are told but input_choices(): flows into an empty table, ways, schedules, who lives. */
 void input_site(struct random *r, struct plane *p, struct input_site *ret);
+
+/*
+ * Whom all new connections of a family go to while dprd is away, into the tables in use; ret: the same for the model.
+ * False: there are no real servers.
+ */
+bool input_choices(struct random *r, struct plane *p, uint8_t ret[2]);
 
 void input_packet(struct random *r, const struct input_site *site, struct input *ret);
 

@@ -65,6 +65,8 @@ struct addr input_service(struct random *r, const struct config *config, unsigne
 	const struct member *m = &config->member[member];
 	unsigned i;
 
+	if (config->shared_count && input_one_in(r, 4))
+		return config->shared[v6];
 	for (i = 0; i < 6; i++) {
 		const struct addr *a = &m->service[random_below(r, m->service_count)];
 
@@ -86,6 +88,25 @@ __attribute__((format(printf, 3, 4))) static size_t add_line(char *text, size_t 
 	return used;
 }
 
+/* Real servers, behind this node or another one; and addresses that all nodes share. */
+static size_t add_servers(struct random *r, char *text, size_t used, unsigned members, bool decide_kernel)
+{
+	static const char *const forms[] = { "nat", "direct", "tunnel" };
+	unsigned count = random_below(r, 6), i;
+
+	if (!input_one_in(r, 3))
+		used = add_line(text, used, "[Shared]\nAddress=198.51.100.200 2001:db8:5::200\n");
+	for (i = 1; i <= count && !decide_kernel; i++) {
+		used = add_line(text, used, "[Backend \"b%u\"]\nForm=%s\n", i, forms[random_below(r, 3)]);
+		if (input_one_in(r, 4))
+			used = add_line(text, used, "Node=n%u\n", random_below(r, members));
+		if (!input_one_in(r, 8))
+			used = add_line(text, used, "Address=10.9.0.%u\n", i);
+		used = add_line(text, used, "Address=fd09::%u\n", i);
+	}
+	return used;
+}
+
 /* The first addresses of both families are always this node's: a client has a connection to them. */
 void input_config(struct random *r, bool decide_kernel, char text[INPUT_CONFIG_BYTES])
 {
@@ -97,6 +118,7 @@ void input_config(struct random *r, bool decide_kernel, char text[INPUT_CONFIG_B
 	for (i = random_below(r, 4); i; i--)
 		used = add_line(text, used, " %u", ports[(self + i) % 6]);
 	used = add_line(text, used, "\n[Datapath]\nDecide=%s\n", decide_kernel ? "kernel" : "queue");
+	used = add_servers(r, text, used, members, decide_kernel);
 	for (m = 0; m < members; m++) {
 		bool has_v4 = m == self || !input_one_in(r, 8), has_v6 = m == self || !has_v4 || !input_one_in(r, 4);
 
@@ -125,13 +147,21 @@ static uint32_t tick_now(void)
 	return (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
 }
 
-/* Also flows that lead to this node, and to one that is no member any more. */
+/* A node that a flow may lead to: also this one, an own real server, or what is none of these any more. */
+static uint32_t random_node_id(struct random *r, const struct config *config)
+{
+	if (input_one_in(r, 16))
+		return 77;
+	if (config->own_backend_count && input_one_in(r, 2))
+		return config_own_backend(config, random_below(r, config->own_backend_count))->id;
+	return config->member[random_below(r, config->member_count)].id;
+}
+
 static void add_flow(struct random *r, struct plane *p, const struct flow_key *key, uint32_t sequence)
 {
 	static const unsigned ages[] = { 0, 3, 14, 15, 16, 17, 30, 1000, 100000, 1 << 28, 1 << 29 };
-	unsigned member = random_below(r, p->config.member_count);
 	int service = flow_table_service(p->flows, &key->service, key->service_port, true);
-	int node = flow_table_node(p->flows, input_one_in(r, 16) ? 77 : p->config.member[member].id, true);
+	int node = flow_table_node(p->flows, random_node_id(r, &p->config), true);
 	uint32_t tick = tick_now() - ages[random_below(r, sizeof(ages) / sizeof(ages[0]))];
 	struct flow_bucket *home;
 	struct flow_search s;
@@ -167,9 +197,20 @@ static void add_flows(struct random *r, struct plane *p, struct input_site *site
 	}
 }
 
-static void random_way(struct random *r, struct plane *p, unsigned member, bool v6)
+static void random_link(struct random *r, struct fastpath_way *way)
 {
 	static const uint16_t mtus[] = { 1480, 1460, 1480, 1460, 556, 300, 216, 9000 };
+	unsigned i;
+
+	way->mtu = mtus[random_below(r, sizeof(mtus) / sizeof(mtus[0]))];
+	way->interface = 1;
+	way->hardware_tick = input_one_in(r, 4) ? 0 : tick_now();
+	for (i = 0; i < sizeof(way->hardware); i++)
+		way->hardware[i] = (uint8_t)random_next(r);
+}
+
+static void random_way(struct random *r, struct plane *p, unsigned member, bool v6)
+{
 	const struct member *self = &p->config.member[p->config.self], *to = &p->config.member[member];
 	struct fastpath_way *way = plane_way(p, member, v6);
 	unsigned i;
@@ -177,16 +218,55 @@ static void random_way(struct random *r, struct plane *p, unsigned member, bool 
 	memset(way, 0, sizeof(*way));
 	way->source = v6 ? self->cluster_v6 : self->cluster_v4;
 	way->destination = v6 ? to->cluster_v6 : to->cluster_v4;
+	for (i = 0; i < 6; i++)
+		way->fellow[i] = (uint8_t)random_next(r);
 	if (member == p->config.self) {
 		way->flags = WAY_SELF;
 	} else if (!addr_is_zero(&way->source) && !addr_is_zero(&way->destination) && !input_one_in(r, 12)) {
 		way->flags = (uint16_t)(WAY_USABLE | (input_one_in(r, 4) ? 0 : WAY_ETHERNET));
-		way->mtu = mtus[random_below(r, sizeof(mtus) / sizeof(mtus[0]))];
-		way->interface = 1;
-		way->hardware_tick = input_one_in(r, 4) ? 0 : tick_now();
-		for (i = 0; i < sizeof(way->hardware); i++)
-			way->hardware[i] = (uint8_t)random_next(r);
+		random_link(r, way);
 	}
+	if (member != p->config.self && input_one_in(r, 2))
+		way->flags |= WAY_FELLOW;
+}
+
+/* To an own real server. */
+static void random_backend_way(struct random *r, struct plane *p, unsigned own, bool v6)
+{
+	const struct member *self = &p->config.member[p->config.self];
+	const struct backend *backend = config_own_backend(&p->config, own);
+	const struct addr *to = backend_address(backend, v6);
+	int node = flow_table_node(p->flows, backend->id, true);
+	struct fastpath_way *way = &p->fastpath->ways[2 * node + v6];
+
+	if (node < 0 || !to || input_one_in(r, 12))
+		return;
+	way->flags = WAY_USABLE | (backend->form == BACKEND_NAT ? WAY_NAT : WAY_ETHERNET) |
+		     (backend->form == BACKEND_DIRECT ? WAY_DIRECT : 0);
+	way->source = v6 ? self->cluster_v6 : self->cluster_v4;
+	way->destination = *to;
+	if (backend->form == BACKEND_NAT)
+		way->mark = (own + 1) << BACKEND_MARK_SHIFT;
+	else
+		random_link(r, way);
+}
+
+bool input_choices(struct random *r, struct plane *p, uint8_t ret[2])
+{
+	struct fastpath_tables *t = &p->fastpath->tables[p->fastpath->control->active];
+	const struct config *config = &p->config;
+	unsigned v6;
+
+	t->choices = config->own_backend_count != 0;
+	for (v6 = 0; v6 < 2; v6++) {
+		uint32_t id = config->member[config->self].id;
+
+		if (config->own_backend_count && !input_one_in(r, 8))
+			id = config_own_backend(config, random_below(r, config->own_backend_count))->id;
+		ret[v6] = input_one_in(r, 8) ? 0 : (uint8_t)flow_table_node(p->flows, id, true);
+		memset(t->choice + v6 * FASTPATH_CHOICES, ret[v6], FASTPATH_CHOICES);
+	}
+	return t->choices;
 }
 
 static void add_schedules(struct random *r, struct plane *p)
@@ -218,9 +298,18 @@ static void add_schedules(struct random *r, struct plane *p)
 	control->landed = 0;
 }
 
+/* Frames come in by interface 1. */
+static void random_shared(struct random *r, struct plane *p, struct fastpath_shared *ret)
+{
+	*ret = (struct fastpath_shared) { .interface = { !input_one_in(r, 4), !input_one_in(r, 4) },
+					  .by_module = input_one_in(r, 3),
+					  .hardware = { 2, 0, 0, 0, 0, (uint8_t)random_next(r) } };
+	p->shared = ret;
+}
+
 void input_site(struct random *r, struct plane *p, struct input_site *ret)
 {
-	unsigned member, v6;
+	unsigned member, own, v6;
 
 	ret->config = &p->config;
 	memset(p->fastpath->ways, 0, FASTPATH_WAYS * sizeof(struct fastpath_way));
@@ -228,6 +317,11 @@ void input_site(struct random *r, struct plane *p, struct input_site *ret)
 		for (v6 = 0; v6 < 2; v6++)
 			random_way(r, p, member, v6);
 	}
+	for (own = 0; own < p->config.own_backend_count; own++) {
+		for (v6 = 0; v6 < 2; v6++)
+			random_backend_way(r, p, own, v6);
+	}
+	random_shared(r, p, &ret->shared);
 	p->living = random_next(r);
 	p->living |= random_next(r);
 	p->mss[0] = (uint16_t)(input_one_in(r, 4) ? random_next(r) : 1440);

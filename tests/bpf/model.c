@@ -5,111 +5,12 @@
 #include "dprd/flow_private.h"
 #include "tests/bpf/model_private.h"
 
-enum {
-	OPTIONS_MOST = 12, /* looked at for an MSS */
-	TOO_BIG_TICKS = 60, /* a second */
-	TOO_BIG_MOST = 100,
-};
-
-/* --- results --- */
-
-static void finish(struct model_result *r, int verdict)
-{
-	r->verdict = verdict;
-}
-
-static void drop(struct model *m, struct model_result *r, enum reason reason)
-{
-	m->counted.reason[reason]++;
-	finish(r, DROP);
-}
-
-static void add_sum(struct model_result *r, unsigned at)
-{
-	r->sums[r->sum_count++] = FRAME_ETHERNET_BYTES + at;
-}
-
-/* --- the way to a node --- */
+enum { OPTIONS_MOST = 12 }; /* looked at for an MSS */
 
 /* Its flow's time is the start of the tick that the program saw. */
 static uint64_t ms_of_tick(uint32_t tick)
 {
 	return (((uint64_t)tick << FLOW_TICK_SHIFT) + 999999) / 1000000;
-}
-
-static bool too_big_allowed(struct model *m)
-{
-	if (m->tick - (uint32_t)m->counted.too_big_tick >= TOO_BIG_TICKS) {
-		m->counted.too_big_tick = m->tick;
-		m->counted.too_big_count = 0;
-	}
-	return m->counted.too_big_count++ < TOO_BIG_MOST;
-}
-
-/* Differs: dprd cuts the packet into segments; the program hands it to dprd for that. With dprd away the client is only
- * told, and no more than the headers is quoted. */
-static void send_too_big(struct model *m, const struct frame *in, const struct packet *p, uint32_t mtu,
-			 struct model_result *r)
-{
-	const uint8_t *ip = in->bytes + FRAME_ETHERNET_BYTES;
-
-	if (m->works) {
-		r->mark |= MARK_FORWARD;
-		finish(r, PASS);
-		return;
-	}
-	m->counted.reason[REASON_NO_TUNNEL]++;
-	finish(r, DROP);
-	if (!too_big_allowed(m))
-		return;
-	m->counted.too_big_sent++;
-	finish(r, REDIRECT);
-	memcpy(r->out.bytes, in->bytes + 6, 6);
-	memcpy(r->out.bytes + 6, in->bytes, 6);
-	r->out.length = FRAME_ETHERNET_BYTES + encap_too_big(ip, p, p->header_bytes + TCP_HEADER_BYTES, mtu,
-							     r->out.bytes + FRAME_ETHERNET_BYTES);
-}
-
-static void encapsulate(struct model *m, const struct frame *in, const struct packet *p, unsigned member,
-			const struct fastpath_way *way, enum reason reason, struct model_result *r)
-{
-	const struct member *self = &m->config->member[m->config->self], *to = &m->config->member[member];
-	uint8_t *outer = r->out.bytes + FRAME_ETHERNET_BYTES;
-
-	memcpy(r->out.bytes, way->hardware, sizeof(way->hardware));
-	encap_write(outer, p, p->v6 ? &self->cluster_v6 : &self->cluster_v4, p->v6 ? &to->cluster_v6 : &to->cluster_v4,
-		    reason == REASON_CHOSEN && m->second_look & LOOK_OFFER ? ENCAP_MAY_RETURN : 0);
-	/* With what lies behind the datagram. */
-	memcpy(outer + encap_bytes(p->v6), in->bytes + FRAME_ETHERNET_BYTES, in->length - FRAME_ETHERNET_BYTES);
-	r->out.length = in->length + encap_bytes(p->v6);
-	m->counted.reason[reason]++;
-	m->counted.forward_bytes += p->total_bytes;
-	finish(r, REDIRECT);
-}
-
-/* Like resolve_target() and send_one() in path.c. */
-static void forward(struct model *m, const struct frame *in, const struct packet *p, uint32_t node_id,
-		    enum reason reason, uint32_t gso_bytes, struct model_result *r)
-{
-	int member = config_member_by_id(m->config, node_id), node = flow_table_node(m->flows, node_id, false);
-	const struct fastpath_way *way = &m->ways[2 * node + p->v6];
-	uint32_t segment = p->total_bytes, room;
-
-	if (member < 0 || !(way->flags & WAY_USABLE)) {
-		drop(m, r, REASON_NO_TUNNEL);
-		return;
-	}
-	/* A large packet leaves in segments, which may be cut finer by the outer header. */
-	if (gso_bytes)
-		segment = p->header_bytes + (uint32_t)p->tcp_header_bytes + gso_bytes;
-	room = way->mtu + (gso_bytes ? encap_bytes(p->v6) : 0);
-	if (segment > room && p->kind == PACKET_TCP)
-		send_too_big(m, in, p, way->mtu, r);
-	/* What a test run calls a large packet has no type: the kernel does not let its length be changed. */
-	else if (segment > room || gso_bytes)
-		drop(m, r, REASON_NO_TUNNEL);
-	else
-		encapsulate(m, in, p, (unsigned)member, way, reason, r);
 }
 
 /* --- the entry node --- */
@@ -141,7 +42,7 @@ static struct verdict decide_it(struct model *m, const struct packet *p)
 }
 
 /* No client has a v4-mapped address in IPv6: an ICMP error that quotes one is about nothing that was sent. */
-static bool find_flow(struct model *m, const struct packet *p, struct flow *ret)
+bool model_find_flow(struct model *m, const struct packet *p, struct flow *ret)
 {
 	m->flows->now_ms = ms_of_tick(m->tick);
 	return !(p->v6 && addr_is_v4(&p->key.client)) && flow_find(m->flows, &p->key, ret);
@@ -157,10 +58,10 @@ static void syn_alone(struct model *m, const struct frame *in, const struct pack
 
 	/* Differs: a SYN does not refresh its flow here. */
 	if (v.kind == VERDICT_FORWARD) {
-		forward(m, in, p, v.node_id, v.reason, gso_bytes, r);
+		model_forward(m, in, p, v.node_id, v.reason, gso_bytes, r);
 		return;
 	}
-	finish(r, PASS);
+	model_finish(r, PASS);
 	/* Differs: the programs remove no flow; it leads to this node from now on. */
 	if (flow->node_id != self_id || !(same || flow->state == FLOW_CONFIRMED))
 		flow_slot_at(m->flows, flow->slot)->target =
@@ -185,7 +86,7 @@ static void serve(struct model *m, const struct packet *p, const struct flow *ov
 	if (over)
 		renew(m, p, over, (uint32_t)flow_table_node(m->flows, self_id, false));
 	m->counted.reason[reason]++;
-	finish(r, PASS);
+	model_finish(r, PASS);
 }
 
 /* A half-open flow to this node; false: there is no place for it. */
@@ -226,15 +127,29 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 		serve(m, p, NULL, REASON_TABLE_FULL, r);
 	} else {
 		m->counted.flows_made++;
-		forward(m, in, p, flow_table_node_id(m->flows, node), (enum reason)reason, gso_bytes, r);
+		model_forward(m, in, p, flow_table_node_id(m->flows, node), (enum reason)reason, gso_bytes, r);
 	}
+}
+
+/* dprd is away: real servers get new connections. Differs: all of them go to the same one, or to this node. */
+static void new_alone(struct model *m, const struct frame *in, const struct packet *p, uint32_t gso_bytes,
+		      struct model_result *r)
+{
+	uint32_t self = (uint32_t)flow_table_node(m->flows, m->config->member[m->config->self].id, false);
+	uint32_t node = m->choice[p->v6];
+
+	if (r->unjudged)
+		return;
+	if (node == self)
+		r->mark |= BACKEND_MARK_MASK;
+	else if (node && m->ways[2 * node + p->v6].flags & WAY_USABLE && make_flow(m, p, NULL, node))
+		model_forward(m, in, p, flow_table_node_id(m->flows, node), REASON_BACKEND, gso_bytes, r);
 }
 
 /* Differs: a SYN is only marked for dprd's queues, which decides. */
 static void queue_syn(struct model_result *r, bool has_flow)
 {
-	r->mark |= has_flow ? MARK_FORWARD : MARK_DECIDE;
-	finish(r, PASS);
+	model_queue(r, has_flow ? MARK_FORWARD : MARK_DECIDE);
 }
 
 /* A copy that need not be decided about again. */
@@ -256,16 +171,26 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 		      struct model_result *r)
 {
 	struct flow flow;
-	bool found = find_flow(m, p, &flow);
+	bool found = model_find_flow(m, p, &flow);
 
-	finish(r, PASS);
-	if (!m->works) {
-		if (found)
-			syn_alone(m, in, p, &flow, gso_bytes, r);
+	model_finish(r, PASS);
+	if (!m->works && found) {
+		syn_alone(m, in, p, &flow, gso_bytes, r);
 		return;
 	}
+	if (!m->works && !m->choices)
+		return;
 	if (m->has_socket(&p->key)) {
 		m->counted.reason[REASON_LOCAL_SOCKET]++;
+		return;
+	}
+	if (!m->works) {
+		new_alone(m, in, p, gso_bytes, r);
+		return;
+	}
+	/* Differs: what the kernel module may still drop is dprd's to decide about. */
+	if (r->unjudged) {
+		queue_syn(r, found);
 		return;
 	}
 	if (m->schedules[p->v6] && (!found || is_over(m, p, &flow))) {
@@ -277,7 +202,7 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 		   flow.state != FLOW_HALF_OPEN || !is_young(m, &flow)) {
 		queue_syn(r, found);
 	} else if (flow.node_id != m->config->member[m->config->self].id) {
-		forward(m, in, p, flow.node_id, REASON_SAME_SYN, gso_bytes, r);
+		model_forward(m, in, p, flow.node_id, REASON_SAME_SYN, gso_bytes, r);
 	}
 }
 
@@ -293,8 +218,8 @@ static void entry(struct model *m, const struct frame *in, const struct packet *
 		entry_syn(m, in, p, gso_bytes, r);
 		return;
 	}
-	found = find_flow(m, p, &flow);
-	finish(r, PASS);
+	found = model_find_flow(m, p, &flow);
+	model_finish(r, PASS);
 	if (!found)
 		return;
 	v = decide_it(m, p);
@@ -302,7 +227,7 @@ static void entry(struct model *m, const struct frame *in, const struct packet *
 	if (p->kind == PACKET_TCP)
 		flow_touch(m->flows, &flow, p->tcp_flags, ms_of_tick(m->tick));
 	if (v.kind == VERDICT_FORWARD)
-		forward(m, in, p, v.node_id, v.reason, gso_bytes, r);
+		model_forward(m, in, p, v.node_id, v.reason, gso_bytes, r);
 }
 
 /* --- the serving node --- */
@@ -312,12 +237,12 @@ static void mend_sums(struct model_result *r, const struct packet *inner, bool t
 	unsigned icmp_sum = inner->header_bytes + 2u;
 
 	if (!inner->v6)
-		add_sum(r, 10);
+		model_add_sum(r, 10);
 	if (!to_alias)
 		return;
-	add_sum(r, inner->kind == PACKET_TCP ? inner->header_bytes + 16u : icmp_sum);
+	model_add_sum(r, inner->kind == PACKET_TCP ? inner->header_bytes + 16u : icmp_sum);
 	if (inner->kind != PACKET_TCP && !inner->v6)
-		add_sum(r, inner->header_bytes + ICMP_HEADER_BYTES + 10u);
+		model_add_sum(r, inner->header_bytes + ICMP_HEADER_BYTES + 10u);
 }
 
 /* Differs: the second look is left to dprd, and is not made when that is away. */
@@ -350,26 +275,25 @@ static void decapsulate(struct model *m, const struct frame *in, const struct pa
 
 	/* Before a queue there is a rule that drops what strangers tunnel, whatever it is. */
 	if (model_living_peer(m, &p->source) < 0) {
-		drop(m, r, REASON_NOT_PEER);
+		model_drop(m, r, REASON_NOT_PEER);
 		return;
 	}
 	v = decide_decapsulation(&env, p, &inner);
 	if (is_for_daemon(m, in, p, &v, &inner)) {
-		r->mark |= MARK_FORWARD;
-		finish(r, PASS);
+		model_queue(r, MARK_FORWARD);
 		return;
 	}
-	/* As in forward(): no length of a large packet can be changed in a test run. */
+	/* As in model_forward(): no length of a large packet can be changed in a test run. */
 	if (v.kind == VERDICT_DECAPSULATE && gso_bytes)
 		v = (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_INNER_BAD };
 	if (v.kind != VERDICT_DECAPSULATE) {
-		drop(m, r, v.reason);
+		model_drop(m, r, v.reason);
 		return;
 	}
 	r->out.length = in->length - p->header_bytes;
 	memcpy(ip, in->bytes + FRAME_ETHERNET_BYTES + p->header_bytes, r->out.length - FRAME_ETHERNET_BYTES);
 	if (!encap_decapsulate_ecn(ip, &inner, p->tos)) {
-		drop(m, r, REASON_INNER_BAD);
+		model_drop(m, r, REASON_INNER_BAD);
 		return;
 	}
 	alias = model_alias_of(m->config, &inner.key.service);
@@ -378,7 +302,7 @@ static void decapsulate(struct model *m, const struct frame *in, const struct pa
 	mend_sums(r, &inner, !addr_is_zero(&alias));
 	m->counted.reason[REASON_FROM_PEER]++;
 	m->counted.decapsulated_bytes += inner.total_bytes;
-	finish(r, PASS);
+	model_finish(r, PASS);
 }
 
 /* --- frames --- */
@@ -398,29 +322,41 @@ static bool parse(const struct frame *in, struct packet *p)
 	return p->v6 == (type == 0x86dd) && p->total_bytes <= length;
 }
 
+static void begin(const struct model *m, const struct frame *in, uint32_t mark, struct model_result *r)
+{
+	r->mark = mark;
+	r->waits = false;
+	r->unjudged = m->shared->by_module && model_frame_to(in) == MODEL_FRAME_MULTICAST;
+	r->sum_count = 0;
+	r->out.length = in->length;
+	memcpy(r->out.bytes, in->bytes, in->length);
+	model_finish(r, PASS);
+}
+
 void model_ingress(struct model *m, const struct frame *in, uint32_t mark, uint32_t gso_bytes, struct model_result *r)
 {
 	struct addr unused;
 	struct packet p;
 
-	r->mark = mark;
-	r->sum_count = 0;
-	r->out.length = in->length;
-	memcpy(r->out.bytes, in->bytes, in->length);
-	finish(r, PASS);
+	begin(m, in, mark, r);
 	if (!parse(in, &p))
 		return;
 	if (model_find_alias(m->config, &p.destination, &unused)) {
 		m->counted.strangers++;
-		finish(r, DROP);
+		model_finish(r, DROP);
 		return;
 	}
 	if (p.protocol == (p.v6 ? PROTO_IPV6 : PROTO_IPIP) && model_is_own_cluster_address(m, &p.destination)) {
 		decapsulate(m, in, &p, gso_bytes, r);
 		return;
 	}
-	if (config_member_by_service(m->config, &p.destination) == (int)m->config->self &&
-	    (p.kind == PACKET_TCP || p.kind == PACKET_ICMP_ERROR) && model_has_port(m->config, p.key.service_port))
+	if (config_is_shared(m->config, &p.destination)) {
+		if (!model_takes_shared(m, in, &p, r))
+			return;
+	} else if (config_member_by_service(m->config, &p.destination) != (int)m->config->self) {
+		return;
+	}
+	if ((p.kind == PACKET_TCP || p.kind == PACKET_ICMP_ERROR) && model_has_port(m->config, p.key.service_port))
 		entry(m, in, &p, gso_bytes, r);
 }
 
@@ -444,7 +380,7 @@ static void lower_mss(struct model_result *r, const struct packet *p, uint16_t m
 			memcpy(old, words, 4);
 			write_be16(option + 2, most);
 			checksum_replace(tcp + 16, old, words, 4);
-			add_sum(r, p->header_bytes + 16u);
+			model_add_sum(r, p->header_bytes + 16u);
 			return;
 		} else if (option[1] < 2) {
 			return;
@@ -461,16 +397,13 @@ void model_egress(const struct model *m, const struct frame *in, uint32_t mark, 
 	bool alias;
 	int owner;
 
-	r->mark = mark;
-	r->sum_count = 0;
-	r->out.length = in->length;
-	memcpy(r->out.bytes, in->bytes, in->length);
-	finish(r, PASS);
+	begin(m, in, mark, r);
 	if (!parse(in, &p) || p.kind != PACKET_TCP)
 		return;
 	alias = model_find_alias(m->config, &p.source, &service);
 	owner = config_member_by_service(m->config, &p.source);
-	if (!alias && (owner < 0 || owner == (int)m->config->self))
+	/* Of a shared address all connections may be a peer's. */
+	if (!alias && (owner < 0 || owner == (int)m->config->self) && !config_is_shared(m->config, &p.source))
 		return;
 	if ((p.tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK))
 		lower_mss(r, &p, m->mss[p.v6]);
@@ -478,7 +411,7 @@ void model_egress(const struct model *m, const struct frame *in, uint32_t mark, 
 		return;
 	encap_rewrite_address(r->out.bytes + FRAME_ETHERNET_BYTES, p.v6, false, &service,
 			      r->out.bytes + FRAME_ETHERNET_BYTES + p.header_bytes + 16);
-	add_sum(r, p.header_bytes + 16u);
+	model_add_sum(r, p.header_bytes + 16u);
 	if (!p.v6)
-		add_sum(r, 10);
+		model_add_sum(r, 10);
 }

@@ -11,7 +11,12 @@
 
 enum { MODEL_SUMS_MAX = 4 };
 
-/* What a model needs to know of the plane; all but flows and counted is only read. */
+/* What became of packets of forwarded flows. */
+struct model_sent {
+	uint64_t tunnelled, direct, handed_over, to_nat;
+};
+
+/* What a model needs to know of the plane; all but flows, counted and sent is only read. */
 struct model {
 	const struct config *config;
 	struct flow_table *flows; /* its own copy */
@@ -19,6 +24,9 @@ struct model {
 	const struct fastpath_schedule *schedules[2]; /* Decide=kernel: by family; NULL: Decide=queue */
 	uint32_t cursors[2]; /* of the schedules */
 	uint32_t made, room, room_reason;
+	const struct fastpath_shared *shared; /* there is no lease, and no socket on any of the addresses */
+	bool choices; /* there are real servers; with dprd away all new connections go to one node: */
+	uint8_t choice[2]; /* of the flow table, by family; 0: none */
 	uint64_t living;
 	uint16_t mss[2];
 	bool works; /* dprd does */
@@ -27,11 +35,14 @@ struct model {
 	uint32_t tick;
 	bool (*has_socket)(const struct flow_key *key);
 	struct fastpath_counters counted; /* what the programs should have counted, and the running second */
+	struct model_sent sent;
 };
 
 struct model_result {
 	int verdict;
 	uint32_t mark;
+	bool waits; /* in dprd's queue */
+	bool unjudged; /* the kernel module, which comes next, may still drop it */
 	struct frame out; /* unless DROP */
 	/* Where checksums were mended in out: 0 and 0xffff are the same there. */
 	unsigned sums[MODEL_SUMS_MAX], sum_count;

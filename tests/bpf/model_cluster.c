@@ -17,7 +17,10 @@ int model_service_owner(void *context, const struct addr *service, be16 port)
 {
 	const struct model *m = context;
 
-	return model_has_port(m->config, port) ? config_member_by_service(m->config, service) : -1;
+	if (!model_has_port(m->config, port))
+		return -1;
+	return config_is_shared(m->config, service) ? (int)DECAP_OWNER_ALL
+						    : config_member_by_service(m->config, service);
 }
 
 static bool is_cluster_of(const struct member *member, const struct addr *a)
@@ -47,7 +50,7 @@ bool model_is_cluster_address(void *context, const struct addr *address)
 		if (is_cluster_of(&m->config->member[i], address))
 			return true;
 	}
-	return config_member_by_service(m->config, address) >= 0;
+	return config_member_by_service(m->config, address) >= 0 || config_is_shared(m->config, address);
 }
 
 bool model_is_own_cluster_address(void *context, const struct addr *address)
@@ -84,6 +87,8 @@ struct addr model_alias_of(const struct config *config, const struct addr *servi
 	int member = config_member_by_service(config, service);
 	unsigned i = 0;
 
+	if (member < 0)
+		return (struct addr) { 0 };
 	while (!addr_equal(&config->member[member].service[i], service))
 		i++;
 	return config_alias(config, (unsigned)member, i);

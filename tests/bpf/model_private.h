@@ -1,10 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* model_private.h - model_cluster.c for model.c. context: a struct model. */
+/* model_private.h - the parts of the model (model*.c) for each other. context: a struct model. */
 #ifndef TESTS_BPF_MODEL_PRIVATE_H
 #define TESTS_BPF_MODEL_PRIVATE_H
 
+#include "dprd/packet.h"
 #include "tests/bpf/model.h"
 
+/* model_forward.c: sets what becomes of the packet. */
+void model_finish(struct model_result *r, int verdict);
+void model_drop(struct model *m, struct model_result *r, enum reason reason);
+/* A checksum was mended at this place of the datagram. */
+void model_add_sum(struct model_result *r, unsigned at);
+/* To dprd, in a queue. */
+void model_queue(struct model_result *r, uint32_t mark);
+/* A packet of a flow to this node. */
+void model_forward(struct model *m, const struct frame *in, const struct packet *p, uint32_t node_id,
+		   enum reason reason, uint32_t gso_bytes, struct model_result *r);
+
+/* model.c: the packet's flow; false: there is none. */
+bool model_find_flow(struct model *m, const struct packet *p, struct flow *ret);
+
+/* model_shared.c: whom the frame's hardware address means. */
+enum model_frame { MODEL_FRAME_HERE, MODEL_FRAME_MULTICAST, MODEL_FRAME_ELSEWHERE };
+enum model_frame model_frame_to(const struct frame *in);
+/* A packet to a shared address: whether the entry node's part looks at it. */
+bool model_takes_shared(struct model *m, const struct frame *in, const struct packet *p, struct model_result *r);
+
+/* model_cluster.c */
 bool model_has_port(const struct config *config, be16 port);
 
 /* For struct decap_env. */

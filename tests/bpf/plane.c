@@ -32,6 +32,15 @@ void plane_give_up(const char *format, ...)
 	exit(2);
 }
 
+uint32_t plane_next_number(char **words)
+{
+	const char *word = strtok_r(NULL, " ", words);
+
+	if (!word)
+		plane_give_up("a number is missing");
+	return (uint32_t)strtoul(word, NULL, 10);
+}
+
 void plane_command(const char *format, ...)
 {
 	char line[512];

@@ -73,5 +73,7 @@ void plane_command(const char *format, ...) __attribute__((format(printf, 1, 2))
 
 /* The message of printf(3) to standard error; exit status 2: the test could not be made. */
 void plane_give_up(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* The next of some words (strtok_r()), a number. */
+uint32_t plane_next_number(char **words);
 
 #endif

@@ -149,6 +149,43 @@ struct craft_names site_names(unsigned variant)
 				      .context = site_plane(variant) };
 }
 
+/* --- real servers --- */
+
+static struct fastpath_tables *tables_in_use(unsigned variant)
+{
+	struct fastpath *f = site_plane(variant)->fastpath;
+
+	return &f->tables[f->control->active];
+}
+
+static uint8_t index_of(unsigned variant, unsigned member)
+{
+	struct plane *p = site_plane(variant);
+
+	return (uint8_t)flow_table_node(p->flows, p->config.member[member].id, true);
+}
+
+void site_choices(unsigned variant, const char *word)
+{
+	struct fastpath_tables *t = tables_in_use(variant);
+	uint8_t *mine = t->choice + (variant & SITE_V6 ? FASTPATH_CHOICES : 0);
+
+	t->choices = word != NULL;
+	/* Who looks where nobody should, or in the other family's half, gets n4. */
+	memset(t->choice, index_of(variant, 3), sizeof(t->choice));
+	if (!word)
+		return;
+	memset(mine, strcmp(word, "nobody") == 0 ? 0 : index_of(variant, (unsigned)(word[1] - '1')), FASTPATH_CHOICES);
+}
+
+void site_shared_frames(unsigned variant, unsigned interface, bool by_module)
+{
+	struct fastpath_tables *t = tables_in_use(variant);
+
+	t->shared_interface[0] = t->shared_interface[1] = interface;
+	t->shared_by_module = by_module;
+}
+
 /* --- before a test --- */
 
 static uint32_t tick_now(void)
@@ -187,9 +224,24 @@ void site_reset(unsigned variant)
 		for (v6 = 0; v6 < 2; v6++)
 			fill_way(p, member, v6);
 	}
+	site_choices(variant, NULL);
+	site_shared_frames(variant, 1, false);
 	plane_beat(p, 0, 0);
 	plane_forget_counters(p);
 	made_tick = tick_now();
+}
+
+static void make_fellow(struct fastpath_way *way)
+{
+	way->flags |= WAY_FELLOW;
+	way->fellow[0] = 2;
+	way->fellow[5] = 4;
+}
+
+static void make_direct(struct fastpath_way *way)
+{
+	way->flags |= WAY_DIRECT;
+	way->mtu = MTU;
 }
 
 void site_way(unsigned variant, const char *words)
@@ -211,8 +263,17 @@ void site_way(unsigned variant, const char *words)
 			way->hardware_tick = 0;
 		else if (strcmp(w, "raw") == 0)
 			way->flags &= (uint16_t)~WAY_ETHERNET;
-		else if (strcmp(w, "mtu") == 0 && (w = strtok_r(NULL, " ", &rest)))
-			way->mtu = (uint16_t)atoi(w);
+		else if (strcmp(w, "watches") == 0)
+			way->flags |= WAY_WATCHES;
+		else if (strcmp(w, "fellow") == 0)
+			make_fellow(way);
+		else if (strcmp(w, "direct") == 0)
+			make_direct(way);
+		else if (strcmp(w, "nat") == 0)
+			*way = (struct fastpath_way) { .flags = WAY_USABLE | WAY_NAT,
+						       .mark = plane_next_number(&rest) << 24 };
+		else if (strcmp(w, "mtu") == 0)
+			way->mtu = (uint16_t)plane_next_number(&rest);
 		else
 			plane_give_up("no word for a way: %s", words);
 	}

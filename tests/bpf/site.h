@@ -46,8 +46,11 @@ struct craft_names site_names(unsigned variant);
  */
 void site_reset(unsigned variant);
 
-/* The way of n2: words of "unusable", "self", "none" (all zero), "stale", "unknown" (no hardware address), "raw" (no
- * Ethernet), "mtu N". */
+/*
+ * The way of n2: words of "unusable", "self", "none" (all zero), "stale", "unknown" (no hardware address), "raw" (no
+ * Ethernet), "mtu N"; "fellow" (its hardware address on the network of the shared addresses is n4's); or as if n2
+ * were a real server: "direct" (1500 bytes fit), "nat N" (the Nth of this node, from 1).
+ */
 void site_way(unsigned variant, const char *words);
 
 /*
@@ -71,6 +74,15 @@ void *site_flows_copy(unsigned variant, const char *except);
  * them; "": empty. no_room: the reason for which no flow may be made; NULL: there is room.
  */
 void site_schedule(unsigned variant, const char *words, const char *no_room);
+
+/*
+ * Whom new connections of the variant's family go to while dprd is away: "nN", always the same, or "nobody". NULL: this
+ * node has no real servers.
+ */
+void site_choices(unsigned variant, const char *word);
+
+/* Where frames to shared addresses come in, and whether they are judged behind the programs. */
+void site_shared_frames(unsigned variant, unsigned interface, bool by_module);
 
 /* What the programs counted since the last call: names in the order of the counters, "flow from_peer*2 made". */
 void site_counted(unsigned variant, char *text, size_t bytes, struct fastpath_counters *ret);

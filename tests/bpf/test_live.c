@@ -1,57 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_live.c - the programs where they work: attached to two interfaces, "client" and "cluster", as dprd attaches
- * them. What a single run of a program cannot show: where packets go, hardware addresses that the kernel
- * fills in, packets in pieces, checksums that are still to be made, large packets that become segments.
- *
- *   client   gw is behind it: clients, routers        cluster   n2 and n3 are on it
+ * test_live.c - what a single run of a program cannot show, where the programs work (live.h): where packets go,
+ * hardware addresses that the kernel fills in, packets in pieces, checksums that are still to be made, large packets
+ * that become segments.
  *
  * Layout: one address for each node.
  */
-#include "tests/bpf/fixture.h"
+#include "tests/bpf/live.h"
 
-#include <errno.h>
-#include <net/if.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/bpf/tap.h"
-#include "tests/unit/oracle.h"
-
-enum { ALIAS_V4 = SITE_ALIAS, WAIT_MS = 1000, NOTHING_MS = 20, LARGE_BYTES = 3500 };
+enum { ALIAS_V4 = SITE_ALIAS, WAIT_MS = 1000, LARGE_BYTES = 3500 };
 
 #define CONFIRMED "confirmed n2 isn 5 age 3"
 #define TO_N2 "eth me>n2 | tunnel c1>c2 | *"
 
-static struct tap client, cluster;
+static struct live live;
 
 static int have_site(void **state)
 {
-	char why[FASTPATH_WHY_BYTES];
-	struct plane *p = site_plane(ALIAS_V4);
-
 	(void)state;
-	if (client.fd)
+	if (live.client.fd)
 		return 0;
-	client = tap_new("client", 1);
-	cluster = tap_new("cluster", 1);
-	plane_command("ip link set client mtu 9000 && ip link set cluster mtu 9000");
-	plane_command("sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.client.rp_filter=0 "
-		      "net.ipv4.conf.cluster.rp_filter=0");
-	/* n1's service address, what stands for its peers', and where they and the clients are. */
-	plane_command("ip addr add 198.51.100.1/24 dev cluster && ip addr add 192.0.2.1/24 dev client");
-	plane_command(
-		"ip addr add 2001:db8:5::1/64 dev cluster nodad && ip addr add 2001:db8:c::1/64 dev client nodad");
-	plane_command("ip route add 203.0.113.0/24 dev client && ip route add 2001:db8:f::/64 dev client");
+	live = live_new();
+	/* n1's service address, what stands for its peers', and where they are. */
+	plane_command("ip addr add 198.51.100.1/24 dev cluster && ip addr add 2001:db8:5::1/64 dev cluster nodad");
 	plane_command("ip neigh add 198.51.100.2 lladdr 02:00:00:00:00:02 dev cluster nud permanent && "
 		      "ip neigh add 2001:db8:5::2 lladdr 02:00:00:00:00:02 dev cluster nud permanent");
-	plane_command("for h in 192.0.2.10 203.0.113.9 203.0.113.77 2001:db8:c::10 2001:db8:f::9 2001:db8:f::77; do "
-		      "ip neigh add $h lladdr 02:00:00:00:00:00 dev client nud permanent || exit 1; done");
 	plane_command("for a in 2 3 4 5 6 7; do ip addr add 198.18.211.$a/32 dev lo && "
 		      "ip addr add fd64:7072:6400::$a/128 dev lo nodad || exit 1; done");
-	if (fastpath_attach(p->fastpath, &p->config, why))
-		plane_give_up("%s", why);
+	live_attach(ALIAS_V4);
 	return 0;
 }
 
@@ -60,81 +40,24 @@ static unsigned variant_of(void **state)
 	return (unsigned)(uintptr_t)*state;
 }
 
-/* A fresh site, whose ways lead to the second interface. */
-static void prepare(unsigned variant)
-{
-	struct frame old;
-	unsigned member;
-
-	site_reset(variant);
-	for (member = 1; member < SITE_MEMBERS; member++)
-		plane_way(site_plane(variant), member, variant & SITE_V6)->interface = cluster.interface;
-	while (tap_receive(&client, &old, 0) || tap_receive(&cluster, &old, 0))
-		;
-}
-
-static struct frame make(unsigned variant, const char *line, const struct frame *other)
-{
-	const struct craft_names names = site_names(variant);
-	struct frame frame;
-
-	craft(&names, line, other, &frame);
-	return frame;
-}
-
-static void assert_frame(const struct frame *got, const struct frame *expected)
-{
-	if (got->length == expected->length && memcmp(got->bytes, expected->bytes, got->length) == 0)
-		return;
-	frame_print("expected", expected, got);
-	frame_print("received", got, expected);
-	fail_msg("the frame is not what it should be");
-}
-
-static void assert_received(const struct tap *tap, const struct frame *expected)
-{
-	struct frame got;
-
-	if (!tap_receive(tap, &got, WAIT_MS))
-		fail_msg("nothing was sent");
-	assert_frame(&got, expected);
-}
-
-static void assert_counted(unsigned variant, const char *expected)
-{
-	struct fastpath_counters counters;
-	char counted[256];
-
-	site_counted(variant, counted, sizeof(counted), &counters);
-	assert_string_equal(counted, expected);
-}
-
-static void assert_nothing(void)
-{
-	struct frame got;
-
-	assert_false(tap_receive(&cluster, &got, NOTHING_MS));
-	assert_false(tap_receive(&client, &got, NOTHING_MS));
-}
-
 /* --- the way out --- */
 
 /* In at one interface, out at the other. */
 static void check_forwarded(unsigned variant, const char *line, const struct tap_offload *offload)
 {
-	struct frame in = make(variant, line, NULL), expected = make(variant, TO_N2, &in);
+	struct frame in = live_make(variant, line, NULL), expected = live_make(variant, TO_N2, &in);
 
-	tap_send(&client, &in, offload);
-	assert_received(&cluster, &expected);
-	assert_counted(variant, "flow");
+	tap_send(&live.client, &in, offload);
+	live_expect(&live.cluster, &expected);
+	live_expect_counted(variant, "flow");
 }
 
 static void test_forward(void **state)
 {
-	prepare(variant_of(state));
+	live_prepare(&live, variant_of(state));
 	site_add_flow(variant_of(state), CONFIRMED);
 	check_forwarded(variant_of(state), "ip cl>s1 | tcp 40000>80 P. | data 100", NULL);
-	assert_nothing();
+	live_expect_nothing(&live);
 }
 
 /* The kernel knows n2's hardware address, and its own. */
@@ -143,7 +66,7 @@ static void test_old_hardware_address(void **state)
 	unsigned variant = variant_of(state);
 	struct fastpath_way *way;
 
-	prepare(variant);
+	live_prepare(&live, variant);
 	site_add_flow(variant, CONFIRMED);
 	site_way(variant, "stale");
 	way = plane_way(site_plane(variant), 1, variant & SITE_V6);
@@ -159,7 +82,7 @@ static void test_forward_in_pieces(void **state)
 	unsigned variant = variant_of(state);
 	struct tap_offload offload = { .linear = 14 };
 
-	prepare(variant);
+	live_prepare(&live, variant);
 	site_add_flow(variant, CONFIRMED);
 	for (; offload.linear < 160; offload.linear++)
 		check_forwarded(variant, "ip cl>s1 | tcp 40000>80 P. opt 0101080a0000000100000002 | data 500",
@@ -170,16 +93,16 @@ static void test_icmp_in_pieces(void **state)
 {
 	unsigned variant = variant_of(state);
 	const char *line = "ip rt>s1 | icmp unreachable quote 5000 | ip s1>cl | tcp 80>40000 . | data 6000";
-	struct frame in = make(variant, line, NULL), expected = make(variant, TO_N2, &in);
+	struct frame in = live_make(variant, line, NULL), expected = live_make(variant, TO_N2, &in);
 	struct tap_offload offload = { .linear = 14 };
 
-	prepare(variant);
+	live_prepare(&live, variant);
 	site_add_flow(variant, CONFIRMED);
 	site_way(variant, "mtu 9000");
 	for (; offload.linear < 160; offload.linear++) {
-		tap_send(&client, &in, &offload);
-		assert_received(&cluster, &expected);
-		assert_counted(variant, "icmp_relay");
+		tap_send(&live.client, &in, &offload);
+		live_expect(&live.cluster, &expected);
+		live_expect_counted(variant, "icmp_relay");
 	}
 }
 
@@ -188,7 +111,7 @@ static void test_missing_sum(void **state)
 {
 	const struct tap_offload offload = { .sum_missing = true };
 
-	prepare(variant_of(state));
+	live_prepare(&live, variant_of(state));
 	site_add_flow(variant_of(state), CONFIRMED);
 	check_forwarded(variant_of(state), "ip cl>s1 | tcp 40000>80 P. | data 333", &offload);
 }
@@ -197,18 +120,18 @@ static void test_missing_sum(void **state)
 static void test_short_frames(void **state)
 {
 	unsigned variant = variant_of(state), length;
-	struct frame in = make(variant, "ip cl>s1 | tcp 40000>80 P. | data 100", NULL);
+	struct frame in = live_make(variant, "ip cl>s1 | tcp 40000>80 P. | data 100", NULL);
 
-	prepare(variant);
+	live_prepare(&live, variant);
 	site_add_flow(variant, CONFIRMED);
 	for (length = FRAME_ETHERNET_BYTES; length < in.length; length++) {
 		struct frame cut = in;
 
 		cut.length = length;
-		tap_send(&client, &cut, NULL);
+		tap_send(&live.client, &cut, NULL);
 	}
-	assert_nothing();
-	assert_counted(variant, "");
+	live_expect_nothing(&live);
+	live_expect_counted(variant, "");
 	check_forwarded(variant, "ip cl>s1 | tcp 40000>80 P. | data 100", NULL);
 }
 
@@ -244,18 +167,18 @@ static unsigned check_segment(unsigned variant, const struct frame *got, const s
 
 static void check_large(unsigned variant, unsigned gso_bytes, unsigned segment)
 {
-	struct frame in = make(variant, "ip cl>s1 | tcp 40000>80 P. seq 4294967000 | data 3500", NULL), got;
+	struct frame in = live_make(variant, "ip cl>s1 | tcp 40000>80 P. seq 4294967000 | data 3500", NULL), got;
 	const struct tap_offload offload = { .gso_bytes = gso_bytes };
 	unsigned payload = 0;
 
-	prepare(variant);
+	live_prepare(&live, variant);
 	site_add_flow(variant, CONFIRMED);
-	tap_send(&client, &in, &offload);
-	while (payload < LARGE_BYTES && tap_receive(&cluster, &got, WAIT_MS))
+	tap_send(&live.client, &in, &offload);
+	while (payload < LARGE_BYTES && tap_receive(&live.cluster, &got, WAIT_MS))
 		payload += check_segment(variant, &got, &in, segment, payload);
 	assert_int_equal(payload, LARGE_BYTES);
-	assert_nothing();
-	assert_counted(variant, "flow");
+	live_expect_nothing(&live);
+	live_expect_counted(variant, "flow");
 }
 
 /* Segments that fit the tunnel stay as long as they are. */
@@ -281,15 +204,15 @@ static void test_large_cut_finer(void **state)
 /* The message as a client's stack checks it: sums, and that it is about the packet. */
 static void check_too_big(unsigned variant, const char *line, const struct tap_offload *offload)
 {
-	struct frame in = make(variant, line, NULL), got;
+	struct frame in = live_make(variant, line, NULL), got;
 	unsigned ip_bytes = variant & SITE_V6 ? 40 : 20;
 	const uint8_t *icmp = got.bytes + FRAME_ETHERNET_BYTES + ip_bytes, *quoted = icmp + 8;
 
-	prepare(variant);
+	live_prepare(&live, variant);
 	site_add_flow(variant, CONFIRMED);
 	plane_beat(site_plane(variant), -1, 0);
-	tap_send(&client, &in, offload);
-	if (!tap_receive(&client, &got, WAIT_MS))
+	tap_send(&live.client, &in, offload);
+	if (!tap_receive(&live.client, &got, WAIT_MS))
 		fail_msg("no message");
 	assert_int_equal(got.length, FRAME_ETHERNET_BYTES + 2 * ip_bytes + 8 + 20);
 	if (!frame_sums_good(&got)) {
@@ -300,8 +223,8 @@ static void check_too_big(unsigned variant, const char *line, const struct tap_o
 	assert_int_equal(get32(icmp + 4), variant & SITE_V6 ? 1460 : 1480);
 	/* But for the checksum, which the device may not have made yet. */
 	assert_memory_equal(quoted, in.bytes + FRAME_ETHERNET_BYTES, ip_bytes + 16);
-	assert_counted(variant, "no_tunnel too_big");
-	assert_nothing();
+	live_expect_counted(variant, "no_tunnel too_big");
+	live_expect_nothing(&live);
 }
 
 static void test_too_big(void **state)
@@ -348,27 +271,27 @@ static void check_delivered(unsigned variant, const char *inner, const char *loc
 			    const struct tap_offload *offload)
 {
 	char line[512];
-	struct frame in, expected = make(variant, local, NULL);
+	struct frame in, expected = live_make(variant, local, NULL);
 	unsigned skip = FRAME_ETHERNET_BYTES + (variant & SITE_V6 ? 40 : 0);
 	int fd = raw_socket(variant, protocol);
 	uint8_t got[FRAME_BYTES];
 	ssize_t length;
 
 	snprintf(line, sizeof(line), "eth n2>me | tunnel c2>c1 | %s", inner);
-	in = make(variant, line, NULL);
-	tap_send(&cluster, &in, offload);
+	in = live_make(variant, line, NULL);
+	tap_send(&live.cluster, &in, offload);
 	length = recv(fd, got, sizeof(got), 0);
 	close(fd);
 	assert_int_equal(length, expected.length - skip);
 	assert_memory_equal(got, expected.bytes + skip, (size_t)length);
-	assert_counted(variant, "from_peer");
+	live_expect_counted(variant, "from_peer");
 }
 
 static void test_decapsulate(void **state)
 {
 	unsigned variant = variant_of(state);
 
-	prepare(variant);
+	live_prepare(&live, variant);
 	check_delivered(variant, "ip cl>s2 | tcp 40000>80 P. | data 300", "ip cl>l2 | tcp 40000>80 P. | data 300",
 			IPPROTO_TCP, NULL);
 }
@@ -378,7 +301,7 @@ static void test_decapsulate_in_pieces(void **state)
 	unsigned variant = variant_of(state);
 	struct tap_offload offload = { .linear = 14 };
 
-	prepare(variant);
+	live_prepare(&live, variant);
 	for (; offload.linear < 170; offload.linear += 3)
 		check_delivered(variant, "ip cl>s2 | tcp 40000>80 P. | data 5000",
 				"ip cl>l2 | tcp 40000>80 P. | data 5000", IPPROTO_TCP, &offload);
@@ -389,7 +312,7 @@ static void test_decapsulate_icmp_in_pieces(void **state)
 	unsigned variant = variant_of(state);
 	struct tap_offload offload = { .linear = 14 };
 
-	prepare(variant);
+	live_prepare(&live, variant);
 	for (; offload.linear < 170; offload.linear += 3)
 		check_delivered(variant,
 				"ip rt>s2 | icmp timeout quote 5000 | ip s2>cl | tcp 80>40000 . sum 1 | data 6000",
@@ -407,18 +330,18 @@ static void test_syn_ack(void **state)
 	struct sockaddr_in any_v4 = { .sin_family = AF_INET, .sin_port = htons(80) };
 	int fd = socket(variant & SITE_V6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0), one = 1;
 	struct frame syn =
-		make(variant, "eth n2>me | tunnel c2>c1 | ip xx>s2 | tcp 40000>80 S seq 99 opt 020405b4", NULL);
-	struct frame got, expected = make(variant, "ip s2>xx | tcp 80>40000 S.", NULL);
+		live_make(variant, "eth n2>me | tunnel c2>c1 | ip xx>s2 | tcp 40000>80 S seq 99 opt 020405b4", NULL);
+	struct frame got, expected = live_make(variant, "ip s2>xx | tcp 80>40000 S.", NULL);
 	const uint8_t *ip = got.bytes + FRAME_ETHERNET_BYTES, *tcp = ip + ip_bytes;
 
-	prepare(variant);
+	live_prepare(&live, variant);
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
 	assert_int_equal(variant & SITE_V6 ? bind(fd, (struct sockaddr *)&any_v6, sizeof(any_v6))
 					   : bind(fd, (struct sockaddr *)&any_v4, sizeof(any_v4)),
 			 0);
 	assert_int_equal(listen(fd, 5), 0);
-	tap_send(&cluster, &syn, NULL);
-	if (!tap_receive(&client, &got, WAIT_MS))
+	tap_send(&live.cluster, &syn, NULL);
+	if (!tap_receive(&live.client, &got, WAIT_MS))
 		fail_msg("no SYN-ACK");
 	close(fd);
 	assert_true(frame_sums_good(&got));

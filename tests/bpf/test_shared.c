@@ -62,11 +62,9 @@ static const struct fixture fixtures[] = {
 	PASSED("a segment to another host", 0, "eth gw>n2 | ip cl>sh | tcp 40000>80 .", NULL),
 	PASSED("a multicast frame to an address of this node alone", V4, "eth gw>all | ip cl>s1 | tcp 40000>80 .",
 	       NULL),
+	/* A fellow node handed it over. */
 	PASSED("a segment to this node alone", 0, "eth gw>lo | ip cl>sh | tcp 40000>80 .", NULL),
-	{ .name = "a SYN to this node alone",
-	  .in = "eth gw>lo | ip cl>sh | tcp 40000>80 S",
-	  .verdict = PASS,
-	  .mark = 0x20000000 },
+	PASSED("a SYN to this node alone", 0, "eth gw>lo | ip cl>sh | tcp 40000>80 S", NULL),
 };
 
 /* --- connections that this node forwards --- */
@@ -109,6 +107,14 @@ static const struct fixture flows[] = {
 	  .in = "eth gw>all6 | ip cl>sh | tcp 40000>80 S seq 9",
 	  .verdict = DROP,
 	  .counted = "refuse_no_lease" },
+	{ .name = "a segment to this node alone, though there is a flow: a fellow node handed it over",
+	  .flow = FLOW,
+	  .in = "eth gw>lo | ip cl>sh | tcp 40000>80 .",
+	  .verdict = PASS },
+	{ .name = "a SYN to this node alone, though there is a flow",
+	  .flow = FLOW,
+	  .in = "eth gw>lo | ip cl>sh | tcp 40000>80 S seq 5",
+	  .verdict = PASS },
 	{ .name = "a segment to the other address",
 	  .variants = V4,
 	  .flow = FLOW,

@@ -145,6 +145,18 @@ static void wait_for_end(int fd)
 	assert_int_equal(read(fd, &byte, 1), 0);
 }
 
+/* With dprd away no real server gets the SYN, either. */
+static void check_alone(unsigned variant)
+{
+	const struct fixture choices = {
+		.beat_ago_ms = STOPPED, .choices = "n2", .in = SYN, .verdict = PASS, .counted = "local_socket"
+	};
+
+	site_reset(variant);
+	fixture_prepare(&choices, variant);
+	fixture_check(&choices, variant);
+}
+
 /* What becomes of the SYN: here the connection's, or dprd's. */
 static void check_syn(unsigned variant, bool local)
 {
@@ -165,6 +177,8 @@ static void check_syn(unsigned variant, bool local)
 	fixture_check(&stopped, variant);
 	fixture_prepare(&with_flow, variant);
 	fixture_check(&with_flow, variant);
+	if (local)
+		check_alone(variant);
 }
 
 static void test_no_socket(void **state)

@@ -31,6 +31,7 @@ static void check_range(const struct announcement *a)
 	demand(a->sample.arrivals_per_1000_s <= ANNOUNCE_LOAD_MAX);
 	for (i = 0; i < a->port_count; i++)
 		demand(a->port[i] != 0);
+	demand(!(a->hardware[0][0] & 1) && !(a->hardware[1][0] & 1));
 }
 
 static void check_again(const struct announcement *a, const struct announce_header *header)
@@ -49,6 +50,7 @@ static void check_again(const struct announcement *a, const struct announce_head
 	demand(strcmp(got.name, a->name) == 0 && got.echo_count == a->echo_count);
 	demand(memcmp(got.echo, a->echo, a->echo_count * sizeof(a->echo[0])) == 0);
 	demand(memcmp(&got.sample, &a->sample, sizeof(a->sample)) == 0);
+	demand(memcmp(got.hardware, a->hardware, sizeof(a->hardware)) == 0);
 	demand(memcmp(got.service, a->service, a->service_count * sizeof(a->service[0])) == 0);
 }
 

@@ -29,6 +29,14 @@ static void look_up(const struct config *config)
 			require(config_member_by_service(config, &alias) < 0);
 		}
 	}
+	for (unsigned own = 0; own < config->own_backend_count; own++) {
+		const struct backend *backend = config_own_backend(config, own);
+
+		require(config_own_backend_by_id(config, backend->id) == (int)own);
+		require(config_member_by_id(config, backend->id) < 0);
+		require(backend_address(backend, false) || backend_address(backend, true));
+	}
+	require(config->serve_here || config->own_backend_count);
 	config_service_hash(config);
 }
 

@@ -18,8 +18,9 @@ static void demand(bool condition)
 
 static void check_node(const struct load_table *table, const struct node_load *node)
 {
-	demand(node->id && node->state < NODE_STATES && node->flags < 1 << 5 && node->weight <= ANNOUNCE_WEIGHT_MAX);
+	demand(node->id && node->state < NODE_STATES && node->flags < 1 << 7 && node->weight <= ANNOUNCE_WEIGHT_MAX);
 	demand(node->sample.cpu_permille <= 1000 && node->sample.redirected <= ANNOUNCE_LOAD_MAX);
+	demand(!(node->hardware[0][0] & 1) && !(node->hardware[1][0] & 1) && !node->unused);
 	demand(load_age_ms(table, node, table->published_ms) == node->age_ms);
 	demand(load_age_ms(table, node, table->published_ms + 1) >= node->age_ms);
 	demand(load_age_ms(table, node, UINT64_MAX) >= node->age_ms);
@@ -27,18 +28,30 @@ static void check_node(const struct load_table *table, const struct node_load *n
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const uint8_t no_hardware[2][HARDWARE_BYTES];
 	struct load_table table = { 0 };
-	uint32_t i;
+	uint32_t i, members = 0;
 
 	if (!size || size - 1 > sizeof(table))
 		return 0;
 	memcpy(&table, data + 1, size - 1);
-	if ((data[0] & 1) && table.count <= MEMBERS_MAX)
+	if ((data[0] & 1) && table.count <= LOAD_NODES_MAX)
 		table.checksum = load_table_checksum(&table);
 	if (load_table_check(&table, (unsigned)(size - 1)))
 		return 0;
-	demand(table.count >= 1 && table.count <= MEMBERS_MAX && load_table_bytes(table.count) == size - 1);
-	for (i = 0; i < table.count; i++)
-		check_node(&table, &table.nodes[i]);
+	demand(table.count >= 1 && table.count <= LOAD_NODES_MAX && load_table_bytes(table.count) == size - 1);
+	for (i = 0; i < table.count; i++) {
+		const struct node_load *node = &table.nodes[i];
+
+		check_node(&table, node);
+		demand(i == 0 || !(node->flags & NODE_SERVER_DOWN));
+		/* Members first, and what is none has nothing of one. */
+		if (node->flags & NODE_BACKEND)
+			demand(i && node->flags == NODE_BACKEND && node->state != NODE_DRAINING && !node->age_ms &&
+			       memcmp(node->hardware, no_hardware, sizeof(no_hardware)) == 0);
+		else
+			demand(i == members++);
+	}
+	demand(members <= MEMBERS_MAX && table.count - members <= OWN_BACKENDS_MAX);
 	return 0;
 }

@@ -123,7 +123,11 @@ static void check_round_trip(const struct announcement *from)
 	assert_int_equal(got.share_weight, from->share_weight);
 	assert_int_equal(got.ask_count, from->ask_count);
 	assert_memory_equal(got.ask, from->ask, got.ask_count * sizeof(*got.ask));
+	assert_memory_equal(got.hardware, from->hardware, sizeof(got.hardware));
 }
+
+static const uint8_t hardware_a[HARDWARE_BYTES] = { 0x02, 0xfc, 0, 0, 0, 1 };
+static const uint8_t hardware_b[HARDWARE_BYTES] = { 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff };
 
 /* With shared addresses. */
 static struct announcement sharing(void)
@@ -137,6 +141,8 @@ static struct announcement sharing(void)
 	a.ask_count = 2;
 	a.ask[0] = 0xfffffff0;
 	a.ask[1] = 7;
+	memcpy(a.hardware[0], hardware_a, sizeof(hardware_a));
+	memcpy(a.hardware[1], hardware_b, sizeof(hardware_b));
 	return a;
 }
 
@@ -153,6 +159,51 @@ static void round_trip(void **state)
 	/* Grants of nothing are still grants. */
 	a.share_weight = a.echo[0].grant = a.echo[1].grant = 0;
 	check_round_trip(&a);
+	/* One family alone has shared addresses. */
+	memset(a.hardware[0], 0, sizeof(a.hardware[0]));
+	check_round_trip(&a);
+	memset(&a.hardware, 0, sizeof(a.hardware));
+	memcpy(a.hardware[0], hardware_b, sizeof(hardware_b));
+	check_round_trip(&a);
+}
+
+/* docs/announce.md says how they look, and what they take: nothing without shared addresses. */
+static void hardware_on_the_wire(void **state)
+{
+	static const uint8_t expected[] = {
+		0x8a, 0x01, 6, 0x02, 0xfc, 0,    0,    0,    1, /* field 17 */
+		0x92, 0x01, 6, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, /* field 18 */
+	};
+	struct announce_keys keys = make_keys("lab", key_a, NULL);
+	uint8_t datagram[ANNOUNCE_BYTES_MAX];
+	struct announcement a = sharing();
+	size_t size = announce_encode(&a, &header_a, &keys, datagram), without;
+
+	(void)state;
+	assert_memory_equal(datagram + size - ANNOUNCE_MAC_BYTES - sizeof(expected), expected, sizeof(expected));
+	memset(a.hardware, 0, sizeof(a.hardware));
+	without = announce_encode(&a, &header_a, &keys, datagram);
+	assert_int_equal(without + sizeof(expected), size);
+}
+
+/* With all that shares add, too, each member of the largest cluster is echoed. docs/announce.md has the numbers. */
+static void fullest_of_shares(void **state)
+{
+	struct announce_keys keys = make_keys("lab", key_a, NULL);
+	uint8_t datagram[ANNOUNCE_BYTES_MAX];
+	struct announcement a = fullest();
+	unsigned i;
+
+	(void)state;
+	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 1237);
+	a.shares = true;
+	a.share_weight = ANNOUNCE_WEIGHT_MAX;
+	for (i = 0; i < a.echo_count; i++)
+		a.echo[i].grant = ANNOUNCE_WEIGHT_MAX;
+	memcpy(a.hardware[0], hardware_a, sizeof(hardware_a));
+	memcpy(a.hardware[1], hardware_b, sizeof(hardware_b));
+	check_round_trip(&a);
+	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 1386);
 }
 
 /* The layout that docs/announce.md promises, byte by byte. */
@@ -333,11 +384,11 @@ static void ranges(void **state)
 	assert_int_equal(got.sample.arrivals_per_1000_s, ANNOUNCE_LOAD_MAX);
 }
 
+static const uint8_t start[] = { 0x0a, 2, 'n', '1', 0x38, 0xc8, 0x01 };
+
 /* Payloads that announce_encode() never makes: a valid start, then one field too much or too odd. */
 static void hostile_payloads(void **state)
 {
-	static const uint8_t tomorrow[] = { 0xf8, 0x07, 1 };
-	static const uint8_t start[] = { 0x0a, 2, 'n', '1', 0x38, 0xc8, 0x01 };
 	static const struct {
 		uint8_t bytes[12];
 		unsigned size, repeat;
@@ -360,6 +411,16 @@ static void hostile_payloads(void **state)
 		{ { 0x78, 1 }, 2, 1, REJECT_RANGE }, /* a grant without an echo */
 		{ { 0x85, 0x01, 1, 0, 0, 0 }, 6, MEMBERS_MAX, REJECT_NONE }, /* questions */
 		{ { 0x85, 0x01, 1, 0, 0, 0 }, 6, MEMBERS_MAX + 1, REJECT_RANGE },
+		{ { 0x8a, 0x01, 6, 2, 0, 0, 0, 0, 0 }, 9, 1, REJECT_NONE }, /* hardware addresses */
+		{ { 0x92, 0x01, 6, 0, 0, 0, 0, 0, 1 }, 9, 100, REJECT_NONE },
+		{ { 0x8a, 0x01, 0 }, 3, 1, REJECT_NONE }, /* of no bytes: as if it were not there */
+		{ { 0x8a, 0x01, 5, 2, 0, 0, 0, 0 }, 8, 1, REJECT_RANGE },
+		{ { 0x92, 0x01, 7, 2, 0, 0, 0, 0, 1, 1 }, 10, 1, REJECT_RANGE },
+		{ { 0x8a, 0x01, 6, 0, 0, 0, 0, 0, 0 }, 9, 1, REJECT_RANGE },
+		{ { 0x92, 0x01, 6, 0, 0, 0, 0, 0, 0 }, 9, 1, REJECT_RANGE },
+		{ { 0x8a, 0x01, 6, 0x01, 0, 0x5e, 0, 2, 0x64 }, 9, 1, REJECT_RANGE }, /* of a group, of all */
+		{ { 0x92, 0x01, 6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff }, 9, 1, REJECT_RANGE },
+		{ { 0x88, 0x01, 2 }, 3, 1, REJECT_MALFORMED }, /* a number */
 		{ { 0x42, 0 }, 2, 100, REJECT_NONE }, /* an empty load, merged again and again */
 		{ { 0x42, 0 }, 2, 600, REJECT_MALFORMED }, /* the memory for decoding is used up */
 		{ { 0x22, 0 }, 2, 60, REJECT_RANGE },
@@ -383,6 +444,16 @@ static void hostile_payloads(void **state)
 			memcpy(payload + size, cases[i].bytes, cases[i].size);
 		assert_int_equal(decode_payload(payload, size, &got), cases[i].reason);
 	}
+}
+
+static void largest_payloads(void **state)
+{
+	static const uint8_t tomorrow[] = { 0xf8, 0x07, 1 };
+	uint8_t payload[ANNOUNCE_BYTES_MAX];
+	struct announcement got;
+	unsigned i;
+
+	(void)state;
 	/* A name that does not fit. */
 	memset(payload, 'n', sizeof(payload));
 	payload[0] = 0x0a;
@@ -404,7 +475,8 @@ int main(void)
 		cmocka_unit_test(every_bit_matters), cmocka_unit_test(every_length_matters),
 		cmocka_unit_test(header_reasons),    cmocka_unit_test(foreign_keys),
 		cmocka_unit_test(two_keys),          cmocka_unit_test(ranges),
-		cmocka_unit_test(hostile_payloads),
+		cmocka_unit_test(hostile_payloads),  cmocka_unit_test(hardware_on_the_wire),
+		cmocka_unit_test(fullest_of_shares), cmocka_unit_test(largest_payloads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

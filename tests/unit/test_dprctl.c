@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/dprctl.h"
+#include "tests/unit/dprctl_output.h"
 
 static const struct style plain;
 
@@ -37,72 +37,6 @@ static const char status_text[] =
 	"{'name':'n4','self':false,'state':'active','eligible':false,'why_not':'does not hear this node',"
 	"'address':'192.0.2.14','weight':1,'load':2,'open_connections':2,'age_ms':100}],"
 	"'warnings':[{'text':'n3 has not announced for 3.2 s','advice':'on n3: systemctl status loadcast'}]}";
-
-/* JSON with ' for ". */
-static json_t *json_of(const char *text)
-{
-	char *copy = strdup(text), *at;
-	json_t *value;
-
-	for (at = copy; (at = strchr(at, '\''));)
-		*at = '"';
-	value = json_loads(copy, 0, NULL);
-	free(copy);
-	assert_non_null(value);
-	return value;
-}
-
-/* What a render function wrote. */
-struct output {
-	FILE *file;
-	char *text;
-	size_t bytes;
-};
-
-static void open_output(struct output *o)
-{
-	o->file = open_memstream(&o->text, &o->bytes);
-	assert_non_null(o->file);
-}
-
-static const char *text_so_far(struct output *o)
-{
-	fflush(o->file);
-	return o->text ? o->text : "";
-}
-
-static void close_output(struct output *o)
-{
-	fclose(o->file);
-	free(o->text);
-}
-
-static void assert_shows(struct output *o, const char *part)
-{
-	if (!strstr(text_so_far(o), part))
-		fail_msg("\"%s\" is not in:\n%s", part, o->text);
-}
-
-static void assert_hides(struct output *o, const char *part)
-{
-	if (strstr(text_so_far(o), part))
-		fail_msg("\"%s\" is in:\n%s", part, o->text);
-}
-
-/* The line that starts with this, without its end. */
-static char *line_of(struct output *o, const char *start)
-{
-	static char line[400];
-	const char *at = text_so_far(o);
-
-	while (at && strncmp(at, start, strlen(start)) != 0)
-		at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
-	if (at)
-		snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
-	else
-		fail_msg("no line \"%s\" in:\n%s", start, o->text);
-	return line;
-}
 
 static void test_status_text(void **context)
 {

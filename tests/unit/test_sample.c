@@ -265,6 +265,14 @@ static struct config health_config(enum health_check check, uint16_t port)
 	return c;
 }
 
+static struct health *own_health(const struct config *config)
+{
+	struct health *health = health_new(config, &config->member[0].service[0], config->health_port);
+
+	assert_non_null(health);
+	return health;
+}
+
 static void http_check(void **state)
 {
 	static const char good[] = "HTTP/1.1 204 No Content\r\n\r\n", bad[] = "HTTP/1.1 500 Oh\r\n\r\n";
@@ -277,8 +285,7 @@ static void http_check(void **state)
 	(void)state;
 	assert_true(listener >= 0);
 	config = health_config(HEALTH_HTTP, port);
-	health = health_new(&config, true);
-	assert_non_null(health);
+	health = own_health(&config);
 	probe(health, listener, good, 1000);
 	assert_true(health_is_good(health));
 	/* Not yet due. */
@@ -319,15 +326,13 @@ static void tcp_check(void **state)
 	(void)state;
 	assert_true(listener >= 0);
 	config = health_config(HEALTH_TCP, port);
-	health = health_new(&config, true);
-	assert_non_null(health);
+	health = own_health(&config);
 	probe(health, listener, NULL, 1000);
 	assert_true(health_is_good(health));
 	health_free(health);
 	/* The first result counts at once. */
 	close(listener);
-	health = health_new(&config, true);
-	assert_non_null(health);
+	health = own_health(&config);
 	probe(health, -1, NULL, 1000);
 	assert_false(health_is_good(health));
 	assert_string_equal(health_reason(health), "connect: Connection refused");
@@ -338,13 +343,101 @@ static void tcp_check(void **state)
 static void no_check(void **state)
 {
 	struct config config = health_config(HEALTH_NONE, 0);
-	struct health *health = health_new(&config, false);
+	struct health *health = own_health(&config);
 
 	(void)state;
-	assert_non_null(health);
 	assert_true(health_tick(health, 1) == UINT64_MAX);
 	assert_true(health_is_good(health));
 	health_free(health);
+}
+
+/* A reload between two failures is none: neither more nor fewer of them are needed. */
+static void inherited(void **state)
+{
+	struct config config, slower, tcp, none;
+	struct health *former, *health;
+	uint16_t port = 0;
+	int listener = listen_loopback(AF_INET, &port);
+	unsigned i;
+
+	(void)state;
+	assert_true(listener >= 0);
+	config = health_config(HEALTH_HTTP, port);
+	health = own_health(&config);
+	probe(health, listener, "HTTP/1.1 200 OK\r\n\r\n", 1000);
+	for (i = 0; i < 3; i++) {
+		assert_true(health_is_good(health));
+		probe(health, listener, "HTTP/1.1 500 Oh\r\n\r\n", 2000 + 1000 * i);
+		former = health;
+		health = own_health(&config);
+		health_inherit(health, former);
+		health_free(former);
+		/* Nor is the next one early. */
+		assert_true(health_tick(health, 2001 + 1000 * i) == 3000 + 1000 * i);
+	}
+	assert_false(health_is_good(health));
+	assert_string_equal(health_reason(health), "HTTP status 500 for /alive");
+	/* Another interval counts from the last probe, too. */
+	slower = config;
+	slower.health_interval_ms = 5000;
+	former = health;
+	health = own_health(&slower);
+	health_inherit(health, former);
+	health_free(former);
+	assert_true(health_tick(health, 5000) == 9000);
+	/* Another question: the same belief, but its first result counts. */
+	tcp = health_config(HEALTH_TCP, port);
+	former = health;
+	health = own_health(&tcp);
+	health_inherit(health, former);
+	health_free(former);
+	assert_false(health_is_good(health));
+	probe(health, listener, NULL, 5000);
+	assert_true(health_is_good(health));
+	/* No check any more: it is good. */
+	former = own_health(&config);
+	close(listener);
+	probe(former, -1, NULL, 1000);
+	assert_false(health_is_good(former));
+	health_free(health);
+	none = health_config(HEALTH_NONE, port);
+	health = own_health(&none);
+	health_inherit(health, former);
+	health_free(former);
+	assert_true(health_is_good(health));
+	health_free(health);
+}
+
+/* Reloads that come quicker than answers must not keep the check from ever ending. */
+static void inherited_under_way(void **state)
+{
+	struct config config;
+	struct health *former, *health;
+	uint16_t port = 0;
+	int listener = listen_loopback(AF_INET, &port), socket;
+	unsigned i;
+
+	(void)state;
+	assert_true(listener >= 0);
+	config = health_config(HEALTH_HTTP, port);
+	health = own_health(&config);
+	health_tick(health, 1000);
+	socket = health_socket(health, &(short) { 0 });
+	assert_true(socket >= 0);
+	for (i = 0; i < 3; i++) {
+		former = health;
+		health = own_health(&config);
+		health_inherit(health, former);
+		assert_int_equal(health_socket(former, &(short) { 0 }), -1);
+		health_free(former);
+		assert_true(health_tick(health, 1000 + 100 * i) == 1500);
+		assert_int_equal(health_socket(health, &(short) { 0 }), socket);
+	}
+	assert_true(health_is_good(health));
+	health_tick(health, 1500);
+	assert_false(health_is_good(health));
+	health_free(health);
+	close(listener);
 }
 
 int main(void)
@@ -360,6 +453,8 @@ int main(void)
 		cmocka_unit_test(http_check),
 		cmocka_unit_test(tcp_check),
 		cmocka_unit_test(no_check),
+		cmocka_unit_test(inherited),
+		cmocka_unit_test(inherited_under_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

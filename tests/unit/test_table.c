@@ -34,7 +34,8 @@ static void self_is_first(void **state)
 	struct load_table t;
 
 	(void)state;
-	nodes[N3].table.own = (struct table_own) { NODE_DRAINING, true, { .open_connections = 9 }, now_ms - 7 };
+	nodes[N3].table.own =
+		(struct table_own) { NODE_DRAINING, true, { .open_connections = 9 }, now_ms - 7, { { 0 } } };
 	table_fill(&nodes[N3].table, now_ms, &t);
 	assert_int_equal(t.count, NODES);
 	assert_int_equal(t.nodes[0].id, member_id("n3"));
@@ -224,12 +225,54 @@ static void observer(void **state)
 			 REJECT_NONE);
 }
 
+/* Each announcement says it anew: another one counts at once, and none is none. */
+static void hardware(void **state)
+{
+	static const uint8_t none[2][HARDWARE_BYTES], first[2][HARDWARE_BYTES] = { { 2, 1 }, { 2, 2 } };
+	static const uint8_t second[2][HARDWARE_BYTES] = { { 2, 3 }, { 0 } };
+	static const uint8_t(*const said[])[HARDWARE_BYTES] = { none, first, second, none, first };
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		memcpy(nodes[N2].table.own.hardware, said[i], sizeof(none));
+		period(ALL_LINKS);
+		assert_memory_equal(row(N1, N2).hardware, said[i], sizeof(none));
+		assert_memory_equal(row(N2, N2).hardware, said[i], sizeof(none));
+		assert_memory_equal(row(N1, N3).hardware, none, sizeof(none));
+		assert_memory_equal(row(N1, N1).hardware, none, sizeof(none));
+	}
+	/* Who is silent keeps it; by its flags it is no target any more. */
+	now_ms += 10 * DEAD_MS;
+	assert_memory_equal(row(N1, N2).hardware, first, sizeof(first));
+	assert_false(has(N1, N2, NODE_HEARD));
+}
+
+/* What cannot be is not taken, and leaves what is known. */
+static void bad_hardware(void **state)
+{
+	static const uint8_t good[2][HARDWARE_BYTES] = { { 2, 1 }, { 2, 2 } };
+
+	(void)state;
+	memcpy(nodes[N2].table.own.hardware, good, sizeof(good));
+	period(ALL_LINKS);
+	nodes[N2].table.own.hardware[1][0] = 0x33;
+	nodes[N2].table.own.sample.open_connections = 5;
+	now_ms += PERIOD_MS;
+	say(N2);
+	assert_int_equal(hear(N1, N2), REJECT_RANGE);
+	assert_memory_equal(row(N1, N2).hardware, good, sizeof(good));
+	assert_int_equal(row(N1, N2).sample.open_connections, 0);
+	assert_int_equal(table_rejected(&nodes[N1].table), 1);
+}
+
 /* The largest cluster, everybody heard, still fits and echoes everybody. */
 static void largest_cluster(void **state)
 {
 	static char text[MEMBERS_MAX * 128];
 	static struct config config;
 	static struct table table;
+	static struct share share;
 	struct announce_header header;
 	struct announcement a;
 	uint8_t datagram[ANNOUNCE_BYTES_MAX];
@@ -259,6 +302,29 @@ static void largest_cluster(void **state)
 	assert_int_equal(announce_read_header(datagram, size, &header), REJECT_NONE);
 	assert_int_equal(announce_decode(datagram, &header, &a), REJECT_NONE);
 	assert_int_equal(a.echo_count, MEMBERS_MAX - 1);
+	/* Also with shared addresses. */
+	share.config = &config;
+	share.wanted = ANNOUNCE_WEIGHT_MAX;
+	for (i = 1; i < MEMBERS_MAX; i++)
+		share.peer[i].granted = ANNOUNCE_WEIGHT_MAX;
+	table.share = &share;
+	memset(table.own.hardware, 0xfe, sizeof(table.own.hardware));
+	size = table_announce(&table, &nodes[N1].keys, now_ms, datagram);
+	assert_int_equal(announce_read_header(datagram, size, &header), REJECT_NONE);
+	assert_int_equal(announce_decode(datagram, &header, &a), REJECT_NONE);
+	assert_int_equal(a.echo_count, MEMBERS_MAX - 1);
+	assert_int_equal(a.share_weight, ANNOUNCE_WEIGHT_MAX);
+	assert_memory_equal(a.hardware, table.own.hardware, sizeof(a.hardware));
+	/* And with a question to everybody: fewer echoes, in turn, and all the rest. */
+	for (i = 1; i < MEMBERS_MAX; i++)
+		share.peer[i].level = SHARE_IN;
+	size = table_announce(&table, &nodes[N1].keys, now_ms, datagram);
+	assert_int_equal(announce_read_header(datagram, size, &header), REJECT_NONE);
+	assert_int_equal(announce_decode(datagram, &header, &a), REJECT_NONE);
+	assert_int_equal(a.ask_count, MEMBERS_MAX - 1);
+	assert_in_range(a.echo_count, MEMBERS_MAX / 2, MEMBERS_MAX - 2);
+	assert_memory_equal(a.hardware, table.own.hardware, sizeof(a.hardware));
+	table.share = NULL;
 	/* Faulty members can make their numbers long: fewer echoes, but still an announcement. */
 	for (i = 1; i < MEMBERS_MAX; i++)
 		table.member[i].sequence = UINT64_MAX;
@@ -283,6 +349,8 @@ int main(void)
 		cmocka_unit_test_setup(weight_is_bounded, setup),
 		cmocka_unit_test_setup(reconfigure, setup),
 		cmocka_unit_test_setup(observer, setup),
+		cmocka_unit_test_setup(hardware, setup),
+		cmocka_unit_test_setup(bad_hardware, setup),
 		cmocka_unit_test_setup(largest_cluster, setup),
 	};
 

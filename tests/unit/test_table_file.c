@@ -50,8 +50,23 @@ static struct load_table sample_table(unsigned count)
 	unsigned i;
 
 	for (i = 0; i < count; i++)
-		t.nodes[i] = (struct node_load) { .id = i + 1, .flags = NODE_HEARD, .weight = 1, .age_ms = 10 * i };
+		t.nodes[i] = (struct node_load) { .id = i + 1,
+						  .flags = NODE_HEARD,
+						  .weight = 1,
+						  .age_ms = 10 * i,
+						  .hardware = { { 2, 0, 0, 0, 0, (uint8_t)i }, { 0 } } };
 	return t;
+}
+
+static void add_backends(struct load_table *table, unsigned count)
+{
+	unsigned i;
+
+	for (i = 0; i < count; i++, table->count++)
+		table->nodes[table->count] = (struct node_load) { .id = 1000 + i,
+								  .state = i % 2 ? NODE_UNHEALTHY : NODE_ACTIVE,
+								  .flags = NODE_BACKEND,
+								  .weight = i };
 }
 
 static void put(const void *data, size_t size)
@@ -71,6 +86,7 @@ static void round_trip(void **state)
 
 	(void)state;
 	assert_int_equal(load_table_snapshot(path, &got), -ENOENT);
+	add_backends(&t, OWN_BACKENDS_MAX);
 	umask(077);
 	assert_int_equal(load_table_publish(path, &t), 0);
 	assert_int_equal(load_table_snapshot(path, &got), 0);
@@ -93,10 +109,14 @@ static void layout(void **state)
 
 	(void)state;
 	assert_int_equal(load_table_bytes(0), 32);
-	assert_int_equal(load_table_bytes(2), 32 + 2 * 64);
+	assert_int_equal(load_table_bytes(2), 32 + 2 * 80);
+	assert_int_equal(sizeof(t), 7552);
+	assert_int_equal(sizeof(struct rewriter_status), 48);
 	assert_int_equal(offsetof(struct load_table, published_ms), 16);
 	assert_int_equal(offsetof(struct node_load, epoch), 24);
 	assert_int_equal(offsetof(struct node_load, sample), 40);
+	assert_int_equal(offsetof(struct node_load, hardware), 64);
+	assert_int_equal(offsetof(struct node_load, unused), 76);
 	assert_int_equal(load_table_publish(path, &t), 0);
 	assert_memory_equal(&t, text, 4);
 	/* FNV-1a of 32 zero bytes, by an independent computation. */
@@ -143,6 +163,12 @@ static void check_refused(struct load_table *t)
 	assert_int_equal(load_table_check(t, load_table_bytes(t->count)), -EINVAL);
 }
 
+static void check_taken(struct load_table *t)
+{
+	t->checksum = load_table_checksum(t);
+	assert_int_equal(load_table_check(t, load_table_bytes(t->count)), 0);
+}
+
 static void values(void **state)
 {
 	struct load_table good = sample_table(2), t;
@@ -158,18 +184,65 @@ static void values(void **state)
 	t = good, t.nodes[1].id = 0, check_refused(&t);
 	t = good, t.nodes[1].id = t.nodes[0].id, check_refused(&t);
 	t = good, t.nodes[1].state = NODE_STATES, check_refused(&t);
-	t = good, t.nodes[1].flags = 1 << 5, check_refused(&t);
+	t = good, t.nodes[1].flags = 1 << 7, check_refused(&t);
 	t = good, t.nodes[1].weight = ANNOUNCE_WEIGHT_MAX + 1, check_refused(&t);
 	t = good, t.nodes[1].sample.cpu_permille = 1001, check_refused(&t);
 	t = good, t.nodes[1].sample.open_connections = ANNOUNCE_LOAD_MAX + 1, check_refused(&t);
 	t = good, t.nodes[1].sample.arrivals_per_1000_s = UINT32_MAX, check_refused(&t);
+	t = good, t.nodes[1].hardware[0][0] = 1, check_refused(&t);
+	t = good, t.nodes[1].hardware[1][0] = 0xff, check_refused(&t);
+	t = good, t.nodes[0].hardware[1][0] = 0x33, check_refused(&t);
+	t = good, t.nodes[1].unused = 1, check_refused(&t);
+	t = good, t.nodes[0].unused = 1u << 31, check_refused(&t);
+	t = good, memset(t.nodes[1].hardware, 0xfe, sizeof(t.nodes[1].hardware)), check_taken(&t);
+	t = good, memset(t.nodes[1].hardware, 0, sizeof(t.nodes[1].hardware)), check_taken(&t);
 	/* A count beyond the array must be refused before anything is summed over it. */
-	t = good, t.count = MEMBERS_MAX + 1;
+	t = good, t.count = LOAD_NODES_MAX + 1;
 	assert_int_equal(load_table_check(&t, sizeof(t)), -EINVAL);
 	/* As many bytes as two nodes, modulo 2^32. */
-	t = good, t.count = (1u << 26) + 2, check_refused(&t);
+	t = good, t.count = (1u << 28) + 2, check_refused(&t);
 	t.count = UINT32_MAX;
 	assert_int_equal(load_table_check(&t, load_table_bytes(2)), -EINVAL);
+}
+
+/* Two members and two backends: whatever would make a backend look like a peer is refused. */
+static void backend_nodes(void **state)
+{
+	struct load_table good = sample_table(2), t;
+
+	(void)state;
+	add_backends(&good, 2);
+	assert_int_equal(load_table_publish(path, &good), 0);
+	t = good, check_taken(&t);
+	t = good, t.nodes[0].flags |= NODE_SERVER_DOWN, check_taken(&t);
+	t = good, t.nodes[1].flags |= NODE_SERVER_DOWN, check_refused(&t);
+	t = good, t.nodes[2].flags |= NODE_SERVER_DOWN, check_refused(&t);
+	t = good, t.nodes[2].flags |= NODE_HEARD, check_refused(&t);
+	t = good, t.nodes[3].flags = NODE_HEARD, check_refused(&t);
+	t = good, t.nodes[2].state = NODE_DRAINING, check_refused(&t);
+	t = good, t.nodes[2].state = NODE_STATES, check_refused(&t);
+	t = good, t.nodes[2].id = 0, check_refused(&t);
+	t = good, t.nodes[2].id = t.nodes[1].id, check_refused(&t);
+	t = good, t.nodes[3].id = t.nodes[2].id, check_refused(&t);
+	t = good, t.nodes[3].weight = ANNOUNCE_WEIGHT_MAX, check_taken(&t);
+	t = good, t.nodes[3].weight = ANNOUNCE_WEIGHT_MAX + 1, check_refused(&t);
+	t = good, t.nodes[3].age_ms = 1, check_refused(&t);
+	t = good, t.nodes[3].epoch = 1, check_refused(&t);
+	t = good, t.nodes[3].sample.arrivals_per_1000_s = 1, check_refused(&t);
+	t = good, t.nodes[2].hardware[0][0] = 2, check_refused(&t);
+	t = good, t.nodes[3].hardware[1][5] = 1, check_refused(&t);
+	t = good, t.nodes[3].unused = 1, check_refused(&t);
+	/* One between the members, and one in the place of this node. */
+	t = good, t.nodes[1] = good.nodes[2], t.nodes[2] = good.nodes[1], check_refused(&t);
+	t = good, t.nodes[0] = good.nodes[3], t.count = 1, check_refused(&t);
+	t = sample_table(1), t.period_ms = 200, t.magic = good.magic, t.version = good.version, check_taken(&t);
+	add_backends(&t, OWN_BACKENDS_MAX), check_taken(&t);
+	t.count = 1, add_backends(&t, OWN_BACKENDS_MAX + 1), check_refused(&t);
+	t = good, t.count = 0;
+	for (; t.count <= MEMBERS_MAX; t.count++)
+		t.nodes[t.count] = (struct node_load) { .id = t.count + 1 };
+	check_refused(&t);
+	t.count = MEMBERS_MAX, check_taken(&t);
 }
 
 static void not_regular(void **state)
@@ -231,7 +304,7 @@ static void ages(void **state)
 
 static void status(void **state)
 {
-	struct rewriter_status s = { .written_ms = 1000, .pid = 7, .redirected = 3 }, got;
+	struct rewriter_status s = { .written_ms = 1000, .pid = 7, .redirected = 3, .backend_connections = 9 }, got;
 
 	(void)state;
 	assert_int_equal(status_read(path, &got), -ENOENT);
@@ -248,6 +321,12 @@ static void status(void **state)
 	put(&s, sizeof(s));
 	assert_int_equal(status_read(path, &got), -EINVAL);
 	s.draining = 1;
+	s.version--;
+	put(&s, sizeof(s));
+	assert_int_equal(status_read(path, &got), -EINVAL);
+	s.version = STATUS_VERSION;
+	put(&s, sizeof(s));
+	assert_int_equal(status_read(path, &got), 0);
 	s.magic++;
 	put(&s, sizeof(s));
 	assert_int_equal(status_read(path, &got), -EINVAL);
@@ -261,6 +340,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(every_bit_matters, setup, teardown),
 		cmocka_unit_test_setup_teardown(sizes, setup, teardown),
 		cmocka_unit_test_setup_teardown(values, setup, teardown),
+		cmocka_unit_test_setup_teardown(backend_nodes, setup, teardown),
 		cmocka_unit_test_setup_teardown(not_regular, setup, teardown),
 		cmocka_unit_test_setup_teardown(publish_errors, setup, teardown),
 		cmocka_unit_test_setup_teardown(ages, setup, teardown),

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * backend.c - what is known of the real servers behind this node, and which of them gets a connection.
+ */
+#include "dprd/backend.h"
+
+#include "dprd/dprd.h"
+
+enum {
+	COUNT_STEPS = 65536, /* slots of the flow table looked at with each tick */
+	KEEP_KNOWN_S = 20,
+};
+
+static const char *why_not(const struct dprd *d, const struct backend *backend)
+{
+	const struct node_load *load = view_node_load(d, backend->id);
+
+	if (!backend->weight)
+		return "weight 0";
+	if (!load)
+		return "not checked yet";
+	return load->state == NODE_ACTIVE ? NULL : "unhealthy";
+}
+
+bool backend_serves_here(const struct dprd *d)
+{
+	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
+
+	return d->config.serve_here && !(self && self->flags & NODE_SERVER_DOWN);
+}
+
+bool backend_takes(const struct dprd *d, unsigned own, bool v6)
+{
+	const struct backend *backend = config_own_backend(&d->config, own);
+
+	if (d->backends.why_not[own] || !backend_address(backend, v6))
+		return false;
+	return backend->form == BACKEND_NAT || d->backends.way[own][v6].mtu >= TUNNEL_MTU_LEAST;
+}
+
+static void fill_view(struct dprd *d)
+{
+	const struct member *self = &d->config.member[d->config.self];
+	struct backends *b = &d->backends;
+	unsigned own;
+
+	b->view = (struct load_view) { .count = 1 + d->config.own_backend_count, .nodes = b->nodes };
+	b->nodes[0] = (struct view_node) { .node_id = self->id, .weight = self->weight ? self->weight : 1 };
+	for (own = 0; own < d->config.own_backend_count; own++) {
+		const struct backend *backend = config_own_backend(&d->config, own);
+
+		b->why_not[own] = why_not(d, backend);
+		b->nodes[1 + own] = (struct view_node) { .node_id = backend->id,
+							 .member = (uint16_t)(1 + own),
+							 .weight = backend->weight };
+	}
+}
+
+void backend_configure(struct dprd *d, const struct config *from)
+{
+	struct backends *b = &d->backends;
+	struct backend_way way[OWN_BACKENDS_MAX][2];
+	uint64_t chosen[OWN_BACKENDS_MAX];
+	unsigned connections[OWN_BACKENDS_MAX], own;
+
+	memcpy(way, b->way, sizeof(way));
+	memcpy(chosen, b->chosen, sizeof(chosen));
+	memcpy(connections, b->connections, sizeof(connections));
+	*b = (struct backends) { .policy = policy_find(d->config.backend_policy), .served_here = b->served_here };
+	for (own = 0; from && own < d->config.own_backend_count; own++) {
+		int before = config_own_backend_by_id(from, config_own_backend(&d->config, own)->id);
+
+		if (before < 0)
+			continue;
+		memcpy(b->way[own], way[before], sizeof(b->way[own]));
+		b->chosen[own] = chosen[before];
+		b->connections[own] = connections[before];
+	}
+	fill_view(d);
+}
+
+/* Whom the rules may choose for a SYN that dprd did not see, a bit each. */
+static uint64_t rules_need(const struct dprd *d)
+{
+	uint64_t usable = backend_serves_here(d);
+	unsigned own;
+
+	for (own = 0; own < d->config.own_backend_count; own++) {
+		if (config_own_backend(&d->config, own)->form != BACKEND_NAT)
+			continue;
+		usable |= (uint64_t)backend_takes(d, own, false) << (1 + 2 * own);
+		usable |= (uint64_t)backend_takes(d, own, true) << (2 + 2 * own);
+	}
+	return usable;
+}
+
+/* Those that are closing have no work for their server any more. */
+static bool count_flow(void *context, const struct flow *flow)
+{
+	struct dprd *d = context;
+	int own = config_own_backend_by_id(&d->config, flow->node_id);
+
+	if (own >= 0 && flow->state < FLOW_CLOSING)
+		d->backends.counted[own]++;
+	return true;
+}
+
+void backend_refresh(struct dprd *d)
+{
+	struct backends *b = &d->backends;
+	uint64_t usable;
+
+	if (!d->config.own_backend_count)
+		return;
+	fill_view(d);
+	usable = rules_need(d);
+	d->rules_changed = d->rules_changed || usable != b->told;
+	b->told = usable;
+	flow_walk(d->flows, &b->cursor, COUNT_STEPS, count_flow, d);
+	if (b->cursor)
+		return;
+	memcpy(b->connections, b->counted, sizeof(b->connections));
+	memset(b->counted, 0, sizeof(b->counted));
+}
+
+void backend_count_made(struct dprd *d, unsigned own, const struct flow_key *key)
+{
+	struct backends *b = &d->backends;
+	struct flow flow;
+
+	b->chosen[own]++;
+	b->connections[own]++;
+	/* Where the count has been it does not come again. */
+	if (flow_find(d->flows, key, &flow) && flow.slot < b->cursor)
+		b->counted[own]++;
+}
+
+/* Of a node of the view; 0: it gets nothing. */
+static unsigned choice_weight(const struct dprd *d, unsigned index, bool v6)
+{
+	bool takes = index ? backend_takes(d, index - 1, v6) : backend_serves_here(d);
+
+	return takes ? (unsigned)d->backends.nodes[index].weight : 0;
+}
+
+int backend_choose(struct dprd *d, bool v6, uint64_t random)
+{
+	struct backends *b = &d->backends;
+	struct policy_input input = { .view = &b->view, .state = &b->policy_state, .random = random };
+	unsigned own, chosen;
+
+	if (!d->config.own_backend_count)
+		return -1;
+	b->nodes[0].eligible = backend_serves_here(d);
+	b->nodes[0].load = b->served_here;
+	for (own = 0; own < d->config.own_backend_count; own++) {
+		b->nodes[1 + own].eligible = backend_takes(d, own, v6);
+		b->nodes[1 + own].load = b->connections[own];
+	}
+	chosen = b->policy->choose(&input);
+	b->served_here += chosen == 0;
+	return (int)chosen - 1;
+}
+
+bool backend_choices(struct dprd *d, bool v6, uint8_t *ret, unsigned count)
+{
+	unsigned nodes = 1 + d->config.own_backend_count, weights = 0, before = 0, done = 0, i;
+
+	memset(ret, 0, count);
+	for (i = 0; i < nodes; i++)
+		weights += choice_weight(d, i, v6);
+	for (i = 0; i < nodes && weights; i++) {
+		int node = flow_table_node(d->flows, d->backends.nodes[i].node_id, true);
+
+		before += choice_weight(d, i, v6);
+		for (; done < count * before / weights; done++)
+			ret[done] = node > 0 ? (uint8_t)node : 0;
+	}
+	return nodes > 1;
+}
+
+void backend_status(const struct dprd *d, unsigned own, struct backend_status *ret)
+{
+	const struct backends *b = &d->backends;
+
+	*ret = (struct backend_status) { .why_not = b->why_not[own],
+					 .connections = b->connections[own],
+					 .chosen = b->chosen[own],
+					 .mtu = { b->way[own][0].mtu, b->way[own][1].mtu } };
+	if (!ret->why_not && !backend_takes(d, own, false) && !backend_takes(d, own, true))
+		ret->why_not = "no way to it";
+}
+
+unsigned backend_connections(const struct dprd *d)
+{
+	unsigned own, sum = 0;
+
+	for (own = 0; own < d->config.own_backend_count; own++)
+		sum += d->backends.connections[own];
+	return sum;
+}
+
+/*
+ * What is sent to a hardware address is no reason for the kernel to ask for it, or to ask again: a datagram to the
+ * discard port is (RFC 863). Once in a while, and each second as long as there is no answer.
+ */
+static bool keep_known(const struct dprd *d, const struct addr *to, const struct neighbour *neighbour)
+{
+	if (!neighbour->known || d->second_ms / 1000 % KEEP_KNOWN_S == 0)
+		tunnel_discard(to);
+	return neighbour->known;
+}
+
+/* A route with a gateway leads to the gateway's hardware address: no good for a server that is to get the packet itself. */
+static void find_way(struct dprd *d, const struct backend *backend, bool v6, struct backend_way *ret)
+{
+	const struct addr *to = backend_address(backend, v6);
+
+	*ret = (struct backend_way) { 0 };
+	if (!to || backend->form == BACKEND_NAT || !tunnel_preferred_source(to, &ret->source) || !d->neighbours ||
+	    neighbour_find(d->neighbours, &ret->source, to, &ret->neighbour))
+		return;
+	if (backend->form == BACKEND_DIRECT &&
+	    (ret->neighbour.gateway || !ret->neighbour.ethernet || !keep_known(d, to, &ret->neighbour)))
+		return;
+	ret->mtu = tunnel_path_mtu(&ret->source, to);
+}
+
+void backend_refresh_ways(struct dprd *d)
+{
+	unsigned own, v6;
+
+	for (own = 0; own < d->config.own_backend_count; own++) {
+		for (v6 = 0; v6 < 2; v6++) {
+			struct backend_way way;
+
+			find_way(d, config_own_backend(&d->config, own), v6, &way);
+			pthread_mutex_lock(&d->lock);
+			d->backends.way[own][v6] = way;
+			pthread_mutex_unlock(&d->lock);
+		}
+	}
+}

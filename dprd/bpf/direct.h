@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * direct.h - what leaves without an outer header: for a real server behind this node, or for a fellow node that has
+ * the address as well.
+ */
+#ifndef DPRD_BPF_DIRECT_H
+#define DPRD_BPF_DIRECT_H
+
+#include "dprd/bpf/maps.h"
+#include "dprd/bpf/too_big.h"
+#include "dprd/encap.h"
+
+/* False: it has used up its last one. */
+INLINE bool use_hop(struct __sk_buff *skb, bool v6)
+{
+	uint8_t *ip = packet_data(skb) + ETHERNET_BYTES, hops[2];
+
+	if (ip + IPV4_HEADER_BYTES > packet_end(skb))
+		return false;
+	if (!v6)
+		return encap_use_hop(ip, false);
+	/* No checksum of its own makes up for the change: the device's sum over the packet must follow. */
+	store_u16(hops, load_u16(ip + 6));
+	if (hops[1] <= 1)
+		return false;
+	hops[1]--;
+	return !bpf_skb_store_bytes(skb, ETHERNET_BYTES + 6, hops, 2, BPF_F_RECOMPUTE_CSUM);
+}
+
+/* Another hardware address, and out. False: it has used up its last hop. */
+INLINE bool readdress(struct __sk_buff *skb, const struct packet *p, const uint8_t *to, const uint8_t *from,
+		      enum reason reason)
+{
+	struct fastpath_counters *c = counters_get();
+	uint8_t *data;
+
+	if (!use_hop(skb, p->v6))
+		return false;
+	data = packet_data(skb);
+	if (data + ETHERNET_BYTES > packet_end(skb))
+		return false;
+	store_u32(data, load_u32(to));
+	store_u16(data + 4, load_u16(to + 4));
+	store_u32(data + 6, load_u32(from));
+	store_u16(data + 10, load_u16(from + 4));
+	if (c) {
+		count_in(c, reason);
+		c->forward_bytes += p->total_bytes;
+	}
+	return true;
+}
+
+/* To a real server on one of this node's networks: the packet as it is, one hop further. */
+INLINE int send_direct(struct __sk_buff *skb, const struct packet *p, const struct fastpath_way *way,
+		       enum reason reason)
+{
+	struct bpf_redir_neigh next = { .nh_family = p->v6 ? FAMILY_V6 : FAMILY_V4 };
+	uint32_t segment = p->total_bytes, known = way->hardware_tick;
+
+	if (skb->gso_size)
+		segment = p->header_bytes + (uint32_t)p->tcp_header_bytes + skb->gso_size;
+	if (segment > way->mtu)
+		return p->kind == PACKET_TCP ? too_big(skb, p, way->mtu) : drop(REASON_NO_TUNNEL);
+	if (!readdress(skb, p, way->hardware, way->hardware + 6, reason))
+		return drop(REASON_NO_TUNNEL);
+	if (known && tick_of(now_ns()) - known <= FASTPATH_MAC_TICKS)
+		return (int)bpf_redirect(way->interface, 0);
+	if (p->v6)
+		__builtin_memcpy(next.ipv6_nh, way->destination.words, 16);
+	else
+		next.ipv4_nh = way->destination.words[3];
+	return (int)bpf_redirect_neigh(way->interface, &next, sizeof(next), 0);
+}
+
+/*
+ * To a fellow node, on the network that the frame came from: it fits there. But what does not begin a connection the
+ * fellow has got, as everybody there, and has a socket for it.
+ */
+INLINE int hand_over(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+		     const struct fastpath_way *way, enum reason reason)
+{
+	if (way->flags & WAY_WATCHES && !packet_is_syn(p))
+		return drop(REASON_SEEN_THERE);
+	if (!readdress(skb, p, way->fellow, t->interface_hardware, reason))
+		return drop(REASON_NO_TUNNEL);
+	return (int)bpf_redirect(skb->ifindex, 0);
+}
+
+/*
+ * The kernel's NAT knows where it goes; of a SYN the mark says where (rules_backend.c). A frame to all nodes is now one
+ * to this node.
+ */
+INLINE int leave_to_nat(struct __sk_buff *skb, const struct packet *p, const struct fastpath_way *way,
+			enum reason reason)
+{
+	if (skb->pkt_type == FRAME_MULTICAST && bpf_skb_change_type(skb, FRAME_TO_HOST))
+		return drop(REASON_NO_TUNNEL);
+	if (packet_is_syn(p))
+		mark_set(skb, (skb->mark & ~(uint32_t)BACKEND_MARK_MASK) | way->mark);
+	count(reason);
+	return TC_ACT_UNSPEC;
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * rules_private.h - what the files of the firewall rules share: marks, sets, and the part for real servers.
+ */
+#ifndef DPRD_RULES_PRIVATE_H
+#define DPRD_RULES_PRIVATE_H
+
+#include <stdio.h>
+
+#include "dprd/dprd.h"
+
+#define RULES_TEXT_OF(number) #number
+#define RULES_TEXT(number) RULES_TEXT_OF(number)
+
+/* Of skb->mark, to the queues; as numbers, and as texts for nft and iptables. */
+#define MARK_FORWARD_BIT 0x40000000
+#define MARK_DECIDE_BIT 0x20000000
+#define MARK_FORWARD RULES_TEXT(MARK_FORWARD_BIT)
+#define MARK_DECIDE RULES_TEXT(MARK_DECIDE_BIT)
+#define MARK_BOTH "0x60000000"
+#define MARK_CLEAR "0x9fffffff"
+
+/* The flags of a SYN that is no SYN-ACK. */
+#define RULES_SYN "tcp flags & (fin | syn | rst | ack) == syn"
+
+/* What of the configuration becomes elements of a set; printed for one family at a time. */
+struct rules_list {
+	FILE *out;
+	bool v6;
+	unsigned count;
+};
+
+typedef void rules_fill_fn(const struct config *config, struct rules_list *list);
+
+/* rules_sets.c */
+/* One element more, with what belongs to it behind its address; none for an address of the other family. */
+void rules_list_item(struct rules_list *list, const struct addr *address, const char *suffix);
+/* Each address and port that this node serves, as "address . port": its own, and its peers' as tunnelled
+ * packets of theirs arrive here. */
+rules_fill_fn rules_list_served;
+/* A set or map that is emptied and filled again within the transaction. */
+void rules_write_set(FILE *out, const struct config *config, const char *kind, const char *name, bool v6,
+		     const char *type, rules_fill_fn *fill);
+/* All that the nfqueue plane's chains look up, of one family. */
+void rules_write_sets(FILE *out, const struct config *config, bool v6);
+
+/* rules_backend.c */
+/* Answers of real servers leave through it, after NAT; rules.c fills it, on the nfqueue plane. */
+#define RULES_NAT_LEAVING "backend_leaving"
+/* Whether some real server behind this node is reached by NAT. */
+bool rules_have_nat(const struct config *config);
+/* The chains for real servers, of both planes; when this node has none any more, they go. Lock not held. */
+void rules_write_backends(FILE *out, struct dprd *d);
+
+#endif

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the announcer's daemon makes of the real servers behind its node: load, table, line of status; and where
+ * it has frames to shared addresses come in.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "loadcast/interface.h"
+
+#include "loadcast/daemon.c" // NOLINT(bugprone-suspicious-include): its statics are what is tested
+#include "tests/unit/own_backends.h"
+
+static struct daemon make_daemon(struct config *c)
+{
+	struct daemon d = { .parts = { .setup = calloc(1, sizeof(struct setup)) } };
+
+	assert_non_null(d.parts.setup);
+	d.parts.setup->config = *c;
+	d.parts.sampler = sampler_new(config_of(&d));
+	d.parts.servers = backends_new(config_of(&d));
+	assert_non_null(d.parts.sampler);
+	assert_non_null(d.parts.servers);
+	table_init(&d.table, config_of(&d), false, 1);
+	return d;
+}
+
+/* Other programs of this host open and close connections, too: but not a hundred thousand of them. */
+static void connections_of_backends(void **state)
+{
+	static struct daemon d;
+	struct rewriter_status status = { .redirected = ANNOUNCE_LOAD_MAX + 1, .backend_connections = 500000 };
+	struct config *c = make_config(80);
+	char path[PATH_BYTES + 16];
+
+	(void)state;
+	snprintf(c->run_dir, sizeof(c->run_dir), "/tmp/dprd-test-XXXXXX");
+	assert_non_null(mkdtemp(c->run_dir));
+	snprintf(path, sizeof(path), "%s/status", c->run_dir);
+	d = make_daemon(c);
+	refresh_own(&d, clock_now_ms());
+	assert_true(d.table.own.sample.open_connections < 100000);
+	status.written_ms = clock_now_ms();
+	assert_int_equal(status_publish(path, &status), 0);
+	refresh_own(&d, status.written_ms);
+	assert_in_range(d.table.own.sample.open_connections, 500000, 600000);
+	assert_int_equal(d.table.own.sample.redirected, ANNOUNCE_LOAD_MAX);
+	/* Of a dprd that is no more. */
+	refresh_own(&d, status.written_ms + STATUS_FRESH_MS);
+	assert_true(d.table.own.sample.open_connections < 100000);
+	for (unsigned i = 0; i < 2; i++) {
+		status.backend_connections = i ? UINT32_MAX : ANNOUNCE_LOAD_MAX + 1;
+		assert_int_equal(status_publish(path, &status), 0);
+		refresh_own(&d, status.written_ms);
+		assert_int_equal(d.table.own.sample.open_connections, ANNOUNCE_LOAD_MAX);
+	}
+	assert_int_equal(load_sum(UINT32_MAX, UINT32_MAX), ANNOUNCE_LOAD_MAX);
+	assert_int_equal(load_sum(ANNOUNCE_LOAD_MAX - 1, 1), ANNOUNCE_LOAD_MAX);
+	unlink(path);
+	rmdir(c->run_dir);
+	parts_free(&d.parts);
+	free(c);
+}
+
+/* Peers are peers, in the table's file and in what the service manager is told. */
+static void backends_are_no_peers(void **state)
+{
+	static struct daemon d;
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	struct config *c = make_config(80);
+	struct load_table got;
+	char directory[] = "/tmp/dprd-test-XXXXXX", text[512];
+	int manager = socket(AF_UNIX, SOCK_DGRAM, 0);
+	ssize_t size;
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	snprintf(c->table_file, sizeof(c->table_file), "%s/table", directory);
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s/notify", directory);
+	assert_int_equal(bind(manager, (struct sockaddr *)&to, sizeof(to)), 0);
+	setenv("NOTIFY_SOCKET", to.sun_path, 1);
+	add_backend(c, 101, 80);
+	add_backend(c, 102, 80);
+	d = make_daemon(c);
+	log_text();
+	publish(&d, 1000);
+	assert_string_equal(log_text(), "");
+	assert_int_equal(load_table_snapshot(c->table_file, &got), 0);
+	assert_int_equal(got.count, 4);
+	assert_int_equal(got.nodes[3].flags, NODE_BACKEND);
+	report_status(&d, 1000);
+	unsetenv("NOTIFY_SOCKET");
+	size = recv(manager, text, sizeof(text) - 1, MSG_DONTWAIT);
+	assert_true(size > 0);
+	text[size] = '\0';
+	assert_string_equal(text, "STATUS=hears 0 of 1 peers, 0 of them hear this node; 2 of 2 backends work; "
+				  "0 announcements rejected");
+	close(manager);
+	unlink(to.sun_path);
+	unlink(c->table_file);
+	rmdir(directory);
+	parts_free(&d.parts);
+	free(c);
+}
+
+enum { TYPE_ETHERNET = 1 };
+
+/* Nothing of an interface that has gone meanwhile. */
+static void read_line(const char *interface, const char *file, char text[64])
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/%s", interface, file);
+	f = fopen(path, "r");
+	if (!f || !fgets(text, 64, f))
+		text[0] = '\0';
+	if (f)
+		fclose(f);
+}
+
+/* As another way of asking the kernel has it; all zero: none. */
+static void expected_hardware(const char *interface, uint8_t ret[HARDWARE_BYTES])
+{
+	char type[64], text[64], *at = text;
+
+	memset(ret, 0, HARDWARE_BYTES);
+	read_line(interface, "type", type);
+	read_line(interface, "address", text);
+	for (unsigned i = 0; atoi(type) == TYPE_ETHERNET && i < HARDWARE_BYTES; i++, at++)
+		ret[i] = (uint8_t)strtoul(at, &at, 16);
+}
+
+/* An Ethernet interface of this host, and its IPv4 address; false: there is none. */
+static bool find_ethernet(char name[INTERFACE_BYTES], struct addr *address)
+{
+	uint8_t hardware[HARDWARE_BYTES];
+	struct ifaddrs *all, *i;
+	bool found = false;
+
+	assert_int_equal(getifaddrs(&all), 0);
+	for (i = all; i && !found; i = i->ifa_next) {
+		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || strchr(i->ifa_name, ':'))
+			continue;
+		expected_hardware(i->ifa_name, hardware);
+		found = hardware[0] || hardware[1] || hardware[2] || hardware[3] || hardware[4] || hardware[5];
+		snprintf(name, INTERFACE_BYTES, "%.15s", i->ifa_name);
+		*address = address_of((const union socket_address *)(const void *)i->ifa_addr);
+	}
+	freeifaddrs(all);
+	return found;
+}
+
+static void hardware_of_interfaces(void **state)
+{
+	struct if_nameindex *all = if_nameindex();
+	uint8_t expected[HARDWARE_BYTES], got[HARDWARE_BYTES];
+
+	(void)state;
+	assert_non_null(all);
+	for (unsigned i = 0; all[i].if_index; i++) {
+		int error;
+
+		memset(got, 0xff, sizeof(got));
+		error = interface_hardware(all[i].if_index, got);
+		expected_hardware(all[i].if_name, expected);
+		/* Of this host they come and go. */
+		assert_true(!error || !if_nametoindex(all[i].if_name));
+		assert_true(memcmp(got, expected, sizeof(got)) == 0 || !if_nametoindex(all[i].if_name));
+	}
+	if_freenameindex(all);
+	/* Of one that is not there. */
+	memset(expected, 0, sizeof(expected));
+	assert_true(interface_hardware(INT32_MAX, got) < 0);
+	assert_memory_equal(got, expected, sizeof(got));
+}
+
+/* A node that shares addresses and announces itself to another one of this very host. */
+struct sharing_node {
+	struct daemon d;
+	struct config *config;
+	char directory[32];
+	int peer; /* the other one's socket */
+	uint64_t now_ms;
+};
+
+static const uint8_t key[32] = "a key of this test, of 32 bytes";
+
+static void start_sharing(struct sharing_node *n)
+{
+	struct addr own = addr_from_v4(htonl(INADDR_LOOPBACK)), other = addr_from_v4(htonl(INADDR_LOOPBACK + 1));
+	char message[CONFIG_ERROR_BYTES] = "";
+	union socket_address s;
+	socklen_t size = fill_address(&s, &other, 0);
+	struct config *c = make_config(80);
+
+	n->peer = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(setsockopt(n->peer, SOL_SOCKET, SO_REUSEADDR, &(int) { 1 }, sizeof(int)), 0);
+	assert_int_equal(bind(n->peer, &s.any, size), 0);
+	assert_int_equal(getsockname(n->peer, &s.any, &size), 0);
+	strcpy(n->directory, "/tmp/dprd-test-XXXXXX");
+	assert_non_null(mkdtemp(n->directory));
+	snprintf(c->table_file, sizeof(c->table_file), "%s/table", n->directory);
+	c->announce_port = ntohs(s.v4.sin_port);
+	c->unicast = true;
+	c->period_ms = 4000; /* so slow that nothing else is due meanwhile */
+	c->member[0].cluster_v4 = own;
+	c->member[1].cluster_v4 = other;
+	c->shared[c->shared_count++] = addr_from_v4(htonl(0xc0000264));
+	n->d = make_daemon(c);
+	free(c);
+	n->config = &n->d.parts.setup->config;
+	table_reconfigure(&n->d.table, n->config);
+	announce_add_key(&n->d.parts.setup->keys, "lab", key);
+	n->d.parts.mcast = mcast_open(n->config, MCAST_MEMBER, message);
+	assert_string_equal(message, "");
+	n->now_ms = clock_now_ms();
+}
+
+static void stop_sharing(struct sharing_node *n)
+{
+	sharing_close(&n->d.sharing);
+	parts_free(&n->d.parts);
+	close(n->peer);
+	rmdir(n->directory);
+}
+
+/* Whether the peer has got an announcement, by one way or by several, and which hardware addresses it has. */
+static bool peer_heard(const struct sharing_node *n, uint8_t ret[2][HARDWARE_BYTES])
+{
+	uint8_t datagram[ANNOUNCE_BYTES_MAX];
+	ssize_t size = -1, next;
+	struct announce_header header;
+	struct announcement a;
+
+	while ((next = recv(n->peer, datagram, sizeof(datagram), 0)) > 0)
+		size = next;
+	if (size < 0)
+		return false;
+	assert_int_equal(announce_read_header(datagram, (size_t)size, &header), REJECT_NONE);
+	assert_int_equal(announce_verify(datagram, &header, &n->d.parts.setup->keys), REJECT_NONE);
+	assert_int_equal(announce_decode(datagram, &header, &a), REJECT_NONE);
+	memcpy(ret, a.hardware, sizeof(a.hardware));
+	return true;
+}
+
+static void step_after(struct sharing_node *n, unsigned ms)
+{
+	n->now_ms += ms;
+	step_shares(&n->d, n->now_ms);
+	if (sharing_share(&n->d.sharing))
+		assert_in_range(n->d.next_share_ms, n->now_ms + 1, n->now_ms + SHARING_LOOK_MS);
+}
+
+/* It changes: the others know within a second, however seldom announcements are. */
+static void hardware_is_announced(void **state)
+{
+	static const uint8_t none[2][HARDWARE_BYTES], former[HARDWARE_BYTES] = { 2, 7, 7, 7, 7, 7 };
+	static struct sharing_node n;
+	uint8_t expected[2][HARDWARE_BYTES] = { { 0 } }, got[2][HARDWARE_BYTES];
+	struct load_table table;
+	struct addr address;
+
+	(void)state;
+	start_sharing(&n);
+	if (!find_ethernet(n.config->shared_interface, &address))
+		strcpy(n.config->shared_interface, "lo");
+	expected_hardware(n.config->shared_interface, expected[0]);
+	assert_int_equal(share_addresses(&n.d, n.config), 0);
+	step_after(&n, 0);
+	assert_memory_equal(n.d.table.own.hardware, expected, sizeof(expected));
+	/* The first words, about shares, have it already. */
+	assert_true(peer_heard(&n, got));
+	assert_memory_equal(got, expected, sizeof(expected));
+	table_fill(&n.d.table, n.now_ms, &table);
+	assert_memory_equal(table.nodes[0].hardware, expected, sizeof(expected));
+	/* As if it had been another one until now. */
+	memcpy(n.d.sharing.hardware[0], former, sizeof(former));
+	step_after(&n, SHARING_LOOK_MS - 1);
+	assert_memory_equal(n.d.table.own.hardware[0], former, sizeof(former));
+	assert_false(peer_heard(&n, got));
+	step_after(&n, 1);
+	assert_true(peer_heard(&n, got));
+	assert_memory_equal(got, expected, sizeof(expected));
+	/* An interface that is gone is looked for at once, and nobody hears of one that came in its place. */
+	n.d.sharing.interface[0] = INT32_MAX;
+	step_after(&n, SHARING_LOOK_MS);
+	assert_int_equal(n.d.sharing.interface[0], if_nametoindex(n.config->shared_interface));
+	assert_false(peer_heard(&n, got));
+	/* With none in its place, the address is withdrawn. */
+	memcpy(n.d.sharing.hardware[0], former, sizeof(former));
+	strcpy(n.config->shared_interface, "nowhere");
+	n.d.sharing.interface[0] = INT32_MAX;
+	step_after(&n, SHARING_LOOK_MS);
+	assert_true(peer_heard(&n, got));
+	assert_memory_equal(got, none, sizeof(none));
+	assert_int_equal(n.d.sharing.interface[0], 0);
+	stop_sharing(&n);
+}
+
+/* The interface is that of the first own service address of the family, and only families with shared ones count. */
+static void hardware_by_address(void **state)
+{
+	static const uint8_t none[2][HARDWARE_BYTES];
+	static struct sharing_node n;
+	char name[INTERFACE_BYTES];
+	uint8_t expected[2][HARDWARE_BYTES] = { { 0 } };
+	struct addr address;
+
+	(void)state;
+	if (!find_ethernet(name, &address)) {
+		print_message("no Ethernet interface has an IPv4 address\n");
+		skip();
+	}
+	expected_hardware(name, expected[0]);
+	start_sharing(&n);
+	n.config->member[0].service[0] = addr_from_v4(htonl(0xc0000263)); /* nobody's */
+	n.config->member[0].service[1] = address;
+	n.config->member[0].service_count = 2;
+	assert_int_equal(share_addresses(&n.d, n.config), 0);
+	step_after(&n, 0);
+	assert_memory_equal(n.d.table.own.hardware, expected, sizeof(expected));
+	/* Reloads: that name another interface, and none. */
+	strcpy(n.config->shared_interface, "lo");
+	assert_int_equal(share_addresses(&n.d, n.config), 0);
+	step_after(&n, 1);
+	assert_memory_equal(n.d.table.own.hardware, none, sizeof(none));
+	n.config->shared_interface[0] = '\0';
+	assert_int_equal(share_addresses(&n.d, n.config), 0);
+	step_after(&n, 1);
+	assert_memory_equal(n.d.table.own.hardware, expected, sizeof(expected));
+	/* One that shares addresses of the other family alone, at an interface that it names. */
+	n.config->shared[0].bytes[0] = 0x20;
+	strcpy(n.config->shared_interface, name);
+	assert_int_equal(share_addresses(&n.d, n.config), 0);
+	step_after(&n, 1);
+	assert_memory_equal(n.d.table.own.hardware[1], expected[0], HARDWARE_BYTES);
+	assert_memory_equal(n.d.table.own.hardware[0], none, HARDWARE_BYTES);
+	/* The address moves, and the interface that it leaves stays: that is found a little later. */
+	n.d.sharing.interface[1] = if_nametoindex("lo");
+	for (unsigned i = 0; i < 9; i++) {
+		step_after(&n, SHARING_LOOK_MS);
+		assert_memory_equal(n.d.table.own.hardware, none, sizeof(none));
+	}
+	step_after(&n, SHARING_LOOK_MS);
+	assert_memory_equal(n.d.table.own.hardware[1], expected[0], HARDWARE_BYTES);
+	/* And one that shares nothing. */
+	n.config->shared_count = 0;
+	assert_int_equal(share_addresses(&n.d, n.config), 0);
+	step_after(&n, 1);
+	assert_memory_equal(n.d.table.own.hardware, none, sizeof(none));
+	stop_sharing(&n);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(connections_of_backends),
+		cmocka_unit_test_setup_teardown(backends_are_no_peers, log_catch, log_release),
+		cmocka_unit_test(hardware_of_interfaces),
+		cmocka_unit_test(hardware_is_announced),
+		cmocka_unit_test(hardware_by_address),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

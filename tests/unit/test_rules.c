@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The firewall rules for real servers: who is translated to whom, and with which share. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "dprd/rules_private.h"
+
+static const char base[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Service]\nPort=80\nPort=443\n"
+			   "[Shared]\nAddress=192.0.2.100\n"
+			   "[Member \"n1\"]\nService=192.0.2.11 2001:db8::11\nCluster=10.0.0.11 fd00:1::11\nWeight=2\n"
+			   "[Member \"n2\"]\nService=192.0.2.12 2001:db8::12\nCluster=10.0.0.12 fd00:1::12\n"
+			   "[Backend \"b1\"]\nAddress=10.1.0.21 fd00::21\nPort=8080\nWeight=3\n"
+			   "[Backend \"b2\"]\nForm=direct\nAddress=10.1.0.22\n"
+			   "[Backend \"b3\"]\nAddress=10.1.0.23\nWeight=5\n";
+
+static struct dprd d;
+static char *script;
+
+/* What nft is told; good until the next call. */
+static const char *written(void)
+{
+	size_t bytes;
+	FILE *out;
+
+	free(script);
+	script = NULL;
+	out = open_memstream(&script, &bytes);
+	assert_non_null(out);
+	rules_write_backends(out, &d);
+	assert_int_equal(fclose(out), 0);
+	return script;
+}
+
+static void configure(const char *more)
+{
+	static struct config_errors errors;
+	char text[sizeof(base) + 200];
+	unsigned i;
+
+	snprintf(text, sizeof(text), "%s%s", base, more);
+	if (config_parse("test.conf", text, strlen(text), NULL, &d.config, &errors))
+		fail_msg("%s", errors.text[0]);
+	d.table.count = 2 + d.config.own_backend_count;
+	d.table.nodes[0] = (struct node_load) { .id = member_id("n1"), .flags = NODE_HEARD };
+	d.table.nodes[1] = (struct node_load) { .id = member_id("n2"), .flags = NODE_HEARD };
+	for (i = 0; i < d.config.own_backend_count; i++)
+		d.table.nodes[2 + i] =
+			(struct node_load) { .id = config_own_backend(&d.config, i)->id, .flags = NODE_BACKEND };
+	backend_configure(&d, NULL);
+}
+
+static int start(void **context)
+{
+	(void)context;
+	memset(&d, 0, sizeof(d));
+	pthread_mutex_init(&d.lock, NULL);
+	d.table_valid = true;
+	configure("");
+	return 0;
+}
+
+static int stop(void **context)
+{
+	(void)context;
+	pthread_mutex_destroy(&d.lock);
+	free(script);
+	script = NULL;
+	return 0;
+}
+
+static void assert_has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("\"%s\" is not in:\n%s", part, text);
+}
+
+static void assert_lacks(const char *text, const char *part)
+{
+	if (strstr(text, part))
+		fail_msg("\"%s\" is in:\n%s", part, text);
+}
+
+/* The rules of a chain, one per line. */
+static void assert_chain(const char *name, const char *expected)
+{
+	static char found[2000];
+	const char *line = written(), *end;
+	char start[80];
+	size_t used = 0;
+
+	snprintf(start, sizeof(start), "add rule inet dprd %s ", name);
+	for (; (end = strchr(line, '\n')); line = end + 1) {
+		if (strncmp(line, start, strlen(start)) != 0)
+			continue;
+		line += strlen(start);
+		used += (size_t)snprintf(found + used, sizeof(found) - used, "%.*s\n", (int)(end - line), line);
+		assert_true(used < sizeof(found));
+	}
+	found[used] = '\0';
+	assert_string_equal(found, expected);
+}
+
+/* A marked SYN never comes to those that draw. None goes to b2, which has the service address itself. */
+static void test_choice(void **context)
+{
+	(void)context;
+	assert_chain("backend_choose4",
+		     "meta mark & 0x1f000000 == 0x01000000 meta l4proto tcp dnat ip to 10.1.0.21:8080\n"
+		     "meta mark & 0x1f000000 == 0x03000000 dnat ip to 10.1.0.23\n"
+		     "meta mark & 0x1f000000 == 0x1f000000 accept\n"
+		     "numgen random mod 10 < 3 meta l4proto tcp dnat ip to 10.1.0.21:8080\n"
+		     "numgen random mod 7 < 5 dnat ip to 10.1.0.23\n");
+	assert_chain("backend_choose6",
+		     "meta mark & 0x1f000000 == 0x01000000 meta l4proto tcp dnat ip6 to [fd00::21]:8080\n"
+		     "meta mark & 0x1f000000 == 0x1f000000 accept\n"
+		     "numgen random mod 5 < 3 meta l4proto tcp dnat ip6 to [fd00::21]:8080\n");
+	assert_chain("backend_end", "meta mark & 0x1f000000 != 0 meta mark set meta mark & 0xe0ffffff\n");
+}
+
+/* A copy of a SYN still follows it to a server that is down. */
+static void test_down(void **context)
+{
+	(void)context;
+	d.table.nodes[2].state = NODE_UNHEALTHY;
+	backend_configure(&d, NULL);
+	assert_chain("backend_choose4",
+		     "meta mark & 0x1f000000 == 0x01000000 meta l4proto tcp dnat ip to 10.1.0.21:8080\n"
+		     "meta mark & 0x1f000000 == 0x03000000 dnat ip to 10.1.0.23\n"
+		     "meta mark & 0x1f000000 == 0x1f000000 accept\n"
+		     "numgen random mod 7 < 5 dnat ip to 10.1.0.23\n");
+	assert_chain("backend_choose6",
+		     "meta mark & 0x1f000000 == 0x01000000 meta l4proto tcp dnat ip6 to [fd00::21]:8080\n"
+		     "meta mark & 0x1f000000 == 0x1f000000 accept\n");
+	/* The node's own server, too: the last one gets all that is left. */
+	d.table.nodes[0].flags |= NODE_SERVER_DOWN;
+	assert_chain("backend_choose4",
+		     "meta mark & 0x1f000000 == 0x01000000 meta l4proto tcp dnat ip to 10.1.0.21:8080\n"
+		     "meta mark & 0x1f000000 == 0x03000000 dnat ip to 10.1.0.23\n"
+		     "meta mark & 0x1f000000 == 0x1f000000 accept\n"
+		     "dnat ip to 10.1.0.23\n");
+}
+
+/* A member that wants nothing from its peers is one server among its own all the same. */
+static void test_weight_of_self(void **context)
+{
+	(void)context;
+	d.config.member[0].weight = 0;
+	assert_has(written(), " numgen random mod 9 < 3 ");
+	assert_has(written(), " numgen random mod 6 < 5 ");
+}
+
+/* Who is left without a server is not reset; with the marks still on, or what dprd decided would not count. */
+static void test_serve_nothing_here(void **context)
+{
+	(void)context;
+	configure("[Backends]\nServeHere=no\n");
+	assert_has(written(), " numgen random mod 8 < 3 ");
+	assert_has(written(), "add rule inet dprd backend_choose4 dnat ip to 10.1.0.23\n");
+	assert_chain("backend_end",
+		     "iifname != \"lo\" meta mark & 0x1f000000 == 0 ip saddr != @backend_server4 "
+		     "ip daddr . tcp dport @backend_service4 tcp flags & (fin | syn | rst | ack) == syn drop\n"
+		     "iifname != \"lo\" meta mark & 0x1f000000 == 0 ip6 saddr != @backend_server6 "
+		     "ip6 daddr . tcp dport @backend_service6 tcp flags & (fin | syn | rst | ack) == syn drop\n"
+		     "meta mark & 0x1f000000 != 0 meta mark set meta mark & 0xe0ffffff\n");
+}
+
+static void test_sets(void **context)
+{
+	const char *text = written();
+
+	(void)context;
+	assert_has(text, "add element inet dprd backend_service4 { 192.0.2.11 . 80, 192.0.2.100 . 80, "
+			 "192.0.2.11 . 443, 192.0.2.100 . 443, 192.0.2.12 . 80, 192.0.2.12 . 443 }\n");
+	assert_has(text, "add element inet dprd backend_server4 { 10.1.0.21, 10.1.0.22, 10.1.0.23 }\n");
+	assert_has(text, "add element inet dprd backend_server6 { fd00::21 }\n");
+}
+
+/* Nodes with one address each: what lands has the alias of its service address. */
+static void test_alias(void **context)
+{
+	static const char text[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Service]\nPort=80\n"
+				   "[Member \"n1\"]\nService=192.0.2.11\n[Member \"n2\"]\nService=192.0.2.12\n"
+				   "[Backend \"b1\"]\nAddress=10.1.0.21\n";
+	static struct config_errors errors;
+	char alias[ADDR_TEXT_BYTES], wanted[120];
+	struct addr address;
+
+	(void)context;
+	if (config_parse("test.conf", text, strlen(text), NULL, &d.config, &errors))
+		fail_msg("%s", errors.text[0]);
+	address = config_alias(&d.config, 1, 0);
+	assert_false(addr_is_zero(&address));
+	snprintf(wanted, sizeof(wanted), "backend_service4 { 192.0.2.11 . 80, %s . 80 }", addr_format(&address, alias));
+	assert_has(written(), wanted);
+}
+
+/* Connection tracking is for those alone who need it. */
+static void test_without_translation(void **context)
+{
+	(void)context;
+	assert_true(rules_have_nat(&d.config));
+	d.config.own_backend_count = 1;
+	d.config.own_backend[0] = d.config.own_backend[1]; /* b2 */
+	backend_configure(&d, NULL);
+	assert_false(rules_have_nat(&d.config));
+	assert_chain("backend", "iifname \"lo\" accept\n");
+	assert_chain("backend_choose4", "");
+	assert_chain("backend_end", "meta mark & 0x1f000000 != 0 meta mark set meta mark & 0xe0ffffff\n");
+}
+
+static void test_planes(void **context)
+{
+	(void)context;
+	assert_has(written(), "add chain inet dprd backend_leaving { type filter hook postrouting priority 150 ; }\n");
+	d.fastpath = (struct fastpath *)&d;
+	assert_lacks(written(), "backend_leaving");
+	assert_has(written(), "add chain inet dprd backend { type nat hook prerouting priority -100 ; }\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_choice, start, stop),
+		cmocka_unit_test_setup_teardown(test_down, start, stop),
+		cmocka_unit_test_setup_teardown(test_weight_of_self, start, stop),
+		cmocka_unit_test_setup_teardown(test_serve_nothing_here, start, stop),
+		cmocka_unit_test_setup_teardown(test_sets, start, stop),
+		cmocka_unit_test_setup_teardown(test_alias, start, stop),
+		cmocka_unit_test_setup_teardown(test_without_translation, start, stop),
+		cmocka_unit_test_setup_teardown(test_planes, start, stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
