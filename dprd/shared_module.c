@@ -136,6 +136,9 @@ int shared_module_set(const struct shared_module_setup *setup)
 		message = start(&talk, talk.family, BIACTIVE_CMD_SET, NLM_F_ACK);
 		mnl_attr_put_u32(message, BIACTIVE_A_IFINDEX, setup->interface);
 		mnl_attr_put_u8(message, BIACTIVE_A_HOOK, setup->late ? BIACTIVE_HOOK_LATE : BIACTIVE_HOOK_EARLY);
+		/* Older modules know nothing of it, and want no attribute that they do not know. */
+		if (setup->nat)
+			mnl_attr_put_u8(message, BIACTIVE_A_NAT, 1);
 		put_key(message, setup->key);
 		mnl_attr_put_u32(message, BIACTIVE_A_LEASE_UID, setup->lease_uid);
 		mnl_attr_put(message, BIACTIVE_A_ADDRESSES, setup->count * sizeof(addresses[0]), addresses);
@@ -221,6 +224,9 @@ static int take_state(const struct nlattr *attribute, void *context)
 		break;
 	case BIACTIVE_A_HOOK:
 		state->setup.late = number(attribute) == BIACTIVE_HOOK_LATE;
+		break;
+	case BIACTIVE_A_NAT:
+		state->setup.nat = number(attribute) != 0;
 		break;
 	case BIACTIVE_A_LEASE_UID:
 		state->setup.lease_uid = (uint32_t)number(attribute);

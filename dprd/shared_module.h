@@ -20,6 +20,7 @@ struct shared_module_address {
 struct shared_module_setup {
 	uint32_t interface; /* its index */
 	bool late; /* judge behind dprd's queue, not at the interface's ingress */
+	bool nat; /* what the kernel's NAT sends on to servers behind this node is accepted, too */
 	uint64_t key[2]; /* of bucket_hash() */
 	uint32_t lease_uid; /* who may write the lease file beside root */
 	unsigned count; /* 1..BIACTIVE_ADDRESSES_MAX */
@@ -42,7 +43,8 @@ const char *shared_module_counter_name(unsigned counter);
 
 /*
  * Replaces the whole configuration; no frame goes unjudged meanwhile, and leases stay. -ENODEV: no such
- * interface; -EINVAL: a value is out of range. On any error the kernel has changed nothing.
+ * interface; -EINVAL: a value is out of range; -EOPNOTSUPP: nat, and the kernel has no connection tracking. On any
+ * error the kernel has changed nothing.
  */
 int shared_module_set(const struct shared_module_setup *setup);
 

@@ -32,7 +32,7 @@
 /* All three want CAP_NET_ADMIN in the user namespace that owns the network namespace. */
 enum biactive_command {
 	BIACTIVE_CMD_UNSPEC,
-	BIACTIVE_CMD_SET, /* IFINDEX, HOOK, KEY, LEASE_UID, ADDRESSES; all of them */
+	BIACTIVE_CMD_SET, /* IFINDEX, HOOK, KEY, LEASE_UID, ADDRESSES; all of them, and NAT at will */
 	BIACTIVE_CMD_GET, /* answers what is known; an unconfigured namespace has COUNTERS and the lease only */
 	BIACTIVE_CMD_CLEAR, /* as after loading: no hooks, no lease, the lease file is root's */
 	BIACTIVE_CMD_COUNT
@@ -51,6 +51,11 @@ enum biactive_attribute {
 	BIACTIVE_A_SHARE_CHANGED, /* u64, ns on CLOCK_MONOTONIC */
 	BIACTIVE_A_SHARE, /* struct bucket_share, up to its last member */
 	BIACTIVE_A_COUNTERS, /* nested: u64 of type 1 + enum biactive_counter */
+	/*
+	 * u8: 1: what the kernel's NAT sends on to other servers is this node's, too; -EOPNOTSUPP without connection
+	 * tracking in the kernel. Missing is 0.
+	 */
+	BIACTIVE_A_NAT,
 	BIACTIVE_A_COUNT
 };
 
@@ -77,10 +82,10 @@ struct biactive_address {
 	X(ACCEPT_COPY, accept_copy) /* the bucket was mine, and the first copy of the SYN came then */ \
 	X(ACCEPT_ERROR, accept_error) /* an ICMP error about a packet of this node */                  \
 	X(ACCEPT_OTHER, accept_other) /* echo request, UDP and so on: the bucket is mine */            \
-	X(ACCEPT_FORWARD, accept_forward) /* dprd forwards it */                                       \
+	X(ACCEPT_FORWARD, accept_forward) /* dprd or the kernel's NAT forwards it */                   \
 	X(PASS_NEIGHBOUR, pass_neighbour) /* neighbour discovery is everybody's */
 #define BIACTIVE_REFUSALS(X)                                                                                     \
-	X(REFUSE_SOCKET, refuse_socket) /* TCP: no local socket */                                               \
+	X(REFUSE_SOCKET, refuse_socket) /* TCP: no local socket, nor NAT */                                      \
 	X(REFUSE_HALF_OPEN, refuse_half_open) /* TCP: does not acknowledge the half-open socket's SYN-ACK */     \
 	X(REFUSE_SYN, refuse_syn) /* another node's bucket */                                                    \
 	X(REFUSE_COPY, refuse_copy) /* the bucket is mine now, but another node got the first copy of the SYN */ \

@@ -2,7 +2,7 @@
 /*
  * biactive_accept.c - is this frame to a shared address mine? In this order:
  *
- *   TCP, no first SYN   a local socket or a valid SYN cookie: mine, with or without a lease
+ *   TCP, no first SYN   a local socket, a valid SYN cookie, or translated by this node: mine, with or without a lease
  *   first SYN           lease and bucket; copies stay with the node that got the first one (bucket.h)
  *   ICMP error          as the packet that it is about
  *   neighbour discovery not judged
@@ -38,16 +38,15 @@ static void set_v4(union biactive_ip *ip, __be32 v4)
 	ip->words[3] = v4;
 }
 
-/* Soon after a change of shares: copies stay with who got the first one. The word remembers what was refused. */
-static enum bucket_verdict judge_copy(const struct biactive_lease *lease, const struct biactive_tuple *tuple,
-				      const struct tcphdr *tcp, u64 word, u64 copy_hash, struct bucket_syn *syn)
+/* Is the first copy of this SYN on its way to being a connection, here or at a server behind this node? */
+static bool has_request(const struct biactive_setup *setup, const struct biactive_tuple *tuple,
+			const struct tcphdr *tcp)
 {
 	struct biactive_isn isn;
 
-	syn->refused_before = bucket_copy_matches(word, copy_hash, syn->now_ns);
-	syn->has_request =
-		biactive_socket_find(tuple, &isn) == BIACTIVE_SOCKET_HALF_OPEN && isn.client == ntohl(tcp->seq);
-	return bucket_judge(&lease->share, &lease->former, syn);
+	if (biactive_socket_find(tuple, &isn) == BIACTIVE_SOCKET_HALF_OPEN)
+		return isn.client == ntohl(tcp->seq);
+	return setup->nat && biactive_nat_has_request(tuple, tcp);
 }
 
 static enum biactive_counter judge_syn(const struct biactive_setup *setup, const struct biactive_tuple *tuple,
@@ -68,12 +67,16 @@ static enum biactive_counter judge_syn(const struct biactive_setup *setup, const
 	syn.until_ns = READ_ONCE(lease->until_ns);
 	syn.changed_ns = lease->changed_ns;
 	syn.bucket = bucket_of(hash);
-	if (syn.now_ns < syn.changed_ns + BUCKET_COPY_PATIENCE_NS)
-		verdict = judge_copy(lease, tuple, tcp, READ_ONCE(*word), copy_hash, &syn);
-	else if (test_bit(syn.bucket, lease->mine))
+	/* Soon after a change of shares copies stay with who got the first one. The word remembers what was refused. */
+	if (syn.now_ns < syn.changed_ns + BUCKET_COPY_PATIENCE_NS) {
+		syn.refused_before = bucket_copy_matches(READ_ONCE(*word), copy_hash, syn.now_ns);
+		syn.has_request = has_request(setup, tuple, tcp);
+		verdict = bucket_judge(&lease->share, &lease->former, &syn);
+	} else if (test_bit(syn.bucket, lease->mine)) {
 		verdict = syn.now_ns < syn.until_ns ? BUCKET_ACCEPT : BUCKET_REFUSE_NO_LEASE;
-	else
+	} else {
 		verdict = BUCKET_REFUSE_FOREIGN;
+	}
 	switch (verdict) {
 	case BUCKET_ACCEPT:
 		biactive_cookie_expect(bn, tuple);
@@ -129,9 +132,11 @@ static enum biactive_counter judge_tcp(const struct biactive_setup *setup, struc
 			return BIACTIVE_REFUSE_HALF_OPEN;
 		return BIACTIVE_ACCEPT_SOCKET;
 	default:
-		if (!biactive_cookie_valid(setup->bn, tuple, tcp) || !was_mine(setup, tuple))
-			return BIACTIVE_REFUSE_SOCKET;
-		return BIACTIVE_ACCEPT_COOKIE;
+		if (biactive_cookie_valid(setup->bn, tuple, tcp) && was_mine(setup, tuple))
+			return BIACTIVE_ACCEPT_COOKIE;
+		if (setup->nat && biactive_nat_takes(tuple, tcp))
+			return BIACTIVE_ACCEPT_FORWARD;
+		return BIACTIVE_REFUSE_SOCKET;
 	}
 }
 
@@ -175,9 +180,12 @@ static enum biactive_counter judge_error(const struct biactive_setup *setup, str
 		tuple->service_port = ports[0];
 		tuple->client_port = ports[1];
 	}
-	if (protocol == IPPROTO_TCP)
-		return biactive_socket_find(tuple, &isn) == BIACTIVE_SOCKET_NONE ? BIACTIVE_REFUSE_ERROR
-										 : BIACTIVE_ACCEPT_ERROR;
+	if (protocol == IPPROTO_TCP) {
+		if (biactive_socket_find(tuple, &isn) != BIACTIVE_SOCKET_NONE ||
+		    (setup->nat && biactive_nat_knows(tuple)))
+			return BIACTIVE_ACCEPT_ERROR;
+		return BIACTIVE_REFUSE_ERROR;
+	}
 	switch (judge_bucket(setup, tuple)) {
 	case BIACTIVE_ACCEPT_OTHER:
 		return BIACTIVE_ACCEPT_ERROR;

@@ -2,7 +2,8 @@
 /*
  * biactive_internal.h - what the module's files share, and who may change it.
  *
- * A frame comes in: biactive_accept.c (whose is it?), which asks biactive_socket.c (do I have a socket for it?).
+ * A frame comes in: biactive_accept.c (whose is it?), which asks biactive_socket.c (do I have a socket for it?) and
+ * biactive_nat.c (does my NAT send it on?).
  * Beside it: biactive_neighbour.c (which hardware address are neighbours told?), biactive_router.c (what keeps
  * snooping switches delivering?), biactive_lease.c (who has a share, and until when?), biactive_netlink.c (what
  * is configured?), biactive_main.c (what is attached where?).
@@ -58,6 +59,7 @@ struct biactive_setup {
 	struct nf_hook_ops ops[BIACTIVE_OPS_MAX]; /* registered while dev is there */
 	unsigned int op_count;
 	u8 hook; /* enum biactive_hook */
+	bool nat; /* connections may be translated, and have no socket here */
 	kuid_t lease_uid;
 	int ifindex;
 	char name[IFNAMSIZ];
@@ -169,6 +171,17 @@ bool biactive_cookie_valid(const struct biactive_net *bn, const struct biactive_
 
 /* A SYN was accepted: will its listener, or does it already, answer with cookies? Then their ACKs are looked for. */
 void biactive_cookie_expect(struct biactive_net *bn, const struct biactive_tuple *tuple);
+
+/* biactive_nat.c: false without connection tracking in the kernel */
+
+/* Does the kernel's NAT send this segment on to a server? */
+bool biactive_nat_takes(const struct biactive_tuple *tuple, const struct tcphdr *tcp);
+
+/* Did it send this very SYN on, and the connection is not yet made? */
+bool biactive_nat_has_request(const struct biactive_tuple *tuple, const struct tcphdr *tcp);
+
+/* Does it send packets of this connection on? */
+bool biactive_nat_knows(const struct biactive_tuple *tuple);
 
 /* biactive_neighbour.c: hooks, priv is the setup. */
 

@@ -22,6 +22,7 @@ static const struct nla_policy policy[BIACTIVE_A_COUNT] = {
 	[BIACTIVE_A_LEASE_UID] = { .type = NLA_U32 },
 	[BIACTIVE_A_ADDRESSES] = { .type = NLA_BINARY,
 				   .len = BIACTIVE_ADDRESSES_MAX * sizeof(struct biactive_address) },
+	[BIACTIVE_A_NAT] = NLA_POLICY_MAX(NLA_U8, 1),
 };
 
 /* One more shared address for the setup; -EINVAL when it cannot be one. */
@@ -91,6 +92,11 @@ static int parse_setup(struct biactive_setup *setup, const struct sk_buff *skb, 
 		NL_SET_ERR_MSG(info->extack, "no such user here");
 		return -EINVAL;
 	}
+	setup->nat = info->attrs[BIACTIVE_A_NAT] && nla_get_u8(info->attrs[BIACTIVE_A_NAT]);
+	if (setup->nat && !IS_REACHABLE(CONFIG_NF_CONNTRACK)) {
+		NL_SET_ERR_MSG(info->extack, "no connection tracking in this kernel");
+		return -EOPNOTSUPP;
+	}
 	return add_addresses(setup, info->attrs[BIACTIVE_A_ADDRESSES]);
 }
 
@@ -143,6 +149,7 @@ static int put_setup(struct sk_buff *skb, const struct biactive_setup *setup)
 	return nla_put_u32(skb, BIACTIVE_A_IFINDEX, dev ? dev->ifindex : 0) ?:
 	       nla_put_string(skb, BIACTIVE_A_IFNAME, setup->name) ?:
 	       nla_put_u8(skb, BIACTIVE_A_HOOK, setup->hook) ?:
+	       nla_put_u8(skb, BIACTIVE_A_NAT, setup->nat) ?:
 	       nla_put_u32(skb, BIACTIVE_A_LEASE_UID, from_kuid_munged(current_user_ns(), setup->lease_uid)) ?:
 	       put_addresses(skb, setup);
 }

@@ -158,7 +158,19 @@ def ipvs_nat(hosts, _):
     _ipvs(hosts, "--masquerading")
 
 
-def fastpath(hosts, only_packets):
+def fastpath(hosts, _):
+    """The like of IPVS DR: another hardware address is all that a packet gets."""
+    hosts.site.ip("server", [f"addr add {SERVICE}/32 dev lo"])
+    Director(hosts, "direct").up()
+
+
+def fastpath_nat(hosts, _):
+    hosts.site.ip("server", [f"route replace {CLIENT} via {DIRECTOR}"])
+    Director(hosts, "nat").up()
+
+
+def fastpath_tunnel(hosts, only_packets):
+    """From node to node, as dprd forwards to its peers."""
     Balanced(hosts, "bpf", only_packets).up()
 
 
@@ -201,10 +213,13 @@ class Balanced(Daemons):
                       Node("server", self.directory, SERVER_SERVICE, SERVER, "nfqueue" if only_packets else plane)]
         hosts.balanced = self
 
+    def backend_lines(self):
+        return []
+
     def node(self, which):
         return next((node for node in self.nodes if which in (node, node.name)), None)
 
-    def up(self):
+    def configure(self):
         self.set_config("Service", "Port", 80)
         self.set_config("Balance", "Policy", "random")
         self.set_config("Queue", "Workers", 1)
@@ -214,6 +229,9 @@ class Balanced(Daemons):
         self.set_config("Flows", "MaxHalfOpen", 32_768)
         self.set_config("Flows", "FinTimeout", "2s")
         self.set_config("Flows", "RstTimeout", "2s")
+
+    def up(self):
+        self.configure()
         for node, interface in zip(self.nodes, ("eth0", "eth1")):
             os.makedirs(node.directory, exist_ok=True)
             self.site.mount_bpf(node.bpf_mount)
@@ -246,6 +264,33 @@ class Balanced(Daemons):
         if status["datapath"] != node.plane:
             raise LabError(f"dprd of {node.name} has plane {status['datapath']}: {status['datapath_why']}")
         return True
+
+
+class Director(Balanced):
+    """dprd on the director alone, which serves nothing itself and has the server behind it."""
+
+    def __init__(self, hosts, form):
+        super().__init__(hosts, "bpf", False)
+        self.form = form
+        del self.nodes[1]
+
+    def backend_lines(self):
+        return ["[Backends]", "Policy=rr", "ServeHere=no", '[Backend "server"]', f"Form={self.form}",
+                f"Address={SERVER}"]
+
+    def up(self):
+        node = self.nodes[0]
+        self.configure()
+        # The sink takes the checks' packets as well.
+        self.set_config("Health", "Check", "none")
+        self.set_config("Datapath", "Plane", node.plane, node)
+        os.makedirs(node.directory, exist_ok=True)
+        self.site.mount_bpf(node.bpf_mount)
+        self.site.ip(node.name, [f"addr add {node.service_v4}/32 dev eth0"])
+        self.hosts.start_web("server")
+        self.start_node_daemons(node)
+        self._wait(node)
+        self.hosts.wait_answer("server")
 
 
 def copy_programs(paths):

@@ -2,7 +2,7 @@
 /*
  * biactive-tool.c - the kernel module by hand, for tests. In the network namespace where it runs:
  *
- *   set INTERFACE early|late KEY UID ADDRESS[=MAC]...   KEY: 32 hexadecimal digits
+ *   set INTERFACE HOOK KEY UID ADDRESS[=MAC]...         HOOK: early, late, early+nat, late+nat; KEY: 32 hex digits
  *   get                                                 configuration, lease and counters as JSON
  *   clear
  *   lease MS SELF ID[:WEIGHT]...                        valid for MS milliseconds from now; SELF: an id
@@ -31,7 +31,7 @@ enum {
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: biactive-tool set INTERFACE early|late KEY UID ADDRESS[=MAC]...\n"
+	fprintf(stderr, "usage: biactive-tool set INTERFACE early[+nat]|late[+nat] KEY UID ADDRESS[=MAC]...\n"
 			"       biactive-tool get|clear|leases\n"
 			"       biactive-tool lease MS SELF ID[:WEIGHT]...\n"
 			"       biactive-tool garbage COUNT SEED\n");
@@ -99,7 +99,8 @@ static int set(int count, char **words)
 	setup.interface = if_nametoindex(words[0]);
 	if (!setup.interface)
 		return report(words[0], -ENODEV);
-	setup.late = strcmp(words[1], "late") == 0;
+	setup.late = strncmp(words[1], "late", 4) == 0;
+	setup.nat = strstr(words[1], "+nat") != NULL;
 	for (i = 0; i < sizeof(key); i++)
 		setup.key[i / 8] |= (uint64_t)key[i] << 8 * (i % 8);
 	setup.lease_uid = (uint32_t)strtoul(words[3], NULL, 10);
@@ -156,10 +157,11 @@ static int get(void)
 	for (i = 0; i < BIACTIVE_COUNTER_COUNT; i++)
 		json_object_set_new(counters, shared_module_counter_name(i),
 				    json_integer((json_int_t)state.counters[i]));
-	all = json_pack("{s:b, s:s, s:I, s:s, s:I, s:o, s:o, s:o}", "configured", state.configured, "interface",
+	all = json_pack("{s:b, s:s, s:I, s:s, s:b, s:I, s:o, s:o, s:o}", "configured", state.configured, "interface",
 			state.interface_name, "ifindex", (json_int_t)state.setup.interface, "hook",
-			state.setup.late ? "late" : "early", "lease_uid", (json_int_t)state.setup.lease_uid,
-			"addresses", addresses_json(&state.setup), "lease", lease_json(&state), "counters", counters);
+			state.setup.late ? "late" : "early", "nat", state.setup.nat, "lease_uid",
+			(json_int_t)state.setup.lease_uid, "addresses", addresses_json(&state.setup), "lease",
+			lease_json(&state), "counters", counters);
 	json_dumpf(all, stdout, JSON_COMPACT);
 	putchar('\n');
 	json_decref(all);

@@ -163,9 +163,9 @@ class Wire:
 class Ghost:
     """A connection that no TCP of the client knows: each of its segments is sent by the test."""
 
-    def __init__(self, wire, family, port, seq=1000):
+    def __init__(self, wire, family, port, seq=1000, service_port=80):
         self.wire, self.family = wire, family
-        self.ports, self.seq = (port, 80), seq
+        self.ports, self.seq = (port, service_port), seq
 
     def send(self, flags, ack=0, seq=None, data=b""):
         self.wire.send(tcp(GHOST[self.family], SHARED[self.family], self.ports, self.seq if seq is None else seq, ack,
@@ -174,3 +174,29 @@ class Ghost:
     def answers(self, wait_s=0.3):
         return [packet for packet in self.wire.answers(wait_s)
                 if packet.protocol == 6 and packet.destination_port == self.ports[0]]
+
+    def answer(self):
+        """The first one."""
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            packets = self.answers(0.02)
+            if packets:
+                return packets[0]
+        raise AssertionError(f"nobody answers port {self.ports[0]}")
+
+
+def syn_acks(packets):
+    """{(client's port, sequence number): which nodes answered}"""
+    found = {}
+    for packet in packets:
+        if packet.protocol == 6 and packet.flags & (SYN | ACK) == SYN | ACK:
+            found.setdefault((packet.destination, packet.destination_port, packet.ack), []).append(packet.source_mac)
+    return found
+
+
+def resets(packets):
+    return [packet for packet in packets if packet.protocol == 6 and packet.flags & RST]
+
+
+def name_of(site, mac):
+    return next(name for name, own in site.macs.items() if own == mac)

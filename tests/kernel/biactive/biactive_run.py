@@ -13,7 +13,7 @@ import time
 import traceback
 
 from biactive_frames import Wire
-from biactive_site import NODES, Connection, Site, configure, libc, tool
+from biactive_site import NODES, Connection, Site, configure, libc, run, tool
 
 MODULE = os.environ.get("GUEST_MODULE", "")
 FAMILIES = (4, 6)
@@ -26,6 +26,7 @@ class Skip(Exception):
 
 
 def load():
+    run("modprobe", "nf_conntrack")
     with open(MODULE, "rb") as file:
         if libc.syscall(SYS_FINIT_MODULE, file.fileno(), b"", 0):
             raise OSError(ctypes.get_errno(), "the module cannot be loaded")
@@ -78,8 +79,8 @@ def run_checks(site, checks):
     return failed
 
 
-def run_all(checks):
-    """The exit status."""
+def run_all(checks, prepare=None):
+    """The exit status; prepare(site) adds to the network before all checks."""
     socket.setdefaulttimeout(30)
     wanted = sys.argv[1:]
     names = [check.__name__.removeprefix("check_") for check in checks]
@@ -92,6 +93,8 @@ def run_all(checks):
     try:
         site.raise_network()
         configure_all()
+        if prepare:
+            prepare(site)
         failed = run_checks(site, [check for check, name in zip(checks, names) if not wanted or name in wanted])
     finally:
         site.close()

@@ -6,6 +6,8 @@
                                                       --- p2 --- e0 of n2
                                                       --- p3 --- e0 of n3
 
+Where a test puts a server behind a node, NAT leads to it: b0 of n1 --- e0 of s1 (10.9.11.2, fd09:1::2).
+
 Processes are expensive in a guest. So this one process enters the namespaces by itself."""
 import contextlib
 import ctypes
@@ -67,6 +69,7 @@ def mac_of(namespace, device):
 class Site:
     def __init__(self):
         self.servers = {}
+        self.behind = []
         self.macs = {}
 
     def raise_network(self):
@@ -98,7 +101,34 @@ class Site:
             lines += [f"neigh replace {ghost} lladdr {self.macs['c']} dev e0 nud permanent" for ghost in GHOST.values()]
         batch(name, *lines)
 
-    def serve(self, name):
+    def put_behind(self, name):
+        """A server behind a node, which translates the shared addresses to it."""
+        server, number = "s" + name[1], name[1]
+        self.behind.append(server)
+        batch(None, f"netns add {server}")
+        batch(name, f"link add b0 type veth peer name e0 netns {server}", "link set b0 up",
+              f"addr add 10.9.1{number}.1/24 dev b0", f"addr add fd09:{number}::1/64 dev b0 nodad")
+        batch(server, "link set lo up", "link set e0 up", f"addr add 10.9.1{number}.2/24 dev e0",
+              f"addr add fd09:{number}::2/64 dev e0 nodad", f"route add default via 10.9.1{number}.1",
+              f"route add default via fd09:{number}::1")
+        with inside(name):
+            for key in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
+                with open("/proc/sys/net/" + key, "w", encoding="ascii") as file:
+                    file.write("1")
+        self.translate(name)
+        self.serve(server, 8080)
+
+    def translate(self, name):
+        """The rules on a node that send new connections to the server behind it."""
+        number = name[1]
+        with inside(name):
+            run("nft", "add table inet nat; add chain inet nat c { type nat hook prerouting priority -100 ; }; "
+                f"add rule inet nat c ip daddr {SHARED[4]} tcp dport 80 tcp flags & (syn | ack) == syn "
+                f"dnat ip to 10.9.1{number}.2:8080; "
+                f"add rule inet nat c ip6 daddr {SHARED[6]} tcp dport 80 tcp flags & (syn | ack) == syn "
+                f"dnat ip6 to [fd09:{number}::2]:8080")
+
+    def serve(self, name, port=80):
         """nginx, which says on which node it is."""
         path = f"/run/nginx-{name}"
         os.makedirs(path, exist_ok=True)
@@ -108,7 +138,7 @@ class Site:
                        "http { access_log off; keepalive_timeout 900; keepalive_requests 1000000;"
                        f"client_body_temp_path {path}/1; proxy_temp_path {path}/2; fastcgi_temp_path {path}/3;"
                        f"uwsgi_temp_path {path}/4; scgi_temp_path {path}/5;"
-                       f'server {{ listen 80; listen [::]:80; location / {{ return 200 "{name}\\n"; }} }} }}')
+                       f'server {{ listen {port}; listen [::]:{port}; location / {{ return 200 "{name}\\n"; }} }} }}')
         with inside(name):
             self.servers[name] = subprocess.Popen(["nginx", "-c", path + "/conf", "-p", path],
                                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -116,7 +146,7 @@ class Site:
         deadline = time.monotonic() + 20
         while True:
             with inside(name), socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", 80)) == 0:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
                     return
             assert time.monotonic() < deadline, f"nginx on {name} does not answer"
             time.sleep(0.1)
@@ -126,7 +156,7 @@ class Site:
             server.terminate()
             server.wait()
         self.servers = {}
-        for name in ("c", "sw") + NODES:
+        for name in ("c", "sw", *self.behind) + NODES:
             if os.path.exists("/run/netns/" + name):
                 run("ip", "netns", "del", name)
 
@@ -164,6 +194,14 @@ def since(before, *names):
             if value != before[name] and name.startswith(("accept_", "refuse_"))}
 
 
+def expect(before, wanted, *names):
+    """Just these verdicts since. In a slow guest a frame may still be on its way when sending it is over."""
+    deadline = time.monotonic() + 5
+    while since(before, *names) != wanted and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert since(before, *names) == wanted, since(before, *names)
+
+
 def pack_lease(self_id, weights, until_ns, version=1):
     members = b"".join(struct.pack("=II", int(name[1]), weight) for name, weight in weights.items())
     return (struct.pack("=IIQII", version, 0, until_ns, self_id, len(weights)) + members).ljust(24 + 8 * MEMBERS_MAX,
@@ -196,7 +234,13 @@ class Connection:
 
     def ask(self):
         """Which node answers a request."""
+        self.send()
+        return self.hear()
+
+    def send(self):
         self.socket.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+
+    def hear(self):
         text = b""
         while b"\r\n\r\n" not in text or not text.endswith(b"\n"):
             part = self.socket.recv(4096)
