@@ -122,7 +122,8 @@ def test_f10_everybody_serves(trio):
 
 
 def test_f11_forwarding(trio):
-    """The node that accepts a connection may still forward it: packets of the flow then leave by its tunnel."""
+    """The node that accepts a connection may still forward it: the SYN leaves by its tunnel, and the fellow takes the frames
+    that follow itself."""
     trio.set_policy("rr")
     with work_on(trio) as work:
         time.sleep(2)
@@ -131,7 +132,11 @@ def test_f11_forwarding(trio):
     all_serve(work, ["n1", "n2", "n3"], 8)
     for name in ("n1", "n2", "n3"):
         counters = trio.counters(name)
-        assert counters["flows_made"] >= 10 and counters["from_peer"] >= 50, counters
+        assert counters["flows_made"] >= 10, counters
+        # One for each SYN that came by a tunnel, or two.
+        made = sum(trio.counters(other)["flows_made"] for other in ("n1", "n2", "n3") if other != name)
+        assert 10 <= counters["from_peer"] <= made, (counters, made)
+        assert counters["seen_there"] >= 50 > counters["flow"], counters
         assert shared(trio, name)["counters"]["accept_forward"] >= 50
 
 
@@ -205,6 +210,29 @@ def test_f15_announcer_dies(trio):
     work.check_connects(TAKEN_OVER_S)
     assert set(work.served_by(since=taken_over)) == {"n2", "n3"}
     assert shared(trio, "n1")["counters"]["refuse_no_lease"] > 0
+
+
+def hardware_address(cluster, name):
+    return cluster.site.execute(name, ["cat", "/sys/class/net/eth0/address"]).strip()
+
+
+def test_f19_hand_over(trio):
+    """A fellow that has no part of the share any more is handed the packets of its connections: to its own hardware address,
+    one hop further."""
+    trio.set_policy("rr")
+    one, two = hardware_address(trio, "n1"), hardware_address(trio, "n2")
+    with work_on(trio) as work:
+        trio.dprctl("n2", "drain")
+        for name in ("n1", "n3"):
+            wait_for(lambda name=name: has_share(trio, name, ["n1", "n3"]), f"{name} has n2's part", 3)
+        time.sleep(1.5)
+        with Capture(trio, "n2", "eth0", f"ether src {one} and ether dst {two}") as handed:
+            time.sleep(1)
+    packets = [packet.payload for packet in handed.packets(outgoing=False) if packet.haslayer("TCP")]
+    assert len(packets) >= 50 and {packet.dst for packet in packets} == set(SHARED)
+    assert {packet.hlim if packet.version == 6 else packet.ttl for packet in packets} == {62}
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
 
 
 def test_f16_messages_and_purge(trio):

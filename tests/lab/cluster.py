@@ -11,7 +11,8 @@ cluster address 10.80.0.(10+i) and fd80::(10+i) on eth1; in layout "one" there i
 The bridges are in a namespace of their own ("sw"), with one port named after each node (n1, n1c).
 
 On every node: nginx on port 80 (files, /whoami, PUT /upload/NAME), the echo server on port 8080 and
-the sum server on port 8081 (echoserver.c), all on wildcard addresses of both families.
+the sum server on port 8081 (echoserver.c), all on wildcard addresses of both families. Real servers behind the nodes
+(b1, b2, ...) have the same: backends.py.
 """
 import atexit
 import hashlib
@@ -24,6 +25,7 @@ import tempfile
 import threading
 import time
 
+import backends
 import daemons
 import faults
 import httpfiles
@@ -85,22 +87,23 @@ class Node:
         return self.name
 
 
-class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
+class Cluster(daemons.Daemons, faults.Faults, servers.Servers, backends.Backends):
     """Raised by up() (or "with"), removed by down(), and in any case when the process ends."""
 
     def __init__(self, nodes=4, layout="own", rate_mbit=None, mtu_client=1500, mtu_service=1500,
                  mtu_cluster=1500, ipv6=True, offload=True, clients=1, stranger=False, prefix=None,
                  build=None, file_count=1000, file_cap_bytes=1_000_000, file_seed=1, keepalive=False,
-                 plane=None):
+                 plane=None, real_servers=()):
         if layout not in ("own", "one"):
             raise LabError(f"layout {layout}: must be own or one")
         self.plane = plane or os.environ.get("DPRD_PLANE") or "auto"
-        decide = os.environ.get("DPRD_DECIDE", "queue")
+        # Decide=kernel knows no real servers.
+        decide = "queue" if real_servers else os.environ.get("DPRD_DECIDE", "queue")
         self.decide = {"Decide": decide} if decide != "queue" and self.plane != "nfqueue" else {}
         if self.plane not in PLANES:
             raise LabError(f"plane {self.plane}: must be {', '.join(PLANES)}")
         self.layout, self.rate_mbit, self.ipv6, self.offload = layout, rate_mbit, ipv6, offload
-        self.mtu = {"client": mtu_client, "service": mtu_service, "cluster": mtu_cluster}
+        self.mtu = {"client": mtu_client, "service": mtu_service, "cluster": mtu_cluster, "inside": 1500}
         self.keepalive = keepalive
         self.build = os.path.abspath(build or os.environ.get("DPRD_BUILD") or os.path.join(TOP, "build"))
         self.site = Site(prefix or f"dprd-{os.getpid()}-{next(_serial)}")
@@ -109,6 +112,7 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
         self.client_count, self.stranger = clients, stranger
         self.node_count = nodes
         self.nodes = []
+        self.backend_plan, self.backends = tuple(real_servers), []
         self.daemons = {}
         self.webs = {}
         self.overrides = {}
@@ -138,6 +142,7 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
         os.chmod(self.directory, 0o755)
         self.site.record["directory"] = self.directory
         self.nodes = [Node(i + 1, self.layout, self.directory) for i in range(self.node_count)]
+        self._plan_backends()
         self.site.record["info"] = {"layout": self.layout, "build": self.build, "rate_mbit": self.rate_mbit,
                                     "plane": self.plane, "nodes": [node.name for node in self.nodes]}
         self.site.save()
@@ -147,6 +152,7 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
             self.site.mount_bpf(node.bpf_mount)
         self.clients = [f"c{i + 1}" for i in range(self.client_count)]
         hosts = [node.name for node in self.nodes] + self.clients + (["x"] if self.stranger else [])
+        hosts += [backend.name for backend in self.backends]
         self.site.add_namespaces(["sw", "r"] + hosts)
         self._make_switch()
         self._make_router()
@@ -159,9 +165,12 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
                 self._make_slow_wire(node)
             self._make_node_links(node)
             self.start_web(node, wait=False)
+        for backend in self.backends:
+            self._make_backend(backend)
+            self.start_web(backend, wait=False)
         self.start_dns()
-        for node in self.nodes:
-            self.wait_web(node)
+        for server in self.nodes + self.backends:
+            self.wait_web(server)
 
     def down(self):
         """Removes everything. May be called again, and at any point of up()."""
@@ -209,6 +218,7 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
             lines += [f"link add {bridge} type bridge forward_delay 0 mcast_snooping 0",
                       f"link set {bridge} mtu {self.mtu[network]} up"]
         self.site.ip("sw", lines)
+        self._make_inside_bridges()
 
     def _shape(self, interface):
         """The rate of a link in the switch's namespace, in the direction away from the switch."""
@@ -283,23 +293,27 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
             self._link("x", "eth1", "xc", "cluster", "cluster", ["10.80.0.200/24", "fd80::200/64"])
         self._default_routes("x", "192.0.2.1", "2001:db8:a::1")
 
+    def _tune_server(self, host):
+        self.site.sysctl(host, {**COMMON_SYSCTLS, **NODE_SYSCTLS})
+
     def _make_node_links(self, node):
-        self.site.sysctl(node.name, {**COMMON_SYSCTLS, **NODE_SYSCTLS})
+        self._tune_server(node.name)
         self._link(node.name, "eth0", node.name, f"w-{node.name}" if self.rate_mbit else "service", "service",
                    [f"{node.service_v4}/24", f"{node.service_v6}/64"])
         if self.layout == "own":
             self._link(node.name, "eth1", node.name + "c", "cluster", "cluster",
                        [f"{node.cluster_v4}/24", f"{node.cluster_v6}/64"])
+        self._make_inside_link(node)
         self._default_routes(node.name, "192.0.2.1", "2001:db8:a::1")
         if self.rate_mbit:
             self._shape(node.name)
             self.steer(node.name, ["eth0"] + (["eth1"] if self.layout == "own" else []))
 
     def node(self, which):
-        """The node of this name, or the node itself."""
-        if isinstance(which, Node):
+        """The node (or real server) of this name, or the node itself."""
+        if not isinstance(which, str):
             return which
-        for node in self.nodes:
+        for node in self.nodes + self.backends:
             if node.name == which:
                 return node
         raise LabError(f"{which}: no such node")
@@ -314,7 +328,7 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers):
     def kill_host(self, which):
         """A host is gone at once: no goodbye of its kernel, no RST, no socket, no rule, no map is left of it."""
         node = self.node(which)
-        ports = [node.name] + ([node.name + "c"] if self.layout == "own" else [])
+        ports = [node.name] + ([node.name + "c"] if self.layout == "own" else []) + self._inside_ports(node)
         self.site.ip("sw", [f"link set {port} down" for port in ports])
         node.alive = False
         for pid in self.site.pids(node.name):

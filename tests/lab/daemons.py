@@ -77,7 +77,7 @@ class Daemons:
             lines += [f"[{section}]"] + [f"{key}={value}" for key, value in keys.items()]
         path = self.config_path(node)
         with open(path + ".new", "w", encoding="utf-8") as file:
-            file.write("\n".join(lines + self.member_lines()) + "\n")
+            file.write("\n".join(lines + self.member_lines() + self.backend_lines()) + "\n")
         os.rename(path + ".new", path)
 
     def set_policy(self, policy, which=None, **balance):

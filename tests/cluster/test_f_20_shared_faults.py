@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Bi-active 20: shared addresses while daemons die, stand still and do not hear each other, and on a host without a moment's
+rest. With STORM=long in the environment both go on for much longer; figures are in BUILD/storm.json.
+"""
+import os
+import random
+import time
+
+import pytest
+from faultlib import Answers, wait_for
+from stormlib import LONG, Held, Steady, bad, report
+from test_f_10_shared import SHARED, fixture_trio, has_share, shared  # pylint: disable=unused-import
+
+NAMES = ["n1", "n2", "n3"]
+BUSY_PER_PROCESSOR, LOSS_PERCENT = 8, 30
+BUSY_S = 3600 if LONG else 120
+HELD, PER_SECOND = 60, 300
+SYNS = 100_000 if LONG else 10_000
+# So long a fault lasts, and so long the cluster has before the next one.
+FAULT_S, REST_S = 1.6, 2.4
+
+
+def since_change_ms(cluster):
+    """Of each node, how long ago the share was another one."""
+    return {name: shared(cluster, name)["changed_ms"] for name in NAMES}
+
+
+@pytest.fixture(name="busy_host")
+def fixture_busy_host(trio):
+    """Loops that do nothing, more than there are processors; they end by themselves, too."""
+    count = BUSY_PER_PROCESSOR * os.cpu_count()
+    loops = [trio.site.start("c1", ["timeout", str(BUSY_S + 60), "/bin/sh", "-c", "while :; do :; done"],
+                             os.path.join(trio.directory, "busy.log")) for _ in range(count)]
+    yield trio
+    for loop in loops:
+        loop.terminate()
+    for loop in loops:
+        loop.wait(10)
+
+
+@pytest.mark.seconds(BUSY_S + 120)
+def test_f20_no_false_take_over(busy_host):
+    """A third of the announcements to each node is lost, and every processor has eight others to serve: nobody is taken for
+    dead, and nobody's lease ends."""
+    for name in NAMES:
+        busy_host.lose_announcements(name, LOSS_PERCENT)
+    time.sleep(1)
+    before, start = since_change_ms(busy_host), time.monotonic()
+    leases = []
+    while time.monotonic() - start < BUSY_S:
+        leases += [shared(busy_host, name).get("lease_ms") for name in NAMES]
+        time.sleep(2)
+    elapsed_ms = 1000 * (time.monotonic() - start)
+    after = since_change_ms(busy_host)
+    lost = {name: sum(busy_host.lost(name)) for name in NAMES}
+    report(busy_host, "busy", {"seconds": round(elapsed_ms / 1000), "announcements_lost": sum(lost.values()),
+                               "leases_seen": len(leases), "without_lease": leases.count(None)})
+    assert min(lost.values()) > BUSY_S, lost
+    changed = {name: after[name] for name in NAMES if after[name] < before[name] + elapsed_ms - 2000}
+    assert not changed, f"a share changed: {changed} ms ago, {before} ms before it began {elapsed_ms:.0f} ms ago"
+    assert leases.count(None) == 0, f"{leases.count(None)} of {len(leases)} times there was no lease"
+
+
+def kill(cluster, name, daemon):
+    cluster.kill(name, daemon)
+    time.sleep(FAULT_S)
+    cluster.start(name, daemon)
+
+
+def freeze(cluster, name, daemon):
+    cluster.freeze(name, daemon)
+    time.sleep(FAULT_S)
+    cluster.resume(name, daemon)
+
+
+def deaf(cluster, name, _):
+    """It hears nothing, and is heard."""
+    cluster.lose_announcements(name)
+    time.sleep(FAULT_S)
+    cluster.heal(name)
+
+
+def mute(cluster, name, _):
+    cluster.lose_announcements(name, hook="output")
+    time.sleep(FAULT_S)
+    cluster.heal(name)
+
+
+FAULTS = ((kill, "loadcast"), (freeze, "loadcast"), (deaf, ""), (mute, ""), (kill, "dprd"), (freeze, "dprd"))
+
+
+@pytest.mark.seconds(6 * SYNS // PER_SECOND + 120)
+def test_f21_one_answer(trio):
+    """Fault after fault, for as many SYNs: none is answered twice, no connection breaks, every share comes back."""
+    answers, chance, faults = Answers(trio), random.Random(21), []
+    held, steady = Held(trio, list(SHARED), {0.1: HELD}), Steady(trio, list(SHARED), PER_SECOND, hold_ms=50)
+    try:
+        end = time.monotonic() + SYNS / PER_SECOND
+        while time.monotonic() < end:
+            fault, daemon = FAULTS[len(faults) % len(FAULTS)]
+            name = chance.choice(NAMES)
+            faults.append(f"{fault.__name__} {daemon} {name}")
+            fault(trio, name, daemon)
+            time.sleep(REST_S)
+            for each in NAMES:
+                wait_for(lambda each=each: has_share(trio, each, NAMES), f"{each} has its share after {faults[-1]}", 15)
+    finally:
+        steady.end()
+        held.end()
+        answers.end()
+    failed, broken = bad(steady.each), held.broken()
+    report(trio, "one_answer", {"faults": len(faults), "connections": len(steady.each), "failed": len(failed),
+                                "held": len(held.each), "broken": len(broken),
+                                "slowest_ms": max(made.connect_ms or 0 for made in steady.each)})
+    answers.check()
+    assert not broken, f"{len(broken)} of {len(held.each)} held connections broke, such as {broken[:3]}"
+    assert not failed, f"{len(failed)} of {len(steady.each)} connections failed, such as {failed[:3]}"
+    assert len(steady.each) > 0.8 * SYNS and len(held.each) == HELD

@@ -1,0 +1,477 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Real servers 10: passive servers behind n1, reached by NAT, directly or by a tunnel.
+
+    c1 -- router --+-- eth0 n1 eth2 --- b1, b2    nat
+                   +-- eth0 b3                    direct   (answers the router itself, as b4 does)
+                   +-- eth0 b4                    tunnel
+                   +-- eth0 n2
+"""
+import collections
+import contextlib
+import hashlib
+import os
+import socket
+import struct
+import time
+
+import pytest
+
+from backendlib import (ALL, BACK_S, BY_FORM, GONE_S, PLAN, SHORT, SILENT_S, Downloads, addresses_of, check_errors,
+                        check_flows, counts_agree, heal, holding, nothing_fails, open_held, reported, usable, using,
+                        wait_none_open)
+from faultlib import NO_WAIT_MS, SECOND_SYN_S, goes_on_s, load, members, reload_both, wait_for
+from test_a_40_syn import connect_again
+from test_f_10_shared import SHARED, add_addresses, has_share, work_on
+from traffic import (FAMILIES, HEADERS, ICMP_TOO_BIG, TCP, Capture, RawClient, connect, counting, curl, download,
+                     file_sha256, forward_all, random_bytes, read_line, service, too_big_mtu, upload, url, whoami)
+
+ONE_MB, FIVE_MB = 1_000_000, 5_000_000
+STALL_S = 2.0
+AWAY_S = 2.5
+NARROW_MTU = 1400
+forms = pytest.mark.parametrize("form", BY_FORM)
+
+
+@pytest.fixture(name="pair", params=["own", "one"])
+def fixture_pair(request, session_clusters, law):
+    """n1 with its four real servers, and n2."""
+    cluster = session_clusters.get(f"backends-{request.param}", nodes=2, layout=request.param, real_servers=PLAN)
+    heal(cluster)
+    return cluster
+
+
+@pytest.fixture(name="own")
+def fixture_own(session_clusters, law):
+    """The same with cluster addresses of their own, where the layout makes no difference."""
+    cluster = session_clusters.get("backends-own", nodes=2, layout="own", real_servers=PLAN)
+    heal(cluster)
+    return cluster
+
+
+@pytest.fixture(name="plain")
+def fixture_plain(session_clusters, law):
+    """The same without any offload: a packet on a link is a packet of the stack."""
+    cluster = session_clusters.get("backends-plain", nodes=2, layout="own", real_servers=PLAN, offload=False)
+    heal(cluster)
+    return cluster
+
+
+def transfer(cluster, address, path, size, name=None):
+    """Up and down, byte for byte; the servers' names."""
+    node, digest, count, stall_s = download(cluster, address, path)
+    assert (digest, count) == (file_sha256(cluster.file_root + path), size) and node == (name or node)
+    assert stall_s < STALL_S, "download"
+    data = random_bytes(size)
+    other, count, digest, stall_s = upload(cluster, address, data)
+    assert (digest, count) == (hashlib.sha256(data).hexdigest(), size) and other == (name or other)
+    assert stall_s < STALL_S, "upload"
+    return {node, other}
+
+
+# ---- who serves ----
+
+@forms
+def test_g10_it_serves(pair, form):
+    """One real server gets everything: small requests, 1 MB each way, a file by PUT; in both families."""
+    name, path = BY_FORM[form], pair.add_file("one", ONE_MB)
+    source = os.path.join(pair.directory, "put.source")
+    with open(source, "wb") as file:
+        file.write(random_bytes(ONE_MB))
+    with using(pair, name), nothing_fails(pair), counting(pair) as moved:
+        for family in FAMILIES:
+            address = service(pair.nodes[0], family)
+            assert {whoami(pair, address) for _ in range(5)} == {name}
+            transfer(pair, address, path, ONE_MB, name)
+            arrived = os.path.join(pair.node(name).directory, "upload", f"put-{form}-{family}")
+            curl(pair, "c1", "-T", source, "-H", "Expect:", url(address, f"/upload/put-{form}-{family}"))
+            assert file_sha256(arrived) == file_sha256(source)
+            os.unlink(arrived)
+    assert moved["n1"]["backend"] == moved["n1"]["flows_made"] == 2 * 8
+
+
+@pytest.mark.parametrize("policy, weights, serve_here, expected, off", (
+    ("rr", {"b1": 1, "b2": 3, "b3": 1, "b4": 1}, True, {"n1": 8, "b1": 8, "b2": 8, "b3": 8, "b4": 8}, 1),
+    ("wrr", {"b2": 1, "b4": 3}, False, {"b2": 10, "b4": 30}, 1),
+    ("wlc", {"b1": 1, "b3": 3}, False, {"b1": 10, "b3": 30}, 2),
+    ("lc", {"b1": 1, "b3": 3, "b4": 1}, False, {"b1": 13, "b3": 13, "b4": 13}, 2)), ids=("rr", "wrr", "wlc", "lc"))
+def test_g11_spread(own, policy, weights, serve_here, expected, off):
+    """40 connections are held at once: how many each has is what the policy says."""
+    with using(own, *weights, policy=policy, weights=tuple(weights.values()), serve_here=serve_here), \
+            nothing_fails(own):
+        wait_none_open(own)
+        with holding(own, addresses_of(own.nodes[0]), 40) as held:
+            assert set(held) == set(expected), held
+            assert all(abs(held[name] - count) <= off for name, count in expected.items()), held
+
+
+def test_g12_the_nodes_own_server(own):
+    """n1 serves its part. Its web server ends: the real servers take all, and n1 is no worse a peer. It is back."""
+    with using(own, "b1", "b3", serve_here=True):
+        with load(own, ["n1"], flows=0, per_second=60) as work:
+            time.sleep(1)
+            before = time.monotonic()
+            own.stop_web("n1")
+            stopped = time.monotonic()
+            time.sleep(GONE_S + 1)
+            seen = members(own, "n2")["n1"]["state"]
+            end = time.monotonic()
+            own.start_web("n1")
+            time.sleep(BACK_S + 1)
+    check_errors(work, before, stopped + GONE_S)
+    assert set(work.served_by(until=before)) == {"n1", "b1", "b3"}
+    assert set(work.served_by(since=stopped + GONE_S, until=end)) == {"b1", "b3"}
+    assert set(work.served_by(since=end + BACK_S)) == {"n1", "b1", "b3"}
+    assert seen == "active"
+
+
+def test_g13_another_port(own):
+    """b1 listens elsewhere: whoever asks n1's port 80 gets b1's port 8080."""
+    with using(own, "b1"):
+        own.node("b1").port = 8080
+        reload_both(own)
+        for family in FAMILIES:
+            address = service(own.nodes[0], family)
+            wait_for(lambda address=address: first_line(own, address, 80) == "b1", "port 80 is b1's port 8080", 3)
+            with connect(own, address, 80) as made:
+                assert read_line(made) == "b1"
+                made.sendall(b"every byte\n")
+                assert read_line(made) == "every byte"
+
+
+def first_line(cluster, address, port):
+    with connect(cluster, address, port) as made:
+        made.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        return read_line(made)
+
+
+# ---- servers fail ----
+
+@pytest.mark.parametrize("how, form", (("stopped", "nat"), ("cut", "nat"), ("stopped", "tunnel"), ("cut", "direct")))
+def test_g14_one_server_fails(own, how, form):
+    """Programs of one end, or its cable is pulled: within Interval x Fall + 1 s nobody new gets there. It is back."""
+    victim, gone_s = BY_FORM[form], GONE_S if how == "stopped" else SILENT_S
+    others = set(BY_FORM.values()) - {victim}
+    with using(own, *BY_FORM.values(), Flows=SHORT):
+        with load(own, ["n1"], flows=0, per_second=60) as work:
+            time.sleep(0.7)
+            before = time.monotonic()
+            if how == "stopped":
+                own.stop_web(victim)
+            else:
+                own.cut_backend(victim)
+            failed = time.monotonic()
+            time.sleep(gone_s + 1.2)
+            assert usable(own) == others
+            end = time.monotonic()
+            if how == "stopped":
+                own.start_web(victim)
+            else:
+                own.cut_backend(victim, up=True)
+            wait_for(lambda: victim in usable(own), f"{victim} is back", BACK_S)
+            back = time.monotonic()
+            time.sleep(0.7)
+    check_errors(work, before, failed + gone_s)
+    assert set(work.served_by(until=before)) == others | {victim}
+    assert set(work.served_by(since=failed + gone_s, until=end)) == others
+    assert set(work.served_by(since=back)) == others | {victim}
+
+
+@pytest.mark.parametrize("serve_here, instead", ((True, "n1"), (False, "n2")), ids=("here", "not-here"))
+def test_g15_all_servers_fail(own, serve_here, instead):
+    """No real server is left: n1 serves by itself, or, where it has no server, sends its clients to n2."""
+    names = set(BY_FORM.values())
+    with using(own, *names, serve_here=serve_here, Flows=SHORT):
+        with load(own, ["n1"], flows=0, per_second=60) as work:
+            time.sleep(0.7)
+            before = time.monotonic()
+            for name in names:
+                own.stop_web(name)
+            failed = time.monotonic()
+            time.sleep(GONE_S + 1.2)
+            state = members(own, "n2")["n1"]["state"]
+            end = time.monotonic()
+            for name in names:
+                own.start_web(name)
+            wait_for(lambda: usable(own) == names, "all are back", BACK_S)
+            time.sleep(0.5)
+            back = time.monotonic()
+            time.sleep(0.7)
+    check_errors(work, before, failed + GONE_S)
+    assert set(work.served_by(since=failed + GONE_S, until=end)) == {instead}
+    assert set(work.served_by(since=back)) == names | ({"n1"} if serve_here else set())
+    assert state == ("active" if serve_here else "unhealthy")
+
+
+def test_g16_weight_0(own):
+    """Two real servers get weight 0 by reload: nobody new comes to them, and what they have goes on."""
+    with using(own, *ALL, policy="lc"), nothing_fails(own):
+        wait_none_open(own)
+        with load(own, ["n1"], flows=40, per_second=40) as work:
+            for name in ("b1", "b4"):
+                own.node(name).weight = 0
+            reload_both(own)
+            wait_for(lambda: usable(own) == {"b2", "b3"}, "only b2 and b3 take connections", 1)
+            rests = time.monotonic()
+            time.sleep(1.5)
+            held = {name: backend["connections"] for name, backend in reported(own).items()}
+    served = check_flows(work.flows)
+    work.check_connects(0.9)
+    assert set(work.served_by(since=rests + 0.1)) == {"b2", "b3"}
+    assert min(served[name] for name in ALL) >= 8, served
+    assert held["b1"] == served["b1"] and held["b4"] == served["b4"], (held, served)
+
+
+# ---- dprd fails ----
+
+def without_dprd(cluster):
+    """The real servers that new clients get while dprd is away: BPF programs know them all, rules those behind NAT."""
+    return set(ALL) if cluster.plane == "bpf" else {"b1", "b2"}
+
+
+@pytest.mark.parametrize("how", ("killed", "stopped"))
+def test_g17_without_dprd(pair, how):
+    """dprd of n1 is away for 2.5 s amid long transfers and held connections of each form: none breaks. With NAT none
+    waits, on the bpf plane none at all. New clients get n1 or a server behind NAT (on the bpf plane any). dprd comes
+    back and counts right."""
+    with using(pair, *ALL, policy="wlc", serve_here=True), nothing_fails(pair):
+        with load(pair, ["n1"], flows=60, per_second=40) as work:
+            downloads = Downloads(pair, 15)
+            time.sleep(0.7)
+            if how == "killed":
+                pair.kill("n1", "dprd")
+            else:
+                assert pair.stop("n1", "dprd") == 0
+            away = time.monotonic()
+            time.sleep(AWAY_S)
+            end = time.monotonic()
+            pair.start("n1", "dprd")
+            wait_for(lambda: usable(pair) == set(ALL), "n1 knows its real servers again", 5)
+            back = time.monotonic()
+            time.sleep(1)
+            work.connects.end()
+            fetched = downloads.join()
+            wait_for(lambda: counts_agree(pair, ALL), "dprd counts what the servers have", 5)
+            assert sum(backend["connections"] for backend in reported(pair).values()) > 30
+    served = check_flows(work.flows)
+    work.check_connects(SECOND_SYN_S)
+    assert set(served) == set(fetched) == {"n1", *ALL}, (served, fetched)
+    waited = [flow for flow in work.flows.each if pair.plane == "bpf" or flow["node"] in ("b1", "b2", "n1")]
+    assert work.longest_ms(waited) < NO_WAIT_MS, f"a flow waited {work.longest_ms(waited):.0f} ms"
+    alone = set(work.served_by(since=away + goes_on_s(pair) + 0.3, until=end))
+    assert {"n1", "b1", "b2"} <= alone <= without_dprd(pair) | {"n1"}, alone
+    assert set(ALL) <= set(work.served_by(since=back))
+
+
+def test_g18_without_dprd_and_nobody_here(own):
+    """As before, but n1 serves nothing itself: new clients get its real servers, by their weights."""
+    with using(own, *ALL, weights=(1, 3, 1, 1)), nothing_fails(own):
+        with load(own, ["n1"], flows=0, per_second=60) as work:
+            time.sleep(0.5)
+            own.kill("n1", "dprd")
+            away = time.monotonic()
+            time.sleep(AWAY_S)
+            end = time.monotonic()
+            own.start("n1", "dprd")
+            wait_for(lambda: usable(own) == set(ALL), "n1 knows its real servers again", 5)
+    work.check_connects(SECOND_SYN_S)
+    alone = work.served_by(since=away + goes_on_s(own) + 0.3, until=end)
+    assert {"b1", "b2"} <= set(alone) <= without_dprd(own) and alone["b2"] > 1.5 * alone["b1"], alone
+
+
+def test_g19_closed_while_away(own):
+    """Clients leave while dprd is away. When it is back it does not take them for open: but on the nfqueue plane those
+    with NAT, whose farewell passed it by."""
+    with using(own, *ALL):
+        held = open_held(own, addresses_of(own.nodes[0]), 20)
+        wait_for(lambda: counts_agree(own, ALL), "dprd counts what the servers have", 3)
+        own.kill("n1", "dprd")
+        for made, _ in held:
+            made.close()
+        time.sleep(0.5)
+        own.start("n1", "dprd")
+        wait_for(lambda: usable(own) == set(ALL), "n1 knows its real servers again", 5)
+        time.sleep(1.2)  # it has counted
+        wait_none_open(own, ALL if own.plane == "bpf" else ("b3", "b4"))
+
+
+# ---- peers, copies, sizes ----
+
+@pytest.mark.parametrize("serve_here", (True, False), ids=("here", "not-here"))
+def test_g20_landed(pair, serve_here):
+    """n2 forwards all its clients to n1: n1's servers behind NAT take them, by weight, and n1 if it serves. Without
+    n1's dprd those that are there go on (on the nfqueue plane, when it is back)."""
+    expected = {"b1", "b2", "n1"} if serve_here else {"b1", "b2"}
+    path = pair.add_file("one", ONE_MB)
+    with using(pair, "b1", "b2", "b3", weights=(1, 3, 1), serve_here=serve_here), nothing_fails(pair):
+        forward_all(pair, "n2")
+        wait_for(lambda: whoami(pair, pair.nodes[1].service_v4) != "n2", "n2 forwards", 2)
+        names = collections.Counter()
+        for family in FAMILIES:
+            address = service(pair.nodes[1], family)
+            names.update(whoami(pair, address) for _ in range(30))
+            assert transfer(pair, address, path, ONE_MB) <= expected
+        assert set(names) == expected and names["b2"] > names["b1"], names
+        with holding(pair, addresses_of(pair.nodes[1]), 20) as held:
+            assert {"b1", "b2"} <= set(held) <= expected, held
+            pair.kill("n1", "dprd")
+            time.sleep(0.5)
+            if pair.plane != "bpf":
+                pair.start("n1", "dprd")  # it takes the packets out of n2's tunnel
+        if pair.plane == "bpf":
+            pair.start("n1", "dprd")
+        wait_for(lambda: usable(pair) == {"b1", "b2", "b3"}, "n1 knows its real servers again", 5)
+
+
+def test_g21_copies(own):
+    """A SYN comes three times: one server answers, whatever the policy would choose next."""
+    with using(own, *ALL, serve_here=True), counting(own) as moved:
+        for number, family in enumerate(FAMILIES * 8):
+            with RawClient(own, service(own.nodes[0], family), 8080, 20800 + number) as client:
+                client.send(client.syn(), client.syn())
+                own.wait_until(client.answers, "a SYN-ACK")
+                client.send(client.syn())
+                time.sleep(0.15)
+                assert len({answer[TCP].seq for answer in client.answers()}) == 1
+                client.sequence = client.isn + 1
+                client.reset()
+    assert moved["n1"]["backend"] >= 12 and moved["n1"]["same_syn"] >= 20, moved["n1"]
+
+
+@pytest.mark.parametrize("close", ("reset", "fin"))
+def test_g22_a_port_used_again(own, close):
+    """One client port, 60 connections in a row, each to another server: what NAT remembers of the former one is no
+    hindrance, and none waits for a copy of its SYN."""
+    worst_s, names = 0, collections.Counter()
+    with using(own, *ALL, serve_here=True):
+        for number in range(60):
+            start = time.monotonic()
+            made = connect_again(own, service(own.nodes[0], FAMILIES[number % 2]), 80 if close == "fin" else 8080,
+                                 20810)
+            if close == "fin":  # the server closes first, so that the client's port is free at once
+                made.sendall(b"GET /whoami HTTP/1.0\r\n\r\n")
+                names[b"".join(iter(lambda made=made: made.recv(4096), b"")).split()[-1].decode()] += 1
+            else:
+                names[read_line(made)] += 1
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            made.close()
+            worst_s = max(worst_s, time.monotonic() - start)
+    assert worst_s < 0.5
+    assert set(names) == {"n1", *ALL} and max(names.values()) <= 15, names
+
+
+@contextlib.contextmanager
+def narrow_inside(cluster, node, wanted):
+    """The node sends no packet larger than NARROW_MTU to the network behind it, and says so by ICMP."""
+    v4, v6 = f"10.81.{node.number}.0/24", f"fd81:{node.number}::/64"
+    if wanted:
+        cluster.site.ip(node.name, [
+            f"route replace {v4} dev eth2 proto kernel scope link src 10.81.{node.number}.1 mtu lock {NARROW_MTU}",
+            f"route add {v6} dev eth2 metric 1 mtu lock {NARROW_MTU}"])
+    try:
+        yield
+    finally:
+        if wanted:
+            cluster.site.ip(node.name, [
+                f"route replace {v4} dev eth2 proto kernel scope link src 10.81.{node.number}.1",
+                f"route del {v6} dev eth2 metric 1"])
+            for flag in ("-4", "-6"):
+                cluster.site.execute("c1", ["ip", flag, "route", "flush", "cache"])
+
+
+@forms
+def test_g23_full_packets(plain, form):
+    """5 MB each way in full packets: what the way to the server does not take, the client is told, or n1 cuts."""
+    name, path, n1 = BY_FORM[form], plain.add_file("five", FIVE_MB), plain.node("n1")
+    port = name + "c" if form == "tunnel" else name
+    with using(plain, name), narrow_inside(plain, n1, form == "nat"):
+        for family in FAMILIES:
+            with Capture(plain, "c1", only="icmp or icmp6") as told, \
+                    Capture(plain, "sw", port, "greater 1300") as seen:
+                transfer(plain, service(n1, family), path, FIVE_MB, name)
+            sizes = [len(frame) for frame, kind in seen.frames if kind == 4]
+            limit = 14 + (NARROW_MTU if form == "nat" else 1500)
+            assert sizes and limit - HEADERS[family] < max(sizes) <= limit, (family, max(sizes, default=0))
+            messages = [packet for packet in told.packets() if ICMP_TOO_BIG[family](packet)]
+            if form == "nat":
+                assert messages and {too_big_mtu(packet) for packet in messages} == {NARROW_MTU}
+
+
+# ---- dprctl ----
+
+def test_g24_what_dprctl_says(own):
+    """dprctl backends, status and metrics; and to n2, n1 with its real servers is one node with one load."""
+    with using(own, "b1", "b3", "b4", policy="rr", Announce={"Period": "100ms"}):
+        before = {name: backend["chosen"] for name, backend in reported(own).items()}
+        with holding(own, addresses_of(own.nodes[0]), 12) as held:
+            assert held == {"b1": 4, "b3": 4, "b4": 4}
+            wait_for(lambda: counts_agree(own, ALL), "dprd counts what the servers have", 3)
+            said = reported(own)
+            wait_for(lambda: members(own, "n2")["n1"]["open_connections"] >= 12, "n2 hears of them", 2)
+            text, metrics = own.dprctl("n1", "backends", check=False), own.dprctl("n1", "metrics")
+    assert sorted(said) == sorted(ALL)
+    for backend in own.backends:
+        of = said[backend.name]
+        used = backend.name in held
+        assert (of["form"], of["connections"]) == (backend.form, 4 if used else 0), of
+        assert of["chosen"] - before[backend.name] == (4 if used else 0), of
+        assert (of["address_v4"], of["address_v6"]) == (backend.v4, backend.v6), of
+        state = (1, True, None) if used else (0, False, "weight 0")
+        assert (of["weight"], of["eligible"], of["why_not"]) == state, of
+        assert backend.name in text and backend.v4 in text
+        assert f'dpr_backend_connections{{backend="{backend.name}"}} {4 if used else 0}' in metrics
+        assert f'dpr_backend_up{{backend="{backend.name}"}} {1 if used else 0}' in metrics
+
+
+# ---- an address that all nodes share ----
+
+@pytest.fixture(name="sharing")
+def fixture_sharing(clusters):
+    """Two nodes that share an address of each family; b1 behind n1, b2 behind n2 by NAT, b3 of n1 direct."""
+    cluster = clusters.fresh(nodes=2, layout="own", daemons=False,
+                             real_servers=(("n1", "nat"), ("n2", "nat"), ("n1", "direct")))
+    for node in cluster.nodes:
+        add_addresses(cluster, node)
+    for address in SHARED:
+        cluster.serve_address(cluster.node("b3"), address)
+    for section, key, value in (("Shared", "Address", " ".join(SHARED)), ("Shared", "Form", "bpf"),
+                                ("Backends", "Policy", "rr"), ("Health", "Interval", "200ms")):
+        cluster.set_config(section, key, value)
+    cluster.start_daemons()
+    for name in ("n1", "n2"):
+        wait_for(lambda name=name: has_share(cluster, name, ["n1", "n2"]), f"{name} has a share", 10)
+    wait_for(lambda: usable(cluster) == {"b1", "b3"} and usable(cluster, "n2") == {"b2"}, "all servers work", 5)
+    return cluster
+
+
+def test_g25_shared(sharing):
+    """Each node takes its part of the clients and hands it to its real servers; dprd of n1 is away for a while."""
+    with nothing_fails(sharing):
+        with work_on(sharing) as work:
+            time.sleep(1.5)
+            sharing.kill("n1", "dprd")
+            away = time.monotonic()
+            time.sleep(1.5)
+            end = time.monotonic()
+            sharing.start("n1", "dprd")
+            wait_for(lambda: has_share(sharing, "n1", ["n1", "n2"]), "n1 has its share", 5)
+            wait_for(lambda: usable(sharing) == {"b1", "b3"}, "n1 knows its real servers again", 5)
+            time.sleep(0.5)
+    work.check_flows()
+    work.check_connects(SECOND_SYN_S)
+    assert min(check_flows(work.flows)[name] for name in ("n1", "n2", "b1", "b2", "b3")) >= 3
+    assert set(work.served_by()) == {"n1", "n2", "b1", "b2", "b3"}
+    while_away = {made.node for made in work.connects.made if away + 0.3 <= made.start < end}
+    assert {"n1", "b1", "n2", "b2"} <= while_away, while_away
+
+
+def test_g26_shared_host_dies(sharing):
+    """n2's host dies, and with it what b2 serves. n1 and its real servers take all, and keep what they have."""
+    with work_on(sharing) as work:
+        time.sleep(0.5)
+        sharing.kill_host("n2")
+        wait_for(lambda: has_share(sharing, "n1", ["n1"]), "n1 has n2's part", 3)
+        taken_over = time.monotonic()
+        time.sleep(2)
+    work.check_flows(but=("n2", "b2"))
+    work.check_connects(SECOND_SYN_S)
+    assert set(work.served_by(since=taken_over)) == {"n1", "b1", "b3"}
