@@ -14,7 +14,7 @@ class Capacity(Experiment):
     title = "Nodes of 1:3 capacity: rr, wrr, lc, wlc, li"
     bases = ("rr",)
     ratio_measures = ("requests_per_second", "mean_ms", "p99_ms", "in_flight_mean")
-    long = {"rates_mbit": [8, 24], "weights": [1, 3], "users": 600, "warmup": 8, "seconds": 60, "files": 2000,
+    long = {"rates_mbit": [8, 24], "weights": [1, 3], "users": 600, "warmup": 8, "seconds": 45, "files": 2000,
             "file_seed": 1, "seed": 1, "period": "200ms", "plane": "auto", "policies": list(POLICIES)}
     quick = {**long, "warmup": 3, "seconds": 6, "policies": ["rr", "wrr"]}
 

@@ -17,7 +17,7 @@ ERRORS_MOST = 0.01
 class Sweep(Experiment):
     name = "sweep"
     title = "httperf sweep: one address, three nodes, with and without forwarding"
-    long = {"nodes": 3, "rate_mbit": 24, "page_bytes": 10000, "timeout_s": 2, "warmup": 0, "seconds": 20,
+    long = {"nodes": 3, "rate_mbit": 24, "page_bytes": 10000, "timeout_s": 2, "warmup": 0, "seconds": 15,
             "rates": [100, 200, 250, 300, 400, 500, 600, 700, 800, 900], "period": "200ms", "plane": "auto"}
     quick = {**long, "seconds": 3, "rates": [300, 800]}
     overhead_s = 4

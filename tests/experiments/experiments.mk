@@ -9,6 +9,11 @@ experiments: setup-demo
 	@tests/experiments/experiments $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume) \
 		$(if $(REPETITIONS),--repetitions $(REPETITIONS))
 
+## make results      the whole experiments of build/experiments, with tables and figures, into docs/results
+.PHONY: results
+results:
+	@tests/experiments/results --from $(BUILD)/experiments
+
 ## make experiments-test   tests of the experiments' statistics, plans and reports: no root, seconds
 .PHONY: experiments-test
 experiments-test: sim
