@@ -98,16 +98,16 @@ def flow_of(cluster, node, family, port):
 
 
 def kernel_knows(cluster, node, family, port):
-    """Whether what the kernel goes by has a flow of this client port: the set of nftables, or the table of the BPF
+    """Whether what the kernel goes by has a flow of this client port: the map of nftables, or the table of the BPF
     programs (dprd/flow_slot.h)."""
     if cluster.plane == "bpf":
         client = socket.inet_pton(socket.AF_INET6 if family == "v6" else socket.AF_INET, CLIENT[family])
         with bpf.array_memory(os.path.join(node.pins, "v1/flows")) as memory:
             return table_has(memory, client, struct.pack("!H", port))
-    listing = json.loads(cluster.site.execute(node.name, ["nft", "-j", "list", "set", "inet", "dprd",
+    listing = json.loads(cluster.site.execute(node.name, ["nft", "-j", "list", "map", "inet", "dprd",
                                                           f"flows{family[1]}"]))
-    held = next(item["set"] for item in listing["nftables"] if "set" in item)
-    tuples = [element["concat"] for element in held.get("elem", [])]
+    held = next(item["map"] for item in listing["nftables"] if "map" in item)
+    tuples = [key["concat"] for key, _mark in held.get("elem", [])]
     return any(client_port == port for _, client_port, _, _ in tuples)
 
 
