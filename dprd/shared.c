@@ -12,6 +12,7 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
+#include "dprd/rules_private.h"
 #include "dprd/shared_frame.h"
 #include "dprd/shared_module.h"
 
@@ -98,6 +99,7 @@ static int use_module(struct dprd *d)
 	struct shared_module_setup setup = {
 		.interface = s->programs.interface[0] ? s->programs.interface[0] : s->programs.interface[1],
 		.late = !d->fastpath,
+		.nat = rules_have_nat(config),
 		.key = { s->programs.key[0], s->programs.key[1] },
 		.lease_uid = loadcast_user(config),
 		.count = config->shared_count,
@@ -106,7 +108,8 @@ static int use_module(struct dprd *d)
 	unsigned i;
 
 	if (s->used == SHARED_USES_MODULE && !shared_module_get(&now) && now.configured &&
-	    now.setup.interface == setup.interface && now.setup.lease_uid == setup.lease_uid)
+	    now.setup.interface == setup.interface && now.setup.lease_uid == setup.lease_uid &&
+	    now.setup.nat == setup.nat)
 		return 0;
 	for (i = 0; i < config->shared_count; i++) {
 		setup.shared[i].addr = config->shared[i];
