@@ -193,7 +193,9 @@ class BiActive(Experiment):
             for mode in p["recovery_modes"])
 
     def caption(self, p):
-        return (f"Open loop (httperf, Poisson arrivals, HTTP/1.1, one request on each connection for a page of "
+        rates = [arm.settings["rate"] for arm in self.arms(p) if "rate" in arm.settings]
+        return (f"Open loop (httperf, Poisson arrivals of {min(rates)} to {max(rates)} connections/s, HTTP/1.1, one request "
+                f"on each for a page of "
                 f"{p['page_bytes']} bytes, timeout {p['timeout_s']} s), {p['seconds']} s of arrivals. Balancers with "
                 f"one real server each, nginx with 1 worker on all, round robin with equal weights; 2+2: one address "
                 f"for both balancers. off: the balancers only forward (ServeHere=no); on: they serve, too. Each of a "
