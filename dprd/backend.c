@@ -4,6 +4,7 @@
  */
 #include "dprd/backend.h"
 
+#include "dprd/base/clock.h"
 #include "dprd/dprd.h"
 
 enum {
@@ -60,11 +61,12 @@ void backend_configure(struct dprd *d, const struct config *from)
 {
 	struct backends *b = &d->backends;
 	struct backend_way way[OWN_BACKENDS_MAX][2];
-	uint64_t chosen[OWN_BACKENDS_MAX];
+	uint64_t chosen[OWN_BACKENDS_MAX], failed_ms[OWN_BACKENDS_MAX];
 	unsigned connections[OWN_BACKENDS_MAX], own;
 
 	memcpy(way, b->way, sizeof(way));
 	memcpy(chosen, b->chosen, sizeof(chosen));
+	memcpy(failed_ms, b->failed_ms, sizeof(failed_ms));
 	memcpy(connections, b->connections, sizeof(connections));
 	*b = (struct backends) { .policy = policy_find(d->config.backend_policy), .served_here = b->served_here };
 	for (own = 0; from && own < d->config.own_backend_count; own++) {
@@ -74,6 +76,7 @@ void backend_configure(struct dprd *d, const struct config *from)
 			continue;
 		memcpy(b->way[own], way[before], sizeof(b->way[own]));
 		b->chosen[own] = chosen[before];
+		b->failed_ms[own] = failed_ms[before];
 		b->connections[own] = connections[before];
 	}
 	fill_view(d);
@@ -94,13 +97,16 @@ static uint64_t rules_need(const struct dprd *d)
 	return usable;
 }
 
-/* Those that are closing have no work for their server any more. */
+/*
+ * Those that are closing have no work for their server any more; nor have those that nobody has heard of since it
+ * failed: it may have forgotten them without a word to this node.
+ */
 static bool count_flow(void *context, const struct flow *flow)
 {
 	struct dprd *d = context;
 	int own = config_own_backend_by_id(&d->config, flow->node_id);
 
-	if (own >= 0 && flow->state < FLOW_CLOSING)
+	if (own >= 0 && flow->state < FLOW_CLOSING && flow->last_seen_ms >= d->backends.failed_ms[own])
 		d->backends.counted[own]++;
 	return true;
 }
@@ -109,6 +115,7 @@ void backend_refresh(struct dprd *d)
 {
 	struct backends *b = &d->backends;
 	uint64_t usable;
+	unsigned own;
 
 	if (!d->config.own_backend_count)
 		return;
@@ -116,6 +123,12 @@ void backend_refresh(struct dprd *d)
 	usable = rules_need(d);
 	d->rules_changed = d->rules_changed || usable != b->told;
 	b->told = usable;
+	for (own = 0; own < d->config.own_backend_count; own++) {
+		const struct node_load *load = view_node_load(d, config_own_backend(&d->config, own)->id);
+
+		if (load && load->state != NODE_ACTIVE)
+			b->failed_ms[own] = clock_flow_ms();
+	}
 	flow_walk(d->flows, &b->cursor, COUNT_STEPS, count_flow, d);
 	if (b->cursor)
 		return;

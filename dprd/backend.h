@@ -39,6 +39,7 @@ struct backends {
 	struct view_node nodes[1 + OWN_BACKENDS_MAX];
 	const char *why_not[OWN_BACKENDS_MAX];
 	uint64_t chosen[OWN_BACKENDS_MAX];
+	uint64_t failed_ms[OWN_BACKENDS_MAX]; /* when it was last seen to fail, by the flow table's clock */
 	struct backend_way way[OWN_BACKENDS_MAX][2]; /* by family (0: IPv4) */
 	uint32_t cursor; /* where the running count of connections goes on in the flow table */
 	unsigned counted[OWN_BACKENDS_MAX]; /* by it, so far */

@@ -17,7 +17,7 @@ PLAN = (("n1", "nat"), ("n1", "nat"), ("n1", "direct"), ("n1", "tunnel"))
 ALL = ("b1", "b2", "b3", "b4")
 BY_FORM = {"nat": "b1", "direct": "b3", "tunnel": "b4"}
 # What a failing server refuses or resets, dprd takes for half open or open until then: it does not see the answers.
-SHORT = {"SynTimeout": "2s", "IdleTimeout": "2s"}
+SHORT = {f"{what}Timeout": "2s" for what in ("Syn", "Fin", "Rst", "Idle")}
 HEALTH = {"Interval": "200ms", "Timeout": "200ms", "Fall": "2", "Rise": "1"}
 # Interval x Fall, and 1 s; a server that says nothing costs Timeout more.
 GONE_S, SILENT_S = 1.4, 1.8
@@ -108,9 +108,25 @@ def sockets(cluster, name):
                .splitlines())
 
 
-def wait_none_open(cluster, names=ALL):
-    """What ended just before is still counted for a moment."""
-    wait_for(lambda: not any(reported(cluster)[name]["connections"] for name in names), "dprd counts none", 3)
+def open_at(cluster, names=ALL):
+    """How many connections dprd counts at these."""
+    said = reported(cluster)
+    return sum(said[name]["connections"] for name in names)
+
+
+def forget_ended(cluster):
+    """No connection of an earlier test counts any more, not even one whose end dprd could not see."""
+    deadline = time.monotonic() + 1.2
+    while open_at(cluster) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if open_at(cluster):
+        overrides = copy.deepcopy(cluster.overrides)
+        for key, value in SHORT.items():
+            cluster.set_config("Flows", key, value)
+        reload_both(cluster)
+        wait_for(lambda: not open_at(cluster), "nothing is open", 6)
+        cluster.overrides = overrides
+        reload_both(cluster)
 
 
 def counts_agree(cluster, names):

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <sodium.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "dprd/base/clock.h"
 #include "dprd/dprd.h"
@@ -315,6 +316,35 @@ static void test_count_in_parts(void **state)
 	stop(d);
 }
 
+/* What a server may have forgotten when it failed does not count, until it is heard of again. */
+static void test_count_after_a_failure(void **state)
+{
+	struct dprd *d = start("");
+	struct flow_key key = flow_to(d, 1, 4000, 0);
+	struct flow flow;
+
+	(void)state;
+	backend_count_made(d, 1, &key);
+	recount(d);
+	recount(d);
+	assert_int_equal(d->backends.connections[1], 1);
+	node_of(d, 1)->state = NODE_UNHEALTHY;
+	/* Times are kept in ticks. */
+	usleep(40000);
+	recount(d);
+	node_of(d, 1)->state = NODE_ACTIVE;
+	recount(d);
+	recount(d);
+	assert_int_equal(d->backends.connections[1], 0);
+	assert_true(flow_find(d->flows, &key, &flow));
+	usleep(40000);
+	flow_touch(d->flows, &flow, 0x10, clock_flow_ms());
+	recount(d);
+	recount(d);
+	assert_int_equal(d->backends.connections[1], 1);
+	stop(d);
+}
+
 static void test_made_behind_the_count(void **state)
 {
 	struct dprd *d = start("");
@@ -369,6 +399,7 @@ int main(void)
 		cmocka_unit_test(test_why_not),
 		cmocka_unit_test(test_choices_without_dprd),
 		cmocka_unit_test(test_count_in_parts),
+		cmocka_unit_test(test_count_after_a_failure),
 		cmocka_unit_test(test_made_behind_the_count),
 		cmocka_unit_test(test_reload),
 	};
