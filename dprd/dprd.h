@@ -212,6 +212,8 @@ void tick_refresh_mtu(struct dprd *d); /* path MTUs to all members */
 void tick_forget_node(struct dprd *d, uint32_t node_id); /* its flows end. Lock held */
 /* All flows of the table into the kernel's set, after it was made anew. 0 or -errno. */
 int tick_refill_set(struct dprd *d);
+/* The firewall rules, if someone flushed them or if they must be others: nothing is lost but a moment. */
+void tick_restore_rules(struct dprd *d, uint64_t now_ms);
 
 /* queue.c: one thread per worker. 0 or -errno. */
 int queue_start(struct dprd *d);

@@ -4,7 +4,7 @@
  *
  *   prerouting -100  backend: a SYN goes where dprd's mark says (BACKEND_MARK_*). One without a mark, since dprd is
  *                    away or the SYN was tunnelled here, goes to one of the servers or to this node, by weight
- *   prerouting  -90  backend_end: those marks go away
+ *   prerouting  -90  backend_end: those marks go away, and with them what has no translation, but needs one
  *   postrouting 150  backend_leaving, nfqueue plane: for answers, what chain output does for this node's own
  *
  * Whatever is no SYN finds its way by connection tracking. So the first rules of a connection are all there is
@@ -111,6 +111,25 @@ static void write_choice(FILE *out, struct dprd *d, bool v6)
 	}
 }
 
+/*
+ * The programs take a packet to a shared address for this node's by its flow or by its socket. A SYN that passed by
+ * dprd's queue has no flow: behind NAT what follows would be nobody's.
+ */
+static void write_passed_by(FILE *out, struct dprd *d, bool v6)
+{
+	char f = v6 ? '6' : '4';
+
+	rules_write_set(out, &d->config, "set", "backend_shared", v6, v6 ? "ipv6_addr" : "ipv4_addr",
+			rules_list_shared);
+	fprintf(out,
+		"insert rule inet dprd unmark meta mark & 0x%08x == 0x%08x %s daddr @backend_shared%c " RULES_SYN " ",
+		BACKEND_MARK_MASK | MARK_DECIDE_BIT, MARK_DECIDE_BIT, v6 ? "ip6" : "ip", f);
+	if (shares_now(d, v6).here)
+		fprintf(out, "meta mark set meta mark | 0x%08x\n", (unsigned)BACKEND_MARK_MASK);
+	else
+		fprintf(out, "drop\n");
+}
+
 static void write_family(FILE *out, struct dprd *d, bool v6)
 {
 	const char *ip = v6 ? "ip6" : "ip", *address = v6 ? "ipv6_addr" : "ipv4_addr";
@@ -128,6 +147,13 @@ static void write_family(FILE *out, struct dprd *d, bool v6)
 			" goto backend_choose%c\n",
 			ip, f, f);
 		write_choice(out, d, v6);
+		if (d->fastpath)
+			write_passed_by(out, d, v6);
+		/* What conntrack takes for no part of its connection is not translated: the own stack would reset it. */
+		fprintf(out,
+			"add rule inet dprd backend_end iifname != \"lo\" ct state invalid "
+			"%s daddr . tcp dport @backend_service%c drop\n",
+			ip, f);
 	}
 	/* The next one may be luckier; to the own stack's reset a client would listen. */
 	if (!d->config.serve_here)
@@ -169,8 +195,9 @@ static void write_removal(FILE *out, bool bpf_plane)
 			"add chain inet dprd backend_choose%c\ndelete chain inet dprd backend_choose%c\n"
 			"add set inet dprd backend_service%c { type %s . inet_service ; }\n"
 			"delete set inet dprd backend_service%c\n"
-			"add set inet dprd backend_server%c { type %s ; }\ndelete set inet dprd backend_server%c\n",
-			f, f, f, address, f, f, address, f);
+			"add set inet dprd backend_server%c { type %s ; }\ndelete set inet dprd backend_server%c\n"
+			"add set inet dprd backend_shared%c { type %s ; }\ndelete set inet dprd backend_shared%c\n",
+			f, f, f, address, f, f, address, f, f, address, f);
 	}
 }
 

@@ -38,6 +38,8 @@ void rules_list_item(struct rules_list *list, const struct addr *address, const 
 /* Each address and port that this node serves, as "address . port": its own, and its peers' as tunnelled
  * packets of theirs arrive here. */
 rules_fill_fn rules_list_served;
+/* The addresses that all nodes share. */
+rules_fill_fn rules_list_shared;
 /* A set or map that is emptied and filled again within the transaction. */
 void rules_write_set(FILE *out, const struct config *config, const char *kind, const char *name, bool v6,
 		     const char *type, rules_fill_fn *fill);

@@ -17,7 +17,7 @@ void rules_list_item(struct rules_list *list, const struct addr *address, const 
 	fprintf(list->out, "%s%s%s", list->count++ ? ", " : "", addr_format(address, text), suffix);
 }
 
-static void list_shared(const struct config *config, struct rules_list *list)
+void rules_list_shared(const struct config *config, struct rules_list *list)
 {
 	unsigned i;
 
@@ -32,7 +32,7 @@ static void list_own(const struct config *config, struct rules_list *list)
 
 	for (i = 0; i < self->service_count; i++)
 		rules_list_item(list, &self->service[i], "");
-	list_shared(config, list);
+	rules_list_shared(config, list);
 }
 
 static void list_services(const struct config *config, struct rules_list *list)
@@ -165,7 +165,7 @@ void rules_write_sets(FILE *out, const struct config *config, bool v6)
 	rules_write_set(out, config, "set", "tunnel", v6, address, list_tunnel);
 	rules_write_set(out, config, "set", "peer", v6, address, list_peers);
 	rules_write_set(out, config, "set", "foreign", v6, address, list_foreign);
-	rules_write_set(out, config, "set", "shared", v6, address, list_shared);
+	rules_write_set(out, config, "set", "shared", v6, address, rules_list_shared);
 	rules_write_set(out, config, "map", "alias", v6, map, list_alias);
 	fprintf(out, "add counter inet dprd stranger%c\n", v6 ? '6' : '4');
 }

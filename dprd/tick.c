@@ -186,8 +186,7 @@ int tick_refill_set(struct dprd *d)
 	return refill.error;
 }
 
-/* Someone flushed the ruleset, or the MSS changed: set up again. Nothing is lost but a moment. */
-static void restore_rules(struct dprd *d, uint64_t now_ms)
+void tick_restore_rules(struct dprd *d, uint64_t now_ms)
 {
 	bool gone = false, wanted;
 
@@ -287,7 +286,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 		d->status_ms = now_ms;
 		write_status(d, now_ms);
 	}
-	restore_rules(d, now_ms);
+	tick_restore_rules(d, now_ms);
 	if (alive && d->watchdog_ms && now_ms - d->watchdog_pinged_ms >= d->watchdog_ms / 3) {
 		d->watchdog_pinged_ms = now_ms;
 		sd_notify(0, "WATCHDOG=1");

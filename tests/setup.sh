@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Installs the Debian packages that building, testing and demonstrating need ("demo": all but those
-# of the tests; "kernel": those of guests with kernels of their own, too). Does nothing when all are
-# there. Needs root only when something is missing.
+# Installs the Debian packages that building, testing and demonstrating need. "demo": all but those
+# of the tests; "uml": those of guests with a kernel built here, too; "kernel": those of all guests.
+# Does nothing when all are there. Needs root only when something is missing.
 set -eu
 
 # To build, to raise a laboratory, to demonstrate and to measure.
@@ -16,9 +16,12 @@ nginx-light libnginx-mod-stream haproxy dnsmasq-base httperf wrk curl gnuplot-no
 [ "${1:-all}" = demo ] || packages="$packages libcmocka-dev
 bind9-dnsutils tcpdump python3-pytest python3-scapy
 clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck spin valgrind mandoc"
-# Kernels to test, and what boots them.
-[ "${1:-all}" != kernel ] || packages="$packages linux-source-6.1 linux-headers-amd64 flex bison bc patch xz-utils
-ccache qemu-system-x86 busybox-static cpio kmod ipvsadm"
+# A kernel to build and to test.
+case ${1:-all} in
+uml | kernel) packages="$packages linux-source-6.1 flex bison bc patch xz-utils ccache busybox-static" ;;
+esac
+# Debian's own, and what boots it.
+[ "${1:-all}" != kernel ] || packages="$packages linux-headers-amd64 qemu-system-x86 cpio kmod ipvsadm"
 
 missing=""
 for package in $packages; do

@@ -185,7 +185,7 @@ INLINE bool has_socket(struct __sk_buff *skb, const struct packet *p)
 	return state >= 0 && state != BPF_TCP_LISTEN && state != BPF_TCP_TIME_WAIT;
 }
 
-/* dprd does not work: copies and flows keep their node, all else is served here. */
+/* dprd does not work: copies and flows keep their node. 0: the port is used again. */
 INLINE int syn_alone(const struct packet *p, struct flow_slot *slot, uint8_t self)
 {
 	bool same = slot->target >> FLOW_SEQUENCE_SHIFT == (p->tcp_sequence & FLOW_SEQUENCE_MASK);
@@ -194,13 +194,32 @@ INLINE int syn_alone(const struct packet *p, struct flow_slot *slot, uint8_t sel
 		return ENTRY_FORWARD + REASON_SAME_SYN;
 	if ((slot->state & FLOW_STATE_MASK) == SLOT_CONFIRMED)
 		return ENTRY_FORWARD + REASON_SAME_FLOW;
-	/* The port is used again; what follows belongs to the socket here. */
+	/* Unless a real server gets it, what follows belongs to the socket here. */
 	slot->target = p->tcp_sequence << FLOW_SEQUENCE_SHIFT | self;
-	return TC_ACT_UNSPEC;
+	return 0;
+}
+
+/* The client uses the port again: in the old flow's place. */
+INLINE void flow_renew(struct flow_slot *slot, uint32_t sequence, uint32_t node)
+{
+	slot->target = sequence << FLOW_SEQUENCE_SHIFT | node;
+	/* The overflow bit is not ours, and may come at any time. */
+	__sync_fetch_and_and(&slot->state, FLOW_OVERFLOW);
+	__sync_fetch_and_or(&slot->state, tick_of(now_ns()) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
+}
+
+/* ret: an old flow of this key, or NULL; then the one made, or NULL: there is no place. */
+INLINE void flow_begin(const struct flow_search *search, uint32_t sequence, uint32_t node, struct flow_slot **ret)
+{
+	if (*ret)
+		flow_renew(*ret, sequence, node);
+	else
+		*ret = flow_make(search, sequence, node);
 }
 
 /*
- * The same for a connection that has no flow: with real servers behind this node they go on getting their part, by weight.
+ * The same for a connection that has no flow, or an old one: with real servers behind this node they go on getting their
+ * part, by weight.
  * What the kernel module may still drop is left to the rules, which know those with NAT alone.
  */
 INLINE int new_alone(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
@@ -221,7 +240,7 @@ INLINE int new_alone(struct __sk_buff *skb, const struct packet *p, const struct
 	way = way_get(node, p->v6);
 	if (!node || node == t->self_node || !way || !(way->flags & WAY_USABLE))
 		return TC_ACT_UNSPEC;
-	*ret = flow_make(search, p->tcp_sequence, node);
+	flow_begin(search, p->tcp_sequence, node, ret);
 	return *ret ? ENTRY_FORWARD + REASON_BACKEND : TC_ACT_UNSPEC;
 }
 
@@ -229,15 +248,6 @@ INLINE int new_alone(struct __sk_buff *skb, const struct packet *p, const struct
 INLINE int queue_syn(struct __sk_buff *skb, const struct flow_slot *slot)
 {
 	return queue_to_daemon(skb, slot ? MARK_FORWARD : MARK_DECIDE);
-}
-
-/* The client uses the port again: in the old flow's place. */
-INLINE void flow_renew(struct flow_slot *slot, uint32_t sequence, uint32_t node)
-{
-	slot->target = sequence << FLOW_SEQUENCE_SHIFT | node;
-	/* The overflow bit is not ours, and may come at any time. */
-	__sync_fetch_and_and(&slot->state, FLOW_OVERFLOW);
-	__sync_fetch_and_or(&slot->state, tick_of(now_ns()) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
 }
 
 /* slot: of an ended flow of this key, or NULL. */
@@ -278,10 +288,7 @@ INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, const str
 		return serve(c, p, t, *ret, REASON_FORWARD_FAILED);
 	if (!has_room(control))
 		return serve(c, p, t, *ret, control->room_reason);
-	if (!*ret)
-		*ret = flow_make(search, p->tcp_sequence, node);
-	else
-		flow_renew(*ret, p->tcp_sequence, node);
+	flow_begin(search, p->tcp_sequence, node, ret);
 	if (!*ret)
 		return serve(c, p, t, NULL, REASON_TABLE_FULL);
 	c->flows_made++;
@@ -295,9 +302,10 @@ INLINE int entry_syn(struct __sk_buff *skb, const struct packet *p, const struct
 		     const struct flow_search *search, struct flow_slot **slot)
 {
 	bool works = daemon_works();
+	int known = !works && *slot ? syn_alone(p, *slot, (uint8_t)t->self_node) : 0;
 
-	if (!works && *slot)
-		return syn_alone(p, *slot, (uint8_t)t->self_node);
+	if (known)
+		return known;
 	if (!works && !t->choices)
 		return TC_ACT_UNSPEC;
 	if (has_socket(skb, p)) {

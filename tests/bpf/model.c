@@ -48,8 +48,8 @@ bool model_find_flow(struct model *m, const struct packet *p, struct flow *ret)
 	return !(p->v6 && addr_is_v4(&p->key.client)) && flow_find(m->flows, &p->key, ret);
 }
 
-/* dprd is away. Copies of SYNs go where they went; what decide() would serve is served. */
-static void syn_alone(struct model *m, const struct frame *in, const struct packet *p, const struct flow *flow,
+/* dprd is away. Copies of SYNs go where they went. False: the port is used again; decide() would serve that. */
+static bool syn_alone(struct model *m, const struct frame *in, const struct packet *p, const struct flow *flow,
 		      uint32_t gso_bytes, struct model_result *r)
 {
 	const struct verdict v = decide_it(m, p);
@@ -59,13 +59,15 @@ static void syn_alone(struct model *m, const struct frame *in, const struct pack
 	/* Differs: a SYN does not refresh its flow here. */
 	if (v.kind == VERDICT_FORWARD) {
 		model_forward(m, in, p, v.node_id, v.reason, gso_bytes, r);
-		return;
+		return true;
 	}
 	model_finish(r, PASS);
-	/* Differs: the programs remove no flow; it leads to this node from now on. */
-	if (flow->node_id != self_id || !(same || flow->state == FLOW_CONFIRMED))
-		flow_slot_at(m->flows, flow->slot)->target =
-			p->tcp_sequence << FLOW_SEQUENCE_SHIFT | (uint32_t)flow_table_node(m->flows, self_id, false);
+	if (flow->node_id == self_id && (same || flow->state == FLOW_CONFIRMED))
+		return true;
+	/* Differs: the programs remove no flow; it leads to this node from now on, unless to a real server. */
+	flow_slot_at(m->flows, flow->slot)->target =
+		p->tcp_sequence << FLOW_SEQUENCE_SHIFT | (uint32_t)flow_table_node(m->flows, self_id, false);
+	return false;
 }
 
 /* Decide=kernel: in place of a flow of the same key that is over. */
@@ -132,8 +134,8 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 }
 
 /* dprd is away: real servers get new connections. Differs: all of them go to the same one, or to this node. */
-static void new_alone(struct model *m, const struct frame *in, const struct packet *p, uint32_t gso_bytes,
-		      struct model_result *r)
+static void new_alone(struct model *m, const struct frame *in, const struct packet *p, const struct flow *over,
+		      uint32_t gso_bytes, struct model_result *r)
 {
 	uint32_t self = (uint32_t)flow_table_node(m->flows, m->config->member[m->config->self].id, false);
 	uint32_t node = m->choice[p->v6];
@@ -142,7 +144,7 @@ static void new_alone(struct model *m, const struct frame *in, const struct pack
 		return;
 	if (node == self)
 		r->mark |= BACKEND_MARK_MASK;
-	else if (node && m->ways[2 * node + p->v6].flags & WAY_USABLE && make_flow(m, p, NULL, node))
+	else if (node && m->ways[2 * node + p->v6].flags & WAY_USABLE && make_flow(m, p, over, node))
 		model_forward(m, in, p, flow_table_node_id(m->flows, node), REASON_BACKEND, gso_bytes, r);
 }
 
@@ -174,10 +176,8 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 	bool found = model_find_flow(m, p, &flow);
 
 	model_finish(r, PASS);
-	if (!m->works && found) {
-		syn_alone(m, in, p, &flow, gso_bytes, r);
+	if (!m->works && found && syn_alone(m, in, p, &flow, gso_bytes, r))
 		return;
-	}
 	if (!m->works && !m->choices)
 		return;
 	if (m->has_socket(&p->key)) {
@@ -185,7 +185,7 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 		return;
 	}
 	if (!m->works) {
-		new_alone(m, in, p, gso_bytes, r);
+		new_alone(m, in, p, found ? &flow : NULL, gso_bytes, r);
 		return;
 	}
 	/* Differs: what the kernel module may still drop is dprd's to decide about. */

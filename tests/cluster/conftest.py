@@ -250,7 +250,13 @@ def pytest_sessionfinish(session, exitstatus):
 
 # ---- second tries ----
 
-unsteady = {}  # what failed at first: {test: its failure, or None when it failed again}
+unsteady = {}  # what failed at first: {test: (what in one line, its failure), or None when it failed again}
+
+
+def failure_line(report):
+    """What it says first; pytest has none for a failure of its own."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return crash.message.partition("\n")[0] if crash else str(report.longrepr).rpartition("\n")[2]
 
 
 def failure_text(report):
@@ -269,7 +275,8 @@ def pytest_runtest_protocol(item, nextitem):
         item.reports = {}
         item._initrequest()  # its fixtures are made anew
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        unsteady[item.nodeid] = None if any(report.failed for report in reports) else failure_text(first)
+        again = any(report.failed for report in reports)
+        unsteady[item.nodeid] = None if again else (failure_line(first), failure_text(first))
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -279,11 +286,11 @@ def pytest_runtest_protocol(item, nextitem):
 def pytest_terminal_summary(terminalreporter):
     for line in not_for_plane:
         terminalreporter.write_line(line)
-    for test, text in unsteady.items():
-        if text is not None:
+    for test, failure in unsteady.items():
+        if failure is not None:
             terminalreporter.section(f"first try of {test}")
-            terminalreporter.write_line(text)
-            terminalreporter.write_line(f"UNSTEADY {test}: failed once, passed when tried again")
+            terminalreporter.write_line(failure[1])
+            terminalreporter.write_line(f"UNSTEADY {test}: failed once, passed when tried again: {failure[0]}")
 
 
 # ---- time limits, logs of failures ----

@@ -33,6 +33,7 @@ FIRST_SYN_S = 2.6
 SECOND_SYN_S = 3.6
 # A connection that nothing holds up, on a host whose two processors are busy.
 NO_WAIT_MS = 1000
+TCP_ESTABLISHED = 1  # in the first byte of TCP_INFO
 
 Connect = collections.namedtuple("Connect", "to start took node error")
 
@@ -69,6 +70,12 @@ class Flows:
             self.cluster.site.reap()
         with open(self.json, encoding="ascii") as file:
             self.each = json.load(file)["each"]
+
+
+def too_late(made):
+    """What a connection still waits for, and from which port: it may be in a capture."""
+    connected = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == TCP_ESTABLISHED
+    return f"{'no answer' if connected else 'not connected'} in time, port {made.getsockname()[1]}"
 
 
 class Connects:
@@ -124,7 +131,7 @@ class Connects:
                 for number, _ in poll.poll(max(0.0, min(due - now, 0.05))):
                     self._hear(poll, waiting, number)
                 for number in [n for n, (_, _, start, _) in waiting.items() if now - start > self.timeout_s]:
-                    self._over(poll, waiting, number, "no answer in time")
+                    self._over(poll, waiting, number, too_late(waiting[number][0]))
             poll.close()
 
     def end(self):

@@ -12,6 +12,12 @@ $(KERNEL_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
 setup-kernel:
 	@tests/setup.sh kernel
 
+# The part of check-kernel that "make check" runs.
+.PHONY: check-kernel-uml
+check-kernel-uml: $(KERNEL_PROGRAMS)
+	@tests/setup.sh uml
+	@BUILD=$(BUILD) tests/kernel/check-kernel uml
+
 ## make check-kernel tests in guests: own kernel (UML), Debian's stock kernel (qemu); no root; STAGES=uml picks
 .PHONY: check-kernel
 check-kernel: setup-kernel $(KERNEL_PROGRAMS)
