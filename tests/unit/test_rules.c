@@ -120,7 +120,29 @@ static void test_choice(void **context)
 		     "meta mark & 0x1f000000 == 0x01000000 meta l4proto tcp dnat ip6 to [fd00::21]:8080\n"
 		     "meta mark & 0x1f000000 == 0x1f000000 accept\n"
 		     "numgen random mod 5 < 3 meta l4proto tcp dnat ip6 to [fd00::21]:8080\n");
-	assert_chain("backend_end", "meta mark & 0x1f000000 != 0 meta mark set meta mark & 0xe0ffffff\n");
+	assert_chain("backend_end", "iifname != \"lo\" ct state invalid ip daddr . tcp dport @backend_service4 drop\n"
+				    "iifname != \"lo\" ct state invalid ip6 daddr . tcp dport @backend_service6 drop\n"
+				    "meta mark & 0x1f000000 != 0 meta mark set meta mark & 0xe0ffffff\n");
+}
+
+/* A SYN to a shared address that passed by the queue has no flow: BPF plane only, where one is needed. */
+static void test_passed_by(void **context)
+{
+	static const char wanted[] = "insert rule inet dprd unmark meta mark & 0x3f000000 == 0x20000000 ip6 daddr "
+				     "@backend_shared6 tcp flags & (fin | syn | rst | ack) == syn ";
+	const char *found;
+
+	(void)context;
+	assert_lacks(written(), "backend_shared");
+	d.fastpath = (struct fastpath *)&d;
+	found = strstr(written(), wanted);
+	assert_has(written(), "add element inet dprd backend_shared4 { 192.0.2.100 }\n");
+	assert_non_null(found);
+	assert_int_equal(strncmp(found + strlen(wanted), "meta mark set meta mark | 0x1f000000\n", 37), 0);
+	d.table.nodes[0].flags |= NODE_SERVER_DOWN;
+	found = strstr(written(), wanted);
+	assert_non_null(found);
+	assert_int_equal(strncmp(found + strlen(wanted), "drop\n", 5), 0);
 }
 
 /* A copy of a SYN still follows it to a server that is down. */
@@ -163,8 +185,10 @@ static void test_serve_nothing_here(void **context)
 	assert_has(written(), " numgen random mod 8 < 3 ");
 	assert_has(written(), "add rule inet dprd backend_choose4 dnat ip to 10.1.0.23\n");
 	assert_chain("backend_end",
+		     "iifname != \"lo\" ct state invalid ip daddr . tcp dport @backend_service4 drop\n"
 		     "iifname != \"lo\" meta mark & 0x1f000000 == 0 ip saddr != @backend_server4 "
 		     "ip daddr . tcp dport @backend_service4 tcp flags & (fin | syn | rst | ack) == syn drop\n"
+		     "iifname != \"lo\" ct state invalid ip6 daddr . tcp dport @backend_service6 drop\n"
 		     "iifname != \"lo\" meta mark & 0x1f000000 == 0 ip6 saddr != @backend_server6 "
 		     "ip6 daddr . tcp dport @backend_service6 tcp flags & (fin | syn | rst | ack) == syn drop\n"
 		     "meta mark & 0x1f000000 != 0 meta mark set meta mark & 0xe0ffffff\n");
@@ -227,6 +251,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_choice, start, stop),
+		cmocka_unit_test_setup_teardown(test_passed_by, start, stop),
 		cmocka_unit_test_setup_teardown(test_down, start, stop),
 		cmocka_unit_test_setup_teardown(test_weight_of_self, start, stop),
 		cmocka_unit_test_setup_teardown(test_serve_nothing_here, start, stop),
