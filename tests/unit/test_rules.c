@@ -130,19 +130,17 @@ static void test_passed_by(void **context)
 {
 	static const char wanted[] = "insert rule inet dprd unmark meta mark & 0x3f000000 == 0x20000000 ip6 daddr "
 				     "@backend_shared6 tcp flags & (fin | syn | rst | ack) == syn ";
-	const char *found;
+	char rule[250];
 
 	(void)context;
 	assert_lacks(written(), "backend_shared");
 	d.fastpath = (struct fastpath *)&d;
-	found = strstr(written(), wanted);
 	assert_has(written(), "add element inet dprd backend_shared4 { 192.0.2.100 }\n");
-	assert_non_null(found);
-	assert_int_equal(strncmp(found + strlen(wanted), "meta mark set meta mark | 0x1f000000\n", 37), 0);
+	snprintf(rule, sizeof(rule), "%smeta mark set meta mark | 0x1f000000\n", wanted);
+	assert_has(written(), rule);
 	d.table.nodes[0].flags |= NODE_SERVER_DOWN;
-	found = strstr(written(), wanted);
-	assert_non_null(found);
-	assert_int_equal(strncmp(found + strlen(wanted), "drop\n", 5), 0);
+	snprintf(rule, sizeof(rule), "%sdrop\n", wanted);
+	assert_has(written(), rule);
 }
 
 /* A copy of a SYN still follows it to a server that is down. */
