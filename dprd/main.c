@@ -164,7 +164,7 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 		d->sampler = sampler;
 	apply_config(d);
 	backend_configure(d, &former);
-	d->rules_changed = true;
+	d->rules_changed = true; /* set up anew by the next tick, */
 	pthread_mutex_unlock(&d->lock);
 	sampler_free(old);
 	tick_refresh_mtu(d);
@@ -172,7 +172,9 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 	tick_refresh_view(d, clock_now_ms());
 	plane_update(d);
 	plane_decide_now(d);
-	tick_restore_rules(d, clock_now_ms());
+	/* or at once where they choose servers: who has asked for a reload may count on these then. */
+	if (d->config.own_backend_count || former.own_backend_count)
+		tick_restore_rules(d, clock_now_ms());
 	log_info("configuration read again: policy %s, %u members%s%s", d->config.policy, d->config.member_count,
 		 *note ? "; " : "", note);
 	return 0;

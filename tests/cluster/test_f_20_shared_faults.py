@@ -16,8 +16,10 @@ BUSY_PER_PROCESSOR, LOSS_PERCENT = 8, 30
 BUSY_S = 3600 if LONG else 120
 HELD, PER_SECOND = 60, 300
 SYNS = 100_000 if LONG else 10_000
-# So long a fault lasts, and so long the cluster has before the next one.
-FAULT_S, REST_S = 1.6, 2.4
+# So long a fault lasts, and so long the cluster has before the next one: never the same, as SYNs are sent again after 1, 3
+# and 7 s, and would meet every second fault.
+FAULT_S, REST_S, REST_MORE_S = 1.6, 2.4, 1.7
+SYN_TIMEOUT_S = 20
 
 
 def since_change_ms(cluster):
@@ -93,7 +95,7 @@ FAULTS = ((kill, "loadcast"), (freeze, "loadcast"), (deaf, ""), (mute, ""), (kil
 def test_f21_one_answer(trio):
     """Fault after fault, for as many SYNs: none is answered twice, no connection breaks, every share comes back."""
     answers, chance, faults = Answers(trio), random.Random(21), []
-    held, steady = Held(trio, list(SHARED), {0.1: HELD}), Steady(trio, list(SHARED), PER_SECOND, hold_ms=50)
+    held, steady = Held(trio, list(SHARED), {0.1: HELD}), Steady(trio, list(SHARED), PER_SECOND, 50, SYN_TIMEOUT_S)
     try:
         end = time.monotonic() + SYNS / PER_SECOND
         while time.monotonic() < end:
@@ -101,7 +103,7 @@ def test_f21_one_answer(trio):
             name = chance.choice(NAMES)
             faults.append(f"{fault.__name__} {daemon} {name}")
             fault(trio, name, daemon)
-            time.sleep(REST_S)
+            time.sleep(REST_S + chance.uniform(0, REST_MORE_S))
             for each in NAMES:
                 wait_for(lambda each=each: has_share(trio, each, NAMES), f"{each} has its share after {faults[-1]}", 15)
     finally:
