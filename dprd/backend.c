@@ -156,23 +156,109 @@ static unsigned choice_weight(const struct dprd *d, unsigned index, bool v6)
 	return takes ? (unsigned)d->backends.nodes[index].weight : 0;
 }
 
+/* Who may get a connection of this family, and how many each has. */
+static void look(const struct dprd *d, bool v6, struct view_node *nodes)
+{
+	unsigned own;
+
+	nodes[0].eligible = backend_serves_here(d);
+	nodes[0].load = d->backends.served_here;
+	for (own = 0; own < d->config.own_backend_count; own++) {
+		nodes[1 + own].eligible = backend_takes(d, own, v6);
+		nodes[1 + own].load = d->backends.connections[own];
+	}
+}
+
 int backend_choose(struct dprd *d, bool v6, uint64_t random)
 {
 	struct backends *b = &d->backends;
 	struct policy_input input = { .view = &b->view, .state = &b->policy_state, .random = random };
-	unsigned own, chosen;
+	unsigned chosen;
 
 	if (!d->config.own_backend_count)
 		return -1;
-	b->nodes[0].eligible = backend_serves_here(d);
-	b->nodes[0].load = b->served_here;
-	for (own = 0; own < d->config.own_backend_count; own++) {
-		b->nodes[1 + own].eligible = backend_takes(d, own, v6);
-		b->nodes[1 + own].load = b->connections[own];
-	}
+	look(d, v6, b->nodes);
 	chosen = b->policy->choose(&input);
 	b->served_here += chosen == 0;
 	return (int)chosen - 1;
+}
+
+bool backend_may_serve(enum reason reason)
+{
+	switch (reason) {
+	case REASON_LOCAL_POLICY:
+	case REASON_BELOW_MAX_LOAD:
+	case REASON_LOWEST_LOAD:
+	case REASON_MIN_ADVANTAGE:
+	case REASON_NO_PEER:
+	case REASON_MINORITY:
+	case REASON_CLUSTER_CLIENT:
+	case REASON_FORWARD_FAILED:
+		return true;
+	default:
+		/* No flow may be made for it, or it may have been served already. */
+		return false;
+	}
+}
+
+/* The choices of the first entries, each on what those before it changed. */
+static void choose_ahead(struct dprd *d, struct policy_state *state, struct backend_ahead *ahead, unsigned count)
+{
+	struct view_node nodes[1 + OWN_BACKENDS_MAX];
+	struct load_view view = { .count = d->backends.view.count, .nodes = nodes };
+	unsigned i;
+
+	memcpy(nodes, ahead->nodes, sizeof(nodes));
+	for (i = 0; i < count; i++) {
+		struct policy_input input = { .view = &view, .state = state, .random = policy_mix(ahead->seed + i) };
+		unsigned chosen;
+
+		if (!ahead->node_id[i])
+			continue;
+		chosen = d->backends.policy->choose(&input);
+		nodes[chosen].load++;
+		ahead->node_id[i] = nodes[chosen].node_id;
+	}
+}
+
+void backend_ahead_make(struct dprd *d, bool v6, uint64_t seed, const struct schedule_entry *entries, unsigned count,
+			struct backend_ahead *ret)
+{
+	static struct policy_state state; /* main thread only */
+	unsigned i;
+
+	memcpy(ret->nodes, d->backends.nodes, sizeof(ret->nodes));
+	look(d, v6, ret->nodes);
+	ret->seed = seed;
+	for (i = 0; i < count; i++)
+		ret->node_id[i] = backend_may_serve(entries[i].reason);
+	state = d->backends.policy_state;
+	choose_ahead(d, &state, ret, count);
+}
+
+void backend_ahead_count(struct dprd *d, const struct backend_ahead *ahead, unsigned used)
+{
+	static struct backend_ahead again; /* main thread only */
+	struct backends *b = &d->backends;
+	unsigned i, made[OWN_BACKENDS_MAX] = { 0 };
+
+	if (used && b->policy->keeps_state) {
+		again = *ahead;
+		choose_ahead(d, &b->policy_state, &again, used);
+	}
+	for (i = 0; i < used; i++) {
+		int own = config_own_backend_by_id(&d->config, ahead->node_id[i]);
+
+		if (own >= 0)
+			made[own]++;
+		b->served_here += ahead->node_id[i] == b->nodes[0].node_id;
+	}
+	for (i = 0; i < d->config.own_backend_count; i++) {
+		b->chosen[i] += made[i];
+		b->connections[i] += made[i];
+		/* Nobody knows which of them are where the count has been; half of them, on the whole. */
+		b->counted[i] += b->cursor ? made[i] / 2 : 0;
+	}
 }
 
 bool backend_choices(struct dprd *d, bool v6, uint8_t *ret, unsigned count)

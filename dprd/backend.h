@@ -19,9 +19,11 @@
 
 #include "dprd/backend_mark.h"
 #include "dprd/base/config.h"
+#include "dprd/bpf/layout.h"
 #include "dprd/flow.h"
 #include "dprd/neighbour.h"
 #include "dprd/policy.h"
+#include "dprd/schedule.h"
 
 struct dprd;
 
@@ -67,6 +69,21 @@ void backend_refresh(struct dprd *d);
  * is also the answer when nobody may.
  */
 int backend_choose(struct dprd *d, bool v6, uint64_t random);
+/* Whether a verdict to serve here leaves it free to let a backend serve. */
+bool backend_may_serve(enum reason reason);
+
+/* Decide=kernel: whom the next connections go to, decided ahead. */
+struct backend_ahead {
+	struct view_node nodes[1 + OWN_BACKENDS_MAX]; /* as they were when it was */
+	uint64_t seed;
+	uint32_t node_id[FASTPATH_SCHEDULE_MAX]; /* a backend's or the node's own; 0: it goes to a peer */
+};
+
+/* For all entries of a schedule; state of the policy: not changed. */
+void backend_ahead_make(struct dprd *d, bool v6, uint64_t seed, const struct schedule_entry *entries, unsigned count,
+			struct backend_ahead *ret);
+/* The first of them were used. */
+void backend_ahead_count(struct dprd *d, const struct backend_ahead *ahead, unsigned used);
 /* The flow of this key was made to it. */
 void backend_count_made(struct dprd *d, unsigned own, const struct flow_key *key);
 void backend_status(const struct dprd *d, unsigned own, struct backend_status *ret);

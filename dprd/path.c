@@ -198,25 +198,6 @@ void path_serve_instead(struct path *p, struct queued *q, enum reason reason)
 	forget_flow(p, q);
 }
 
-/* Which of this node's verdicts leave it free to let a backend serve. */
-static bool backend_may_serve(enum reason reason)
-{
-	switch (reason) {
-	case REASON_LOCAL_POLICY:
-	case REASON_BELOW_MAX_LOAD:
-	case REASON_LOWEST_LOAD:
-	case REASON_MIN_ADVANTAGE:
-	case REASON_NO_PEER:
-	case REASON_MINORITY:
-	case REASON_CLUSTER_CLIENT:
-	case REASON_FORWARD_FAILED:
-		return true;
-	default:
-		/* No flow may be made for it, or it may have been served already. */
-		return false;
-	}
-}
-
 /* The second stage: this node has real servers behind it. */
 static void choose_backend(struct path *p, struct queued *q)
 {

@@ -265,7 +265,9 @@ static void update_tables(struct dprd *d, uint64_t living)
 	const uint16_t mss[2] = { (uint16_t)rules_mss(d, false), (uint16_t)rules_mss(d, true) };
 
 	if (fastpath_tables_fill(tables, &d->config, d->flows, shared_programs(d), living, mss)) {
-		tables->choices = backend_choices(d, false, tables->choice, FASTPATH_CHOICES);
+		tables->choices = backend_choices(d, false, tables->choice, FASTPATH_CHOICES) ? CHOICES : 0;
+		if (tables->choices && backend_serves_here(d))
+			tables->choices |= CHOICES_HERE;
 		backend_choices(d, true, tables->choice + FASTPATH_CHOICES, FASTPATH_CHOICES);
 		fastpath_tables_switch(d->fastpath);
 		d->living_told = living;

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "dprd/backend.h"
 #include "dprd/base/clock.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath.h"
@@ -19,6 +20,7 @@ struct ahead {
 	uint64_t seed;
 	unsigned count;
 	struct schedule_entry entries[FASTPATH_SCHEDULE_MAX];
+	struct backend_ahead backends;
 };
 
 struct plane_decide {
@@ -68,6 +70,8 @@ static void account(struct dprd *d, const struct decide_env *env, bool v6)
 
 	count_sent(d, a, used);
 	catch_up(d, env, a, used);
+	if (d->config.own_backend_count)
+		backend_ahead_count(d, &a->backends, used);
 }
 
 void plane_decide_remember(struct dprd *d, const struct decide_env *env)
@@ -105,6 +109,26 @@ static unsigned wanted(uint32_t used)
 	return count;
 }
 
+/* What the programs read: node << 8 | reason. */
+static uint16_t entry_of(struct dprd *d, const struct ahead *a, unsigned i)
+{
+	enum reason reason = (enum reason)a->entries[i].reason;
+	uint32_t self_id = d->config.member[d->config.self].id, node_id = self_id;
+	int node;
+
+	if (a->entries[i].view_index) {
+		node_id = a->nodes[a->entries[i].view_index].node_id;
+	} else if (d->config.own_backend_count && a->backends.node_id[i]) {
+		node_id = a->backends.node_id[i];
+		if (node_id != self_id)
+			reason = REASON_BACKEND;
+		else if (!d->config.serve_here)
+			reason = REASON_NO_BACKEND;
+	}
+	node = node_id == self_id ? 0 : flow_table_node(d->flows, node_id, true);
+	return node < 0 ? (uint16_t)REASON_FORWARD_FAILED : (uint16_t)((unsigned)node << 8 | reason);
+}
+
 static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t used)
 {
 	static struct view_node nodes[MEMBERS_MAX]; /* main thread only */
@@ -126,13 +150,10 @@ static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t
 	ahead.view = &view;
 	ahead.policy_state = &state;
 	schedule_make(&ahead, d->config.factors.connections, a->seed, a->entries, a->count);
-	for (i = 0; i < a->count; i++) {
-		unsigned index = a->entries[i].view_index;
-		int node = index ? flow_table_node(d->flows, a->nodes[index].node_id, true) : 0;
-
-		s->entry[i] = node < 0 ? (uint16_t)REASON_FORWARD_FAILED
-				       : (uint16_t)((unsigned)node << 8 | a->entries[i].reason);
-	}
+	if (d->config.own_backend_count)
+		backend_ahead_make(d, v6, policy_mix(d->random_state++), a->entries, a->count, &a->backends);
+	for (i = 0; i < a->count; i++)
+		s->entry[i] = entry_of(d, a, i);
 	s->cursor = 0;
 	s->count = a->count;
 }

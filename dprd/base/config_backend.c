@@ -238,10 +238,6 @@ void config_check_own_backends(struct parse *p)
 	unsigned line = config_key_line(p, SECTION_BACKENDS, "ServeHere");
 
 	list_own(p);
-	if (c->own_backend_count && c->decide_in == DECIDE_KERNEL)
-		config_error(p, config_key_line(p, SECTION_DATAPATH, "Decide"),
-			     "Decide: kernel decides without real servers, and %s has some (use Decide=queue)",
-			     c->node_name);
 	if (c->serve_here)
 		return;
 	if (!c->own_backend_count)

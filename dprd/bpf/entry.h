@@ -250,14 +250,28 @@ INLINE int queue_syn(struct __sk_buff *skb, const struct flow_slot *slot)
 	return queue_to_daemon(skb, slot ? MARK_FORWARD : MARK_DECIDE);
 }
 
-/* slot: of an ended flow of this key, or NULL. */
-INLINE int serve(struct fastpath_counters *c, const struct packet *p, const struct fastpath_tables *t,
-		 struct flow_slot *slot, uint32_t reason)
+/*
+ * slot: of an ended flow of this key, or NULL. With real servers behind this node: chosen among them and it; where it is
+ * none of them, dprd finds out who else might serve.
+ */
+INLINE int serve(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t, struct flow_slot *slot,
+		 uint32_t reason)
 {
-	if (slot)
-		flow_renew(slot, p->tcp_sequence, t->self_node);
+	struct fastpath_counters *c = counters_get();
+
+	if (t->choices == CHOICES && reason != REASON_NO_BACKEND)
+		return queue_syn(skb, slot);
+	if (!c)
+		return TC_ACT_UNSPEC;
+	c->syns++;
 	count_in(c, reason);
 	remember(p, (uint8_t)reason, 0);
+	if (reason == REASON_NO_BACKEND)
+		return TC_ACT_SHOT;
+	if (slot)
+		flow_renew(slot, p->tcp_sequence, t->self_node);
+	if (t->choices)
+		mark_set(skb, skb->mark | BACKEND_MARK_MASK);
 	return TC_ACT_UNSPEC;
 }
 
@@ -268,29 +282,32 @@ INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, const str
 	struct fastpath_control *control = control_get();
 	struct fastpath_counters *c = counters_get();
 	const struct fastpath_way *way;
+	bool from_cluster;
 	int verdict;
 	uint32_t node, reason;
 
 	if (!control || !c)
 		return TC_ACT_UNSPEC;
+	from_cluster = fastpath_find(t, &p->source);
 	verdict = next_verdict(control, p);
-	if (verdict < 0)
+	/* The cluster's own clients are for its real servers at most. */
+	if (verdict < 0 || (from_cluster && t->choices))
 		return queue_syn(skb, *ret);
-	c->syns++;
 	node = (uint32_t)verdict >> 8;
 	reason = (uint32_t)verdict & 0xff;
-	if (fastpath_find(t, &p->source))
-		return serve(c, p, t, *ret, REASON_CLUSTER_CLIENT);
+	if (from_cluster)
+		return serve(skb, p, t, *ret, REASON_CLUSTER_CLIENT);
 	if (!node || reason >= REASONS)
-		return serve(c, p, t, *ret, reason);
+		return serve(skb, p, t, *ret, reason);
 	way = way_get(node, p->v6);
 	if (!way || !(way->flags & WAY_USABLE))
-		return serve(c, p, t, *ret, REASON_FORWARD_FAILED);
+		return serve(skb, p, t, *ret, REASON_FORWARD_FAILED);
 	if (!has_room(control))
-		return serve(c, p, t, *ret, control->room_reason);
+		return serve(skb, p, t, *ret, control->room_reason);
 	flow_begin(search, p->tcp_sequence, node, ret);
 	if (!*ret)
-		return serve(c, p, t, NULL, REASON_TABLE_FULL);
+		return serve(skb, p, t, NULL, REASON_TABLE_FULL);
+	c->syns++;
 	c->flows_made++;
 	if (search->bucket < control->swept)
 		__sync_fetch_and_add(&control->made_behind, 1);

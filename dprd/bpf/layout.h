@@ -81,7 +81,7 @@ struct fastpath_tables {
 	uint32_t shared_count;
 	uint32_t shared_interface[2]; /* by family: where frames to shared addresses are judged; 0: nowhere */
 	uint32_t shared_by_module; /* they are judged behind the programs */
-	uint32_t choices; /* this node has real servers behind it: 1 */
+	uint32_t choices; /* enum fastpath_choices */
 	/* Whom a new connection goes to while dprd is away: as often as its weight says; 0: nobody. First IPv4. */
 	uint8_t choice[2 * FASTPATH_CHOICES];
 	uint8_t shared_hardware[FASTPATH_SHARED][8]; /* six bytes of each */
@@ -89,6 +89,11 @@ struct fastpath_tables {
 	struct addr alias[FASTPATH_MEMBERS][FASTPATH_SERVICES]; /* zero: the service address itself is local */
 	struct addr service[FASTPATH_MEMBERS][FASTPATH_SERVICES];
 	struct fastpath_address address[FASTPATH_ADDRESSES];
+};
+
+enum fastpath_choices {
+	CHOICES = 1, /* this node has real servers behind it, */
+	CHOICES_HERE = 2, /* and serves, too */
 };
 
 enum way_flags {

@@ -185,12 +185,23 @@ INLINE void mark_set(struct __sk_buff *skb, uint32_t mark)
 		     : "memory");
 }
 
+/* In assembler: the compiler would keep the field's address, which the verifier does not let it read by. */
+INLINE uint32_t frame_type(const struct __sk_buff *skb)
+{
+	uint32_t type;
+
+	asm volatile("%[type] = *(u32 *)(%[skb] + %[offset])"
+		     : [type] "=r"(type)
+		     : [skb] "r"(skb), [offset] "i"(__builtin_offsetof(struct __sk_buff, pkt_type)));
+	return type;
+}
+
 /* The kernel module, which comes next, may still drop it. */
 INLINE bool is_unjudged(const struct __sk_buff *skb)
 {
 	const struct fastpath_tables *t = tables_get();
 
-	return skb->pkt_type == FRAME_MULTICAST && t && t->shared_by_module;
+	return frame_type(skb) == FRAME_MULTICAST && t && t->shared_by_module;
 }
 
 /* Hands the packet to dprd by a queue, which the mark says. */

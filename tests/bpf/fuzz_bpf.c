@@ -326,7 +326,7 @@ static void begin_epoch(struct fuzz *f, struct random *r)
 				    .look_room = fastpath->control->look_room,
 				    .mss = { f->plane.mss[0], f->plane.mss[1] },
 				    .has_socket = has_socket };
-	f->model.choices = input_choices(r, &f->plane, f->model.choice);
+	f->model.choices = input_choices(r, &f->plane, f->model.choice, &f->model.serves_here);
 	for (v6 = 0; v6 < 2; v6++) {
 		const struct fastpath_schedule *s = fastpath_schedule(fastpath, v6, true);
 

@@ -48,7 +48,7 @@ void input_site(struct random *r, struct plane *p, struct input_site *ret);
  * Whom all new connections of a family go to while dprd is away, into the tables in use; ret: the same for the model.
  * False: there are no real servers.
  */
-bool input_choices(struct random *r, struct plane *p, uint8_t ret[2]);
+bool input_choices(struct random *r, struct plane *p, uint8_t ret[2], bool *serves_here);
 
 void input_packet(struct random *r, const struct input_site *site, struct input *ret);
 

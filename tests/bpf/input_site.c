@@ -251,13 +251,14 @@ static void random_backend_way(struct random *r, struct plane *p, unsigned own, 
 		random_link(r, way);
 }
 
-bool input_choices(struct random *r, struct plane *p, uint8_t ret[2])
+bool input_choices(struct random *r, struct plane *p, uint8_t ret[2], bool *serves_here)
 {
 	struct fastpath_tables *t = &p->fastpath->tables[p->fastpath->control->active];
 	const struct config *config = &p->config;
 	unsigned v6;
 
-	t->choices = config->own_backend_count != 0;
+	*serves_here = config->own_backend_count && input_one_in(r, 2);
+	t->choices = config->own_backend_count ? CHOICES | (*serves_here ? CHOICES_HERE : 0) : 0;
 	for (v6 = 0; v6 < 2; v6++) {
 		uint32_t id = config->member[config->self].id;
 
@@ -266,13 +267,29 @@ bool input_choices(struct random *r, struct plane *p, uint8_t ret[2])
 		ret[v6] = input_one_in(r, 8) ? 0 : (uint8_t)flow_table_node(p->flows, id, true);
 		memset(t->choice + v6 * FASTPATH_CHOICES, ret[v6], FASTPATH_CHOICES);
 	}
-	return t->choices;
+	return t->choices != 0;
+}
+
+/* The next connection: for this node, a peer, or a real server. */
+static uint16_t random_entry(struct random *r, struct plane *p)
+{
+	static const uint8_t served[] = { REASON_LOCAL_POLICY, REASON_BELOW_MAX_LOAD, REASON_NO_PEER, REASON_MINORITY };
+	static const uint8_t forwarded[] = { REASON_CHOSEN, REASON_CHOSEN, REASON_DRAINING, REASON_UNHEALTHY };
+	const struct config *config = &p->config;
+	unsigned member = random_below(r, config->member_count), backends = config->own_backend_count;
+	uint32_t id = config->member[member].id;
+
+	if (backends && input_one_in(r, 2)) {
+		id = config_own_backend(config, random_below(r, backends))->id;
+		return (uint16_t)(flow_table_node(p->flows, id, true) << 8 | REASON_BACKEND);
+	}
+	if (member == config->self)
+		return backends && input_one_in(r, 4) ? REASON_NO_BACKEND : served[random_below(r, 4)];
+	return (uint16_t)(flow_table_node(p->flows, id, true) << 8 | forwarded[random_below(r, 4)]);
 }
 
 static void add_schedules(struct random *r, struct plane *p)
 {
-	static const uint8_t served[] = { REASON_LOCAL_POLICY, REASON_BELOW_MAX_LOAD, REASON_NO_PEER, REASON_MINORITY };
-	static const uint8_t forwarded[] = { REASON_CHOSEN, REASON_CHOSEN, REASON_DRAINING, REASON_UNHEALTHY };
 	static const unsigned rooms[] = { 0, 5, 1000000, 1000000 };
 	struct fastpath_control *control = p->fastpath->control;
 	unsigned v6, i;
@@ -283,11 +300,7 @@ static void add_schedules(struct random *r, struct plane *p)
 		s->cursor = (uint32_t)random_next(r);
 		s->count = input_one_in(r, 6) ? 0 : 1u << random_below(r, 6);
 		for (i = 0; i < s->count; i++) {
-			unsigned member = random_below(r, p->config.member_count);
-			int node = flow_table_node(p->flows, p->config.member[member].id, true);
-
-			s->entry[i] = member == p->config.self ? served[random_below(r, 4)]
-							       : (uint16_t)(node << 8 | forwarded[random_below(r, 4)]);
+			s->entry[i] = random_entry(r, p);
 		}
 	}
 	control->made = 0;

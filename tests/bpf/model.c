@@ -79,16 +79,33 @@ static void renew(struct model *m, const struct packet *p, const struct flow *ov
 	slot->state = (slot->state & FLOW_OVERFLOW) | m->tick << FLOW_TIME_SHIFT | SLOT_HALF_OPEN;
 }
 
+/* Differs: a SYN is only marked for dprd's queues, which decides. */
+static void queue_syn(struct model_result *r, bool has_flow)
+{
+	model_queue(r, has_flow ? MARK_FORWARD : MARK_DECIDE);
+}
+
 /* Differs: instead of being removed, an old flow leads to this node from now on. */
 static void serve(struct model *m, const struct packet *p, const struct flow *over, uint32_t reason,
 		  struct model_result *r)
 {
 	uint32_t self_id = m->config->member[m->config->self].id;
 
+	if (m->choices && !m->serves_here && reason != REASON_NO_BACKEND) {
+		queue_syn(r, over);
+		return;
+	}
+	m->counted.syns++;
+	m->counted.reason[reason]++;
+	if (reason == REASON_NO_BACKEND) {
+		model_finish(r, DROP);
+		return;
+	}
 	if (over)
 		renew(m, p, over, (uint32_t)flow_table_node(m->flows, self_id, false));
-	m->counted.reason[reason]++;
 	model_finish(r, PASS);
+	if (m->choices)
+		r->mark |= BACKEND_MARK_MASK;
 }
 
 /* A half-open flow to this node; false: there is no place for it. */
@@ -116,9 +133,11 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 	uint32_t entry = s->entry[m->cursors[p->v6]++ & (s->count - 1)], node = entry >> 8, reason = entry & 0xff;
 	struct addr unused;
 
-	m->counted.syns++;
 	if (model_is_cluster_address(m, &p->source) || model_find_alias(m->config, &p->source, &unused)) {
-		serve(m, p, over, REASON_CLUSTER_CLIENT, r);
+		if (m->choices)
+			queue_syn(r, over);
+		else
+			serve(m, p, over, REASON_CLUSTER_CLIENT, r);
 	} else if (!node) {
 		serve(m, p, over, reason, r);
 	} else if (!(m->ways[2 * node + p->v6].flags & WAY_USABLE)) {
@@ -128,6 +147,7 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 	} else if (!make_flow(m, p, over, node)) {
 		serve(m, p, NULL, REASON_TABLE_FULL, r);
 	} else {
+		m->counted.syns++;
 		m->counted.flows_made++;
 		model_forward(m, in, p, flow_table_node_id(m->flows, node), (enum reason)reason, gso_bytes, r);
 	}
@@ -146,12 +166,6 @@ static void new_alone(struct model *m, const struct frame *in, const struct pack
 		r->mark |= BACKEND_MARK_MASK;
 	else if (node && m->ways[2 * node + p->v6].flags & WAY_USABLE && make_flow(m, p, over, node))
 		model_forward(m, in, p, flow_table_node_id(m->flows, node), REASON_BACKEND, gso_bytes, r);
-}
-
-/* Differs: a SYN is only marked for dprd's queues, which decides. */
-static void queue_syn(struct model_result *r, bool has_flow)
-{
-	model_queue(r, has_flow ? MARK_FORWARD : MARK_DECIDE);
 }
 
 /* A copy that need not be decided about again. */

@@ -26,6 +26,7 @@ struct model {
 	uint32_t made, room, room_reason;
 	const struct fastpath_shared *shared; /* there is no lease, and no socket on any of the addresses */
 	bool choices; /* there are real servers; with dprd away all new connections go to one node: */
+	bool serves_here; /* and this node does, too */
 	uint8_t choice[2]; /* of the flow table, by family; 0: none */
 	uint64_t living;
 	uint16_t mss[2];

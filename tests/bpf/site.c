@@ -170,12 +170,13 @@ void site_choices(unsigned variant, const char *word)
 	struct fastpath_tables *t = tables_in_use(variant);
 	uint8_t *mine = t->choice + (variant & SITE_V6 ? FASTPATH_CHOICES : 0);
 
-	t->choices = word != NULL;
+	t->choices = !word ? 0 : strchr(word, '+') ? CHOICES | CHOICES_HERE : CHOICES;
 	/* Who looks where nobody should, or in the other family's half, gets n4. */
 	memset(t->choice, index_of(variant, 3), sizeof(t->choice));
 	if (!word)
 		return;
-	memset(mine, strcmp(word, "nobody") == 0 ? 0 : index_of(variant, (unsigned)(word[1] - '1')), FASTPATH_CHOICES);
+	memset(mine, strncmp(word, "nobody", 6) == 0 ? 0 : index_of(variant, (unsigned)(word[1] - '1')),
+	       FASTPATH_CHOICES);
 }
 
 void site_shared_frames(unsigned variant, unsigned interface, bool by_module)

@@ -76,8 +76,8 @@ void *site_flows_copy(unsigned variant, const char *except);
 void site_schedule(unsigned variant, const char *words, const char *no_room);
 
 /*
- * Whom new connections of the variant's family go to while dprd is away: "nN", always the same, or "nobody". NULL: this
- * node has no real servers.
+ * Whom new connections of the variant's family go to while dprd is away: "nN", always the same, or "nobody". With a '+'
+ * behind it this node serves, too. NULL: it has no real servers.
  */
 void site_choices(unsigned variant, const char *word);
 

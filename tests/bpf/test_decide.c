@@ -5,7 +5,7 @@
  */
 #include "tests/bpf/fixture.h"
 
-enum { MARK = 0x40000000, DECIDE = 0x20000000 };
+enum { MARK = 0x40000000, DECIDE = 0x20000000, SELF = 0x1f000000 };
 
 #define SYN(isn) "ip cl>s1 | tcp 40000>80 S seq " isn " opt 020405b4"
 #define TO_N2 "eth me>n2 | tunnel c1>c2 | *"
@@ -41,6 +41,36 @@ static const struct fixture decided[] = {
 	  .verdict = PASS, .counted = "local_policy syn" },
 	{ DECIDED("the mark of others stays", "n1/no_peer", SYN("5")), .mark_before = 3, .verdict = PASS, .mark = 3,
 	  .counted = "no_peer syn" },
+};
+
+/* With real servers behind this node. */
+static const struct fixture chosen_here[] = {
+	{ DECIDED("a real server in a tunnel", "n2/backend", SYN("5")), .choices = "n2", .verdict = REDIRECT,
+	  .counted = "backend syn made", .after = "half_open n2 isn 5 now", .out = TO_N2 },
+	{ DECIDED("directly", "n2/backend", SYN("5")), .choices = "n2+", .way = "direct", .verdict = REDIRECT,
+	  .counted = "backend syn made", .after = "half_open n2 isn 5 now",
+	  .out = "eth me>n2 | ip cl>s1 ttl 62 | tcp 40000>80 S seq 5 opt 020405b4" },
+	{ DECIDED("by NAT", "n2/backend", SYN("5")), .choices = "n2", .way = "nat 3", .verdict = PASS,
+	  .mark = 0x03000000, .counted = "backend syn made", .after = "half_open n2 isn 5 now" },
+	{ DECIDED("a peer", "n2/chosen", SYN("5")), .choices = "n3+", .verdict = REDIRECT, .counted = "chosen syn made",
+	  .after = "half_open n2 isn 5 now", .out = TO_N2 },
+	{ DECIDED("this node: the rules need not choose", "n1/local_policy", SYN("5")), .choices = "n2+",
+	  .verdict = PASS, .mark = SELF, .counted = "local_policy syn" },
+	{ DECIDED("nobody", "n1/no_backend", SYN("5")), .choices = "n2", .verdict = DROP, .counted = "no_backend syn" },
+	{ DECIDED("nobody, after an old flow", "n1/no_backend", SYN("6")), .choices = "n2",
+	  .flow = "closing n2 isn 5 age 3", .verdict = DROP, .counted = "no_backend syn" },
+	{ DECIDED("a member's connection: dprd decides", "n2/backend", "ip c2>s1 | tcp 40000>80 S"), .choices = "n2+",
+	  .verdict = PASS, .mark = DECIDE },
+	{ DECIDED("no way, this node serves", "n2/backend", SYN("5")), .choices = "n2+", .way = "unusable",
+	  .verdict = PASS, .mark = SELF, .counted = "forward_failed syn" },
+	{ DECIDED("no way, this node serves nobody: dprd decides", "n2/backend", SYN("5")), .choices = "n2",
+	  .way = "unusable", .verdict = PASS, .mark = DECIDE },
+	{ DECIDED("no room, this node serves", "n2/backend", SYN("5")), .choices = "n2+", .no_room = "rate_guard",
+	  .verdict = PASS, .mark = SELF, .counted = "rate_guard syn" },
+	{ DECIDED("no room, this node serves nobody: dprd decides", "n2/backend", SYN("5")), .choices = "n2",
+	  .no_room = "rate_guard", .verdict = PASS, .mark = DECIDE },
+	{ DECIDED("no room for what was a flow: dprd decides", "n2/backend", SYN("6")), .choices = "n2",
+	  .no_room = "table_full", .flow = "closing n3 isn 5 age 3", .verdict = PASS, .mark = MARK },
 };
 
 static const struct fixture copies[] = {
@@ -241,7 +271,8 @@ int main(void)
 {
 	const struct CMUnitTest others[] = { BOTH(test_in_turn), BOTH(test_families), BOTH(test_room),
 					     BOTH(test_behind),  BOTH(test_no_place), BOTH(test_remembered) };
-	const struct fixtures tables[] = { FIXTURES(decided), FIXTURES(copies), FIXTURES(undecided) };
+	const struct fixtures tables[] = { FIXTURES(decided), FIXTURES(chosen_here), FIXTURES(copies),
+					   FIXTURES(undecided) };
 
 	return fixture_main("decide", tables, 3, others, sizeof(others) / sizeof(others[0]));
 }

@@ -97,8 +97,7 @@ class Cluster(daemons.Daemons, faults.Faults, servers.Servers, backends.Backends
         if layout not in ("own", "one"):
             raise LabError(f"layout {layout}: must be own or one")
         self.plane = plane or os.environ.get("DPRD_PLANE") or "auto"
-        # Decide=kernel knows no real servers.
-        decide = "queue" if real_servers else os.environ.get("DPRD_DECIDE", "queue")
+        decide = os.environ.get("DPRD_DECIDE", "queue")
         self.decide = {"Decide": decide} if decide != "queue" and self.plane != "nfqueue" else {}
         if self.plane not in PLANES:
             raise LabError(f"plane {self.plane}: must be {', '.join(PLANES)}")

@@ -13,7 +13,7 @@
 #include "dprd/base/clock.h"
 #include "dprd/dprd.h"
 
-enum { DRAWS = 600, PLACES = 256 };
+enum { DRAWS = 600, PLACES = 256, AHEAD = 6 };
 
 static const char head[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Flows]\nMaxFlows=1024\nMaxHalfOpen=256\n";
 static const char members[] = "[Member \"n1\"]\nService=192.0.2.11 2001:db8::11\nCluster=10.0.0.11 fd00::11\n"
@@ -364,6 +364,95 @@ static void test_made_behind_the_count(void **state)
 	stop(d);
 }
 
+/* ---- Decide=kernel: choices ahead ---- */
+
+static const struct schedule_entry served[AHEAD] = { { REASON_LOCAL_POLICY, 0 }, { REASON_NO_PEER, 0 },
+						     { REASON_CHOSEN, 1 },       { REASON_LOWEST_LOAD, 0 },
+						     { REASON_RATE_GUARD, 0 },   { REASON_MINORITY, 0 } };
+static struct backend_ahead ahead;
+
+/* As chosen, one after the other: 'n' the node itself, 'a' to 'c' its backends, '-' nobody was asked for. */
+static const char *names(const struct dprd *d)
+{
+	static char text[AHEAD + 1];
+
+	for (unsigned i = 0; i < AHEAD; i++) {
+		int own = config_own_backend_by_id(&d->config, ahead.node_id[i]);
+
+		text[i] = own >= 0 ? (char)('a' + own) : ahead.node_id[i] == d->config.member[0].id ? 'n' : '-';
+	}
+	return text;
+}
+
+static void test_ahead_in_turn(void **state)
+{
+	struct dprd *d = start("[Backends]\nPolicy=rr\n");
+
+	(void)state;
+	backend_ahead_make(d, false, 1, served, AHEAD, &ahead);
+	assert_string_equal(names(d), "ab-c-n");
+	backend_ahead_make(d, false, 1, served, 2, &ahead);
+	assert_int_equal(backend_connections(d), 0); /* so far */
+	backend_ahead_make(d, false, 1, served, AHEAD, &ahead);
+	assert_string_equal(names(d), "ab-c-n");
+	/* Two were used: it goes on behind them. */
+	backend_ahead_count(d, &ahead, 2);
+	assert_int_equal(d->backends.connections[0], 1);
+	assert_int_equal(d->backends.chosen[1], 1);
+	backend_ahead_make(d, false, 1, served, AHEAD, &ahead);
+	assert_string_equal(names(d), "cn-a-b");
+	assert_int_equal(backend_choose(d, false, 1), 2);
+	/* Of the other family "a" alone has an address. */
+	backend_ahead_make(d, true, 1, served, AHEAD, &ahead);
+	assert_int_equal(strspn(names(d), "an-"), AHEAD);
+	stop(d);
+}
+
+static void test_ahead_least_connections(void **state)
+{
+	struct dprd *d = start("[Backends]\nPolicy=lc\nServeHere=no\n");
+
+	(void)state;
+	d->backends.connections[0] = 2;
+	d->backends.connections[1] = 1;
+	d->backends.connections[2] = 3;
+	backend_ahead_make(d, false, 1, served, AHEAD, &ahead);
+	/* b, then a and b in any order, then any: each knows of those before it. */
+	assert_int_equal(names(d)[0], 'b');
+	assert_int_equal(names(d)[1] + names(d)[3], 'a' + 'b');
+	assert_int_equal(d->backends.connections[1], 1);
+	d->backends.cursor = 1;
+	backend_ahead_count(d, &ahead, 4);
+	assert_int_equal(backend_connections(d), 6 + 3);
+	assert_int_equal(d->backends.connections[1], 3);
+	assert_int_equal(d->backends.counted[1], 1); /* half of them */
+	/* Nobody takes any: the node itself, whatever it says of that. */
+	for (unsigned own = 0; own < 3; own++)
+		node_of(d, own)->state = NODE_UNHEALTHY;
+	backend_refresh(d);
+	backend_ahead_make(d, false, 1, served, AHEAD, &ahead);
+	assert_string_equal(names(d), "nn-n-n");
+	stop(d);
+}
+
+/* The configuration may be another one when it is counted. */
+static void test_ahead_of_a_reload(void **state)
+{
+	static struct config former;
+	struct dprd *d = start("[Backends]\nPolicy=rr\n");
+
+	(void)state;
+	backend_ahead_make(d, false, 1, served, AHEAD, &ahead);
+	former = d->config;
+	read_text(d, "", "[Backend \"b\"]\nAddress=10.1.0.22\n");
+	backend_configure(d, &former);
+	backend_ahead_count(d, &ahead, AHEAD);
+	assert_int_equal(d->backends.chosen[0], 1);
+	assert_int_equal(backend_connections(d), 1);
+	assert_int_equal((int)d->backends.served_here, 1);
+	stop(d);
+}
+
 static void test_reload(void **state)
 {
 	static struct config former;
@@ -401,6 +490,9 @@ int main(void)
 		cmocka_unit_test(test_count_in_parts),
 		cmocka_unit_test(test_count_after_a_failure),
 		cmocka_unit_test(test_made_behind_the_count),
+		cmocka_unit_test(test_ahead_in_turn),
+		cmocka_unit_test(test_ahead_least_connections),
+		cmocka_unit_test(test_ahead_of_a_reload),
 		cmocka_unit_test(test_reload),
 	};
 

@@ -164,6 +164,14 @@ def fastpath(hosts, _):
     Director(hosts, "direct").up()
 
 
+def kernel_decision(hosts, _):
+    """The same, and the programs decide about SYNs, too."""
+    hosts.site.ip("server", [f"addr add {SERVICE}/32 dev lo"])
+    director = Director(hosts, "direct")
+    director.set_config("Datapath", "Decide", "kernel")
+    director.up()
+
+
 def fastpath_nat(hosts, _):
     hosts.site.ip("server", [f"route replace {CLIENT} via {DIRECTOR}"])
     Director(hosts, "nat").up()
