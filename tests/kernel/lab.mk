@@ -18,10 +18,10 @@ check-kernel-uml: $(KERNEL_PROGRAMS)
 	@tests/setup.sh uml
 	@BUILD=$(BUILD) tests/kernel/check-kernel uml
 
-## make check-kernel tests in guests: own kernel (UML), Debian's stock kernel (qemu); no root; STAGES=uml picks
+## make check-kernel tests in guests: own kernel (UML), Debian's stock kernel (qemu); no root; STAGES="uml debug qemu", LONG=1
 .PHONY: check-kernel
 check-kernel: setup-kernel $(KERNEL_PROGRAMS)
-	@BUILD=$(BUILD) tests/kernel/check-kernel $(STAGES)
+	@BUILD=$(BUILD) LONG=$(LONG) tests/kernel/check-kernel $(STAGES)
 
 ## make bench-kernel instructions of a packet and connections/s against IPVS, in a guest; no root; QUICK=1: shorter
 .PHONY: bench-kernel
