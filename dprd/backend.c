@@ -172,7 +172,7 @@ static void look(const struct dprd *d, bool v6, struct view_node *nodes)
 int backend_choose(struct dprd *d, bool v6, uint64_t random)
 {
 	struct backends *b = &d->backends;
-	struct policy_input input = { .view = &b->view, .state = &b->policy_state, .random = random };
+	struct policy_input input = { .view = &b->view, .state = &b->policy_state[v6], .random = random };
 	unsigned chosen;
 
 	if (!d->config.own_backend_count)
@@ -232,11 +232,11 @@ void backend_ahead_make(struct dprd *d, bool v6, uint64_t seed, const struct sch
 	ret->seed = seed;
 	for (i = 0; i < count; i++)
 		ret->node_id[i] = backend_may_serve(entries[i].reason);
-	state = d->backends.policy_state;
+	state = d->backends.policy_state[v6];
 	choose_ahead(d, &state, ret, count);
 }
 
-void backend_ahead_count(struct dprd *d, const struct backend_ahead *ahead, unsigned used)
+void backend_ahead_count(struct dprd *d, bool v6, const struct backend_ahead *ahead, unsigned used)
 {
 	static struct backend_ahead again; /* main thread only */
 	struct backends *b = &d->backends;
@@ -244,7 +244,7 @@ void backend_ahead_count(struct dprd *d, const struct backend_ahead *ahead, unsi
 
 	if (used && b->policy->keeps_state) {
 		again = *ahead;
-		choose_ahead(d, &b->policy_state, &again, used);
+		choose_ahead(d, &b->policy_state[v6], &again, used);
 	}
 	for (i = 0; i < used; i++) {
 		int own = config_own_backend_by_id(&d->config, ahead->node_id[i]);

@@ -36,7 +36,7 @@ struct backend_way {
 
 struct backends {
 	const struct policy *policy;
-	struct policy_state policy_state;
+	struct policy_state policy_state[2]; /* by family (0: IPv4) */
 	struct load_view view; /* nodes[0] is the node itself, nodes[1 + own] an own backend */
 	struct view_node nodes[1 + OWN_BACKENDS_MAX];
 	const char *why_not[OWN_BACKENDS_MAX];
@@ -83,7 +83,7 @@ struct backend_ahead {
 void backend_ahead_make(struct dprd *d, bool v6, uint64_t seed, const struct schedule_entry *entries, unsigned count,
 			struct backend_ahead *ret);
 /* The first of them were used. */
-void backend_ahead_count(struct dprd *d, const struct backend_ahead *ahead, unsigned used);
+void backend_ahead_count(struct dprd *d, bool v6, const struct backend_ahead *ahead, unsigned used);
 /* The flow of this key was made to it. */
 void backend_count_made(struct dprd *d, unsigned own, const struct flow_key *key);
 void backend_status(const struct dprd *d, unsigned own, struct backend_status *ret);

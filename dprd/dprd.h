@@ -146,7 +146,7 @@ struct dprd {
 	struct flow_table *flows;
 	struct flow_limits flow_limits;
 	const struct policy *policy;
-	struct policy_state policy_state;
+	struct policy_state policy_state[2]; /* by family (0: IPv4): each goes round by itself */
 	struct backends backends; /* real servers behind this node */
 	struct load_table table; /* as last read */
 	bool table_valid;

@@ -75,7 +75,7 @@ static void apply_config(struct dprd *d)
 
 	if (policy && policy != d->policy) {
 		d->policy = policy;
-		memset(&d->policy_state, 0, sizeof(d->policy_state));
+		memset(d->policy_state, 0, sizeof(d->policy_state));
 	}
 	d->flow_limits.syn_timeout_ms = d->config.syn_timeout_ms;
 	d->flow_limits.idle_timeout_ms = d->config.idle_timeout_ms;

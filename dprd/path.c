@@ -79,7 +79,7 @@ void path_decide_env(struct dprd *d, struct decide_env *ret)
 		.flows = d->flows,
 		.view = &d->view,
 		.policy = d->policy,
-		.policy_state = &d->policy_state,
+		.policy_state = d->policy_state,
 		.hash_key = d->hash_key,
 		.max_load_auto = d->config.max_load_auto,
 		.max_load = d->config.max_load,
@@ -116,6 +116,7 @@ void path_env_syn(struct path *p, const struct packet *packet)
 		view_select_family(d, packet->v6);
 		p->family = packet->v6;
 	}
+	p->env.policy_state = &d->policy_state[packet->v6];
 	p->env.rate_limited = path_rate_limited(d, p->now_ms);
 	p->env.table_full = !flow_has_room(d->flows, p->flow_ms);
 	p->env.from_cluster = path_is_cluster_address(p, &packet->source);

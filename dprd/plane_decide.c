@@ -48,10 +48,11 @@ static void count_sent(struct dprd *d, const struct ahead *a, unsigned used)
 }
 
 /* Policies that go round have moved on by what was used: decided once more, on what was known then. */
-static void catch_up(struct dprd *d, const struct decide_env *env, struct ahead *a, unsigned used)
+static void catch_up(struct dprd *d, const struct decide_env *env, bool v6, unsigned used)
 {
 	static struct schedule_entry again[FASTPATH_SCHEDULE_MAX]; /* too large for a stack; main thread only */
 	static struct view_node nodes[MEMBERS_MAX];
+	const struct ahead *a = &d->decide_ahead->ahead[v6];
 	struct load_view view = { .count = a->view.count, .nodes = nodes };
 	struct decide_env then = *env;
 
@@ -59,6 +60,7 @@ static void catch_up(struct dprd *d, const struct decide_env *env, struct ahead 
 		return;
 	memcpy(nodes, a->nodes, sizeof(nodes));
 	then.view = &view;
+	then.policy_state = &d->policy_state[v6];
 	schedule_make(&then, d->config.factors.connections, a->seed, again, used);
 }
 
@@ -69,9 +71,9 @@ static void account(struct dprd *d, const struct decide_env *env, bool v6)
 	unsigned used = s->cursor < a->count ? s->cursor : a->count;
 
 	count_sent(d, a, used);
-	catch_up(d, env, a, used);
+	catch_up(d, env, v6, used);
 	if (d->config.own_backend_count)
-		backend_ahead_count(d, &a->backends, used);
+		backend_ahead_count(d, v6, &a->backends, used);
 }
 
 void plane_decide_remember(struct dprd *d, const struct decide_env *env)
@@ -142,7 +144,7 @@ static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t
 	view_select_family(d, v6);
 	memcpy(a->nodes, d->view_nodes, sizeof(a->nodes));
 	memcpy(nodes, d->view_nodes, sizeof(nodes));
-	state = d->policy_state;
+	state = d->policy_state[v6];
 	a->view = (struct load_view) { .count = d->view.count, .nodes = a->nodes };
 	policy_count_sent(ahead.policy, &a->view);
 	a->seed = policy_mix(d->random_state++);
