@@ -16,8 +16,11 @@ counters is checked on all living nodes: seen = served + forwarded + passed + dr
 The environment variable DPRD_PLANE says on which plane: bpf or nfqueue. Every scenario runs on both; where what is seen
 inside of a node differs, the test asks cluster.plane.
 
-A test that runs longer than 60 s fails (@pytest.mark.seconds(n) says otherwise).
+A test that runs longer than 60 s fails (@pytest.mark.seconds(n) says otherwise). Two runs with the same DPRD_BUILD may go
+on side by side, but for the tests that load the host (@pytest.mark.alone) and second tries: the other run waits for them.
 """
+import contextlib
+import fcntl
 import os
 import signal
 import sys
@@ -248,6 +251,24 @@ def pytest_sessionfinish(session, exitstatus):
         session.exitstatus = pytest.ExitCode.OK
 
 
+# ---- runs side by side ----
+
+@contextlib.contextmanager
+def locked(name, how):
+    with open(os.path.join(os.environ.get("DPRD_BUILD", "build"), name), "w", encoding="ascii") as file:
+        fcntl.flock(file, how)
+        yield
+
+
+@contextlib.contextmanager
+def host(alone):
+    """One test of each run has it, or one test alone. Who waits for that stands in the gate: the others queue behind."""
+    with contextlib.ExitStack() as held:
+        with locked("cluster.gate", fcntl.LOCK_EX):
+            held.enter_context(locked("cluster.lock", fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
+        yield
+
+
 # ---- second tries ----
 
 unsteady = {}  # what failed at first: {test: (what in one line, its failure), or None when it failed again}
@@ -269,12 +290,14 @@ def pytest_runtest_protocol(item, nextitem):
     """A scenario that fails is tried once more, on a cluster of its own: the host may have stood still for a second.
     Both tries are reported; a scenario that fails twice has failed."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    with host(alone=item.get_closest_marker("alone") is not None):
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
     first = next((report for report in reports if report.failed), None)
     if first is not None and len(unsteady) < SECOND_TRIES:
         item.reports = {}
         item._initrequest()  # its fixtures are made anew
-        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        with host(alone=True):
+            reports = runtestprotocol(item, nextitem=nextitem, log=False)
         again = any(report.failed for report in reports)
         unsteady[item.nodeid] = None if again else (failure_line(first), failure_text(first))
     for report in reports:
@@ -297,6 +320,7 @@ def pytest_terminal_summary(terminalreporter):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", f"seconds(n): the test may take so long ({TEST_SECONDS} otherwise)")
+    config.addinivalue_line("markers", "alone: nothing runs beside the test")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: pytest.exit(f"signal {number}", 128 + number))
     if os.geteuid() != 0:

@@ -140,6 +140,7 @@ def bombard(cluster, count):
         count -= flows.count
 
 
+@pytest.mark.alone
 @pytest.mark.seconds(120)
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 def test_b54_valgrind(clusters):

@@ -76,6 +76,7 @@ def check_held(held):
     assert min(flow["bytes"] for flow in held.each) > 0, "some never said anything"
 
 
+@pytest.mark.alone
 @pytest.mark.seconds(1800 if LONG else 110)
 @pytest.mark.parametrize("decide", DECIDES)
 def test_c11_syn_flood(clusters, decide):
@@ -255,6 +256,7 @@ def storm(cluster, name, counts, seed):
     return made, without, meanwhile
 
 
+@pytest.mark.alone
 @pytest.mark.seconds(2 * 3600 if LONG else 110)
 @pytest.mark.parametrize("decide", DECIDES)
 def test_c12_dprd_dies_all_the_time(clusters, decide):
@@ -268,6 +270,7 @@ def test_c12_dprd_dies_all_the_time(clusters, decide):
     check_slow(cluster, *storm(cluster, f"faults {decide}", FAULTS, random.randrange(10 ** 6)))
 
 
+@pytest.mark.alone
 @pytest.mark.seconds(3600 if LONG else 110)
 @pytest.mark.parametrize("decide", DECIDES)
 def test_c13_dprd_dies_with_syns_on_their_way_back(clusters, decide):

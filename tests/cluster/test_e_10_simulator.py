@@ -94,6 +94,7 @@ def run_arm(cluster, arm):
     return {**measured, "sent_back": back}, cost, found["late_ms"]
 
 
+@pytest.mark.alone
 @pytest.mark.seconds(150)
 def test_e10_simulator_and_namespaces_agree(clusters, tmp_path):
     """Delay, forwarded and sent back connections of three policies are as simulated."""

@@ -40,6 +40,7 @@ def fixture_busy_host(trio):
         loop.wait(10)
 
 
+@pytest.mark.alone
 @pytest.mark.seconds(BUSY_S + 120)
 def test_f20_no_false_take_over(busy_host):
     """A third of the announcements to each node is lost, and every processor has eight others to serve: nobody is taken for
@@ -91,6 +92,7 @@ def mute(cluster, name, _):
 FAULTS = ((kill, "loadcast"), (freeze, "loadcast"), (deaf, ""), (mute, ""), (kill, "dprd"), (freeze, "dprd"))
 
 
+@pytest.mark.alone
 @pytest.mark.seconds(6 * SYNS // PER_SECOND + 120)
 def test_f21_one_answer(trio):
     """Fault after fault, for as many SYNs: none is answered twice, no connection breaks, every share comes back."""
