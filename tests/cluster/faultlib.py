@@ -243,9 +243,10 @@ class Load:
         assert worst.took <= within_s, f"{worst} took longer than {within_s} s"
         return made
 
-    def served_by(self, **which):
-        """How many new connections each node served."""
-        return collections.Counter(connect.node for connect in self.made(**which) if not connect.error)
+    def served_by(self, until=float("inf"), **which):
+        """How many new connections each node served; of those in a span of time, what was answered within it."""
+        return collections.Counter(connect.node for connect in self.made(until=until, **which)
+                                   if not connect.error and connect.start + connect.took <= until)
 
     def summary(self):
         parts = []
