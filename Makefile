@@ -56,8 +56,9 @@ $(BUILD)/%.bpf.o: %.bpf.c
 	@mkdir -p $(@D)
 	$(call Q,BPF  )clang $(BPF_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
+# It has the programs' variables, but not their types.
 $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
-	$(call Q,SKEL )(echo '// NOLINTBEGIN' && bpftool gen skeleton $< && echo '// NOLINTEND') >$@.new && mv $@.new $@
+	$(call Q,SKEL )(echo '// NOLINTBEGIN' && echo '#include "dprd/bpf/layout.h"' && bpftool gen skeleton $< && echo '// NOLINTEND') >$@.new && mv $@.new $@
 
 $(BUILD)/%.o: %.c $(PROTO).h $(SKELETON)
 	@mkdir -p $(@D)

@@ -107,14 +107,21 @@ static inline void write_ipv6_header(uint8_t *ip, uint32_t payload_bytes, uint8_
  * bytes). DF and the traffic class with ECN are the inner packet's (RFC 2003 3.1, RFC 6040 4.1
  * normal mode). id: of the outer IPv4 header, or the flow label: ENCAP_MAY_RETURN or nothing.
  */
-static inline void encap_write(uint8_t *outer, const struct packet *inner, const struct addr *source,
-			       const struct addr *destination, uint16_t id)
+static inline void encap_write_family(uint8_t *outer, bool v6, const struct packet *inner, const struct addr *source,
+				      const struct addr *destination, uint16_t id)
 {
-	if (inner->v6)
+	if (v6)
 		write_ipv6_header(outer, inner->total_bytes, inner->tos, id, PROTO_IPV6, source, destination);
 	else
 		write_ipv4_header(outer, IPV4_HEADER_BYTES + inner->total_bytes, inner->tos, inner->dont_fragment, id,
 				  PROTO_IPIP, addr_v4(source), addr_v4(destination));
+}
+
+/* The same for a family that is found out. */
+static inline void encap_write(uint8_t *outer, const struct packet *inner, const struct addr *source,
+			       const struct addr *destination, uint16_t id)
+{
+	encap_write_family(outer, inner->v6, inner, source, destination, id);
 }
 
 /* Whether the node that wrote this outer header would take the SYN within back. */

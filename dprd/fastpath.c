@@ -180,17 +180,15 @@ static int programs_load(struct fastpath *f, const struct flow_table *flows, con
 		error = dprd_bpf__load(f->programs);
 	if (error)
 		return error;
-	f->control = map_memory(f->programs->maps.control);
-	f->tables = map_memory(f->programs->maps.tables);
-	f->ways = map_memory(f->programs->maps.ways);
+	f->control = &f->programs->bss->control;
+	f->tables = f->programs->bss->tables;
+	f->ways = f->programs->bss->ways;
 	f->schedules = map_memory(f->programs->maps.schedules);
 	f->recent = map_memory(f->programs->maps.recent);
 	f->lease = map_memory(f->programs->maps.lease);
 	f->processors = (unsigned)libbpf_num_possible_cpus();
 	f->per_processor = calloc(f->processors, sizeof(struct fastpath_counters));
-	return f->control && f->tables && f->ways && f->schedules && f->recent && f->lease && f->per_processor
-		       ? 0
-		       : -ENOMEM;
+	return f->schedules && f->recent && f->lease && f->per_processor ? 0 : -ENOMEM;
 }
 
 static void say_why_not(int error, char why[FASTPATH_WHY_BYTES])
@@ -291,9 +289,6 @@ void fastpath_close(struct fastpath *f, bool keep)
 		fastpath_heartbeat(f, false);
 	fastpath_detach(f, keep);
 	if (f->programs) {
-		unmap(f->control, f->programs->maps.control);
-		unmap(f->tables, f->programs->maps.tables);
-		unmap(f->ways, f->programs->maps.ways);
 		unmap(f->schedules, f->programs->maps.schedules);
 		unmap(f->recent, f->programs->maps.recent);
 		unmap((void *)(uintptr_t)f->lease, f->programs->maps.lease);

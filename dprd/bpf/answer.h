@@ -49,7 +49,7 @@ INLINE int answer_arp(struct __sk_buff *skb)
 	be32 v4;
 	int i;
 
-	if (!t || !t->shared_count || bpf_skb_load_bytes(skb, ETHERNET_BYTES, head, sizeof(head)) ||
+	if (!t->shared_count || bpf_skb_load_bytes(skb, ETHERNET_BYTES, head, sizeof(head)) ||
 	    bpf_skb_load_bytes(skb, ETHERNET_BYTES + ARP_SENDER_ADDRESS, &v4, sizeof(v4)))
 		return TC_ACT_UNSPEC;
 	for (i = 0; i < 6; i++) {

@@ -11,9 +11,9 @@
 /* Like COPY_PATIENCE_MS, in ticks. */
 enum { COPY_PATIENCE_TICKS = (int)COPY_PATIENCE_MS * 1000 / 16777 };
 
-INLINE struct fastpath_schedule *schedule_get(const struct fastpath_control *c, bool v6)
+INLINE struct fastpath_schedule *schedule_get(bool v6)
 {
-	uint32_t index = 2 * (c->schedule & 1) + v6;
+	uint32_t index = 2 * (control.schedule & 1) + v6;
 
 	return bpf_map_lookup_elem(&schedules, &index);
 }
@@ -52,9 +52,9 @@ INLINE void remember(const struct packet *p, uint8_t reason, uint8_t node)
 }
 
 /* The verdict on a new connection: node << 8 | reason; node 0: serve here. -1: dprd must decide. */
-INLINE int next_verdict(struct fastpath_control *c, const struct packet *p)
+INLINE int next_verdict(bool v6)
 {
-	struct fastpath_schedule *s = schedule_get(c, p->v6);
+	struct fastpath_schedule *s = schedule_get(v6);
 	uint32_t at;
 
 	if (!s || !s->count)
@@ -64,9 +64,9 @@ INLINE int next_verdict(struct fastpath_control *c, const struct packet *p)
 }
 
 /* Whether a flow more may be made now; else the reason why not is to be given. */
-INLINE bool has_room(struct fastpath_control *c)
+INLINE bool has_room(void)
 {
-	return __sync_fetch_and_add(&c->made, 1) < c->room;
+	return __sync_fetch_and_add(&control.made, 1) < control.room;
 }
 
 #endif

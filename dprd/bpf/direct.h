@@ -28,13 +28,13 @@ INLINE bool use_hop(struct __sk_buff *skb, bool v6)
 }
 
 /* Another hardware address, and out. False: it has used up its last hop. */
-INLINE bool readdress(struct __sk_buff *skb, const struct packet *p, const uint8_t *to, const uint8_t *from,
+INLINE bool readdress(struct __sk_buff *skb, const struct packet *p, bool v6, const uint8_t *to, const uint8_t *from,
 		      enum reason reason)
 {
 	struct fastpath_counters *c = counters_get();
 	uint8_t *data;
 
-	if (!use_hop(skb, p->v6))
+	if (!use_hop(skb, v6))
 		return false;
 	data = packet_data(skb);
 	if (data + ETHERNET_BYTES > packet_end(skb))
@@ -50,38 +50,45 @@ INLINE bool readdress(struct __sk_buff *skb, const struct packet *p, const uint8
 	return true;
 }
 
-/* To a real server on one of this node's networks: the packet as it is, one hop further. */
-INLINE int send_direct(struct __sk_buff *skb, const struct packet *p, const struct fastpath_way *way,
-		       enum reason reason)
+/* By the kernel's neighbour table. */
+INLINE int redirect_neighbour(const struct fastpath_way *way, bool v6)
 {
-	struct bpf_redir_neigh next = { .nh_family = p->v6 ? FAMILY_V6 : FAMILY_V4 };
-	uint32_t segment = p->total_bytes, known = way->hardware_tick;
+	struct bpf_redir_neigh next = { .nh_family = v6 ? FAMILY_V6 : FAMILY_V4 };
 
-	if (skb->gso_size)
-		segment = p->header_bytes + (uint32_t)p->tcp_header_bytes + skb->gso_size;
-	if (segment > way->mtu)
-		return p->kind == PACKET_TCP ? too_big(skb, p, way->mtu) : drop(REASON_NO_TUNNEL);
-	if (!readdress(skb, p, way->hardware, way->hardware + 6, reason))
-		return drop(REASON_NO_TUNNEL);
-	if (known && tick_of(now_ns()) - known <= FASTPATH_MAC_TICKS)
-		return (int)bpf_redirect(way->interface, 0);
-	if (p->v6)
+	if (v6)
 		__builtin_memcpy(next.ipv6_nh, way->destination.words, 16);
 	else
 		next.ipv4_nh = way->destination.words[3];
 	return (int)bpf_redirect_neigh(way->interface, &next, sizeof(next), 0);
 }
 
+/* To a real server on one of this node's networks: the packet as it is, one hop further. */
+INLINE int send_direct(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_way *way,
+		       enum reason reason, uint32_t tick)
+{
+	uint32_t segment = p->total_bytes, known = way->hardware_tick;
+
+	if (skb->gso_size)
+		segment = p->header_bytes + (uint32_t)p->tcp_header_bytes + skb->gso_size;
+	if (segment > way->mtu)
+		return p->kind == PACKET_TCP ? too_big(skb, p, way->mtu) : drop(REASON_NO_TUNNEL);
+	if (!readdress(skb, p, v6, way->hardware, way->hardware + 6, reason))
+		return drop(REASON_NO_TUNNEL);
+	if (known && tick - known <= FASTPATH_MAC_TICKS)
+		return (int)bpf_redirect(way->interface, 0);
+	return redirect_neighbour(way, v6);
+}
+
 /*
  * To a fellow node, on the network that the frame came from: it fits there. But what does not begin a connection the
  * fellow has got, as everybody there, and has a socket for it.
  */
-INLINE int hand_over(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+INLINE int hand_over(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		     const struct fastpath_way *way, enum reason reason)
 {
 	if (way->flags & WAY_WATCHES && !packet_is_syn(p))
 		return drop(REASON_SEEN_THERE);
-	if (!readdress(skb, p, way->fellow, t->interface_hardware, reason))
+	if (!readdress(skb, p, v6, way->fellow, t->interface_hardware, reason))
 		return drop(REASON_NO_TUNNEL);
 	return (int)bpf_redirect(skb->ifindex, 0);
 }

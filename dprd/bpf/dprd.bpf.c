@@ -12,9 +12,22 @@
 #include "dprd/bpf/entry.h"
 #include "dprd/bpf/serving.h"
 
-INLINE bool is_tunnel(const struct packet *p)
+INLINE bool is_tunnel(const struct packet *p, bool v6)
 {
-	return p->protocol == (p->v6 ? PROTO_IPV6 : PROTO_IPIP);
+	return p->protocol == (v6 ? PROTO_IPV6 : PROTO_IPIP);
+}
+
+/* Of a packet to a shared address: whether entry() has to find out for whom the frame is. Negative: nothing for us. */
+INLINE int is_to_be_judged(const struct __sk_buff *skb, const struct fastpath_tables *t, bool v6)
+{
+	uint32_t type = frame_type(skb);
+
+	/* A fellow node handed it over, which has decided. Whatever is known of the connection here is older. */
+	if (type == FRAME_TO_HOST)
+		return -1;
+	if (t->shared_by_module && type == FRAME_MULTICAST)
+		return 0;
+	return type == FRAME_TO_OTHER || skb->ifindex != t->shared_interface[v6] ? -1 : 1;
 }
 
 /* v6 is known when this is compiled: each family has a program text of its own, without the other's questions. */
@@ -23,11 +36,14 @@ INLINE int ingress(struct __sk_buff *skb, bool v6)
 	const struct fastpath_tables *t = tables_get();
 	const struct fastpath_address *to;
 	struct fastpath_counters *c;
+	struct addr destination;
 	struct packet p;
+	int judge = 0;
 
-	if (!t || !packet_read(skb, v6, &p))
+	if (!packet_read(skb, v6, &p))
 		return TC_ACT_UNSPEC;
-	to = fastpath_find(t, &p.destination);
+	destination = v6 ? p.destination : addr_from_v4(p.destination.words[3]);
+	to = fastpath_find(t, &destination);
 	if (!to)
 		return TC_ACT_UNSPEC;
 	if (to->roles & ROLE_ALIAS) {
@@ -36,20 +52,13 @@ INLINE int ingress(struct __sk_buff *skb, bool v6)
 			c->strangers++;
 		return TC_ACT_SHOT;
 	}
-	if (is_tunnel(&p) && to->roles & ROLE_OWN_CLUSTER)
+	if (is_tunnel(&p, v6) && to->roles & ROLE_OWN_CLUSTER)
 		return decapsulate(skb, &p, t, to, v6);
 	if (!(to->roles & ROLE_OWN_SERVICE))
 		return TC_ACT_UNSPEC;
-	if (!(to->roles & ROLE_SHARED))
-		return entry(skb, &p, t, to, false);
-	/* A fellow node handed it over, which has decided. Whatever is known of the connection here is older. */
-	if (skb->pkt_type == FRAME_TO_HOST)
-		return TC_ACT_UNSPEC;
-	if (t->shared_by_module && skb->pkt_type == FRAME_MULTICAST)
-		return entry(skb, &p, t, to, false);
-	if (skb->pkt_type == FRAME_TO_OTHER || skb->ifindex != t->shared_interface[v6])
-		return TC_ACT_UNSPEC;
-	return entry(skb, &p, t, to, true);
+	if (to->roles & ROLE_SHARED)
+		judge = is_to_be_judged(skb, t, v6);
+	return judge < 0 ? TC_ACT_UNSPEC : entry(skb, &p, v6, t, to, judge);
 }
 
 SEC("tc")
@@ -60,18 +69,26 @@ int dprd_ingress(struct __sk_buff *skb)
 	return skb->protocol == to_be16(0x86dd) ? ingress(skb, true) : TC_ACT_UNSPEC;
 }
 
+/* Most of what leaves is none of this: of that the address alone is read. */
 INLINE int egress(struct __sk_buff *skb, bool v6)
 {
 	const struct fastpath_tables *t = tables_get();
+	const struct fastpath_address *from;
+	const uint8_t *ip = header_read(skb, v6);
+	struct addr source;
 	struct packet p;
+	bool answers;
 
-	if (!t || !packet_read(skb, v6, &p))
+	if (!ip)
 		return TC_ACT_UNSPEC;
-	if (v6 && p.kind == PACKET_OTHER && p.protocol == PROTO_ICMPV6)
-		return answer_nd(skb, &p, t);
-	if (p.kind != PACKET_TCP)
+	source = v6 ? addr_from_v6(ip + 8) : addr_from_v4(load_u32(ip + 12));
+	from = fastpath_find(t, &source);
+	answers = v6 && ip[6] == PROTO_ICMPV6;
+	if ((!answers && !is_served_for_peer(from)) || !packet_read(skb, v6, &p))
 		return TC_ACT_UNSPEC;
-	return leave(skb, &p, t, v6);
+	if (answers)
+		return p.kind == PACKET_OTHER ? answer_nd(skb, &p, t) : TC_ACT_UNSPEC;
+	return p.kind == PACKET_TCP ? leave(skb, &p, t, from, v6) : TC_ACT_UNSPEC;
 }
 
 SEC("tc")

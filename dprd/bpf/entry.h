@@ -21,6 +21,7 @@ enum { ENTRY_FORWARD = 0x100 };
 struct leaving {
 	const struct fastpath_way *way;
 	enum reason reason;
+	uint32_t tick; /* now */
 	uint16_t outer_id; /* of the outer header, encap_write() */
 	bool fixed_gso; /* the segments fit as they are */
 };
@@ -32,12 +33,12 @@ INLINE struct flow_bucket *bucket_get(uint32_t bucket)
 	return bpf_map_lookup_elem(&flows, &index);
 }
 
-INLINE void search_make(struct flow_search *s, const struct packet *p, uint8_t service)
+INLINE void search_make(struct flow_search *s, const struct packet *p, bool v6, uint8_t service)
 {
 	const uint64_t secret[2] = { flow_secret[0], flow_secret[1] };
 	const uint32_t *a = p->key.client.words;
 
-	if (p->v6)
+	if (v6)
 		flow_search_v6(s, secret, flow_buckets, service, load_u64(a), load_u64(a + 2), p->key.client_port);
 	else
 		flow_search_v4(s, secret, flow_buckets, service, a[3], p->key.client_port);
@@ -76,9 +77,9 @@ static __attribute__((noinline)) struct flow_slot *flow_make(const struct flow_s
  * Whether the packet fits the tunnel, and how. A GSO packet whose segments are too long by no more than
  * the outer header is cut a little finer by the kernel.
  */
-INLINE bool fits(const struct __sk_buff *skb, const struct packet *p, struct leaving *leaving)
+INLINE bool fits(const struct __sk_buff *skb, const struct packet *p, bool v6, struct leaving *leaving)
 {
-	uint32_t segment = p->total_bytes, outer = encap_bytes(p->v6);
+	uint32_t segment = p->total_bytes, outer = encap_bytes(v6);
 
 	if (p->total_bytes + IPV4_HEADER_BYTES > UINT16_MAX)
 		return false;
@@ -88,21 +89,21 @@ INLINE bool fits(const struct __sk_buff *skb, const struct packet *p, struct lea
 	return leaving->fixed_gso || (skb->gso_size && segment <= leaving->way->mtu + outer);
 }
 
-INLINE int redirect(const struct fastpath_way *way)
+INLINE int redirect(const struct fastpath_way *way, uint32_t tick)
 {
 	uint32_t known = way->hardware_tick;
 
 	/* 0 is never, and not when the host was started. */
-	if (way->flags & WAY_ETHERNET && (!known || tick_of(now_ns()) - known > FASTPATH_MAC_TICKS))
+	if (way->flags & WAY_ETHERNET && (!known || tick - known > FASTPATH_MAC_TICKS))
 		return (int)bpf_redirect_neigh(way->interface, NULL, 0, 0);
 	return (int)bpf_redirect(way->interface, 0);
 }
 
-INLINE int encapsulate(struct __sk_buff *skb, const struct packet *p, const struct leaving *leaving)
+INLINE int encapsulate(struct __sk_buff *skb, const struct packet *p, bool v6, const struct leaving *leaving)
 {
-	uint32_t outer = encap_bytes(p->v6);
+	uint32_t outer = encap_bytes(v6);
 	uint64_t flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET | (leaving->fixed_gso ? BPF_F_ADJ_ROOM_FIXED_GSO : 0) |
-			 (p->v6 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV4);
+			 (v6 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV4);
 	struct fastpath_counters *c = counters_get();
 	uint8_t *data, *end;
 
@@ -110,77 +111,70 @@ INLINE int encapsulate(struct __sk_buff *skb, const struct packet *p, const stru
 		return drop(REASON_NO_TUNNEL);
 	data = packet_data(skb);
 	end = packet_end(skb);
-	if (data + ETHERNET_BYTES + (p->v6 ? ENCAP_V6_BYTES : ENCAP_V4_BYTES) > end)
+	if (data + ETHERNET_BYTES + (v6 ? ENCAP_V6_BYTES : ENCAP_V4_BYTES) > end)
 		return drop(REASON_NO_TUNNEL);
 	store_u32(data, load_u32(leaving->way->hardware));
 	store_u32(data + 4, load_u32(leaving->way->hardware + 4));
 	store_u32(data + 8, load_u32(leaving->way->hardware + 8));
-	if (p->v6) {
-		if (data + ETHERNET_BYTES + ENCAP_V6_BYTES > end)
-			return drop(REASON_NO_TUNNEL);
-		encap_write(data + ETHERNET_BYTES, p, &leaving->way->source, &leaving->way->destination,
-			    leaving->outer_id);
-	} else {
-		encap_write(data + ETHERNET_BYTES, p, &leaving->way->source, &leaving->way->destination,
-			    leaving->outer_id);
-	}
+	encap_write_family(data + ETHERNET_BYTES, v6, p, &leaving->way->source, &leaving->way->destination,
+			   leaving->outer_id);
 	if (c) {
 		count_in(c, leaving->reason);
 		c->forward_bytes += p->total_bytes;
 	}
-	return redirect(leaving->way);
+	return redirect(leaving->way, leaving->tick);
 }
 
 /* Only a connection that was just forwarded by what is known of loads: no copy of it, nor what follows.
  * From a shared address it could be either. */
 INLINE uint16_t may_return(const struct fastpath_address *to, enum reason reason)
 {
-	struct fastpath_control *c;
-
 	if (!decide_in_kernel || reason != REASON_CHOSEN || to->roles & ROLE_SHARED)
 		return 0;
-	c = control_get();
-	return c && c->second_look & LOOK_OFFER ? ENCAP_MAY_RETURN : 0;
+	return control.second_look & LOOK_OFFER ? ENCAP_MAY_RETURN : 0;
 }
 
 /* Whether the packet can go to the node's own hardware address: it has the address as well, and is on that network. */
-INLINE bool is_for_fellow(const struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+INLINE bool is_for_fellow(const struct __sk_buff *skb, bool v6, const struct fastpath_tables *t,
 			  const struct fastpath_address *to, const struct fastpath_way *way)
 {
-	return way->flags & WAY_FELLOW && to->roles & ROLE_SHARED && skb->ifindex == t->shared_interface[p->v6];
+	return way->flags & WAY_FELLOW && to->roles & ROLE_SHARED && skb->ifindex == t->shared_interface[v6];
 }
 
 /* A packet of a forwarded flow. */
-INLINE int forward(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
-		   const struct fastpath_address *to, const struct flow_slot *slot, enum reason reason)
+INLINE int forward(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
+		   const struct fastpath_address *to, struct flow_slot *slot, enum reason reason)
 {
 	uint32_t node = slot->target & FLOW_NODE_MASK;
-	struct leaving leaving = { .way = way_get(node, p->v6), .reason = reason, .outer_id = may_return(to, reason) };
+	struct leaving leaving = { .way = way_get(node, v6),
+				   .reason = reason,
+				   .tick = tick_of(now_ns()),
+				   .outer_id = may_return(to, reason) };
 
-	if (!leaving.way)
-		return drop(REASON_NO_TUNNEL);
+	if (reason == REASON_FLOW)
+		flow_slot_touch(slot, p->tcp_flags, leaving.tick);
 	/* An adopted flow may lead to what is now this node. */
 	if (leaving.way->flags & WAY_SELF)
 		return TC_ACT_UNSPEC;
-	if (is_for_fellow(skb, p, t, to, leaving.way))
-		return hand_over(skb, p, t, leaving.way, reason);
+	if (is_for_fellow(skb, v6, t, to, leaving.way))
+		return hand_over(skb, p, v6, t, leaving.way, reason);
 	if (!(leaving.way->flags & WAY_USABLE))
 		return drop(REASON_NO_TUNNEL);
 	if (leaving.way->flags & WAY_NAT)
 		return leave_to_nat(skb, p, leaving.way, reason);
 	if (leaving.way->flags & WAY_DIRECT)
-		return send_direct(skb, p, leaving.way, reason);
-	if (fits(skb, p, &leaving))
-		return encapsulate(skb, p, &leaving);
+		return send_direct(skb, p, v6, leaving.way, reason, leaving.tick);
+	if (fits(skb, p, v6, &leaving))
+		return encapsulate(skb, p, v6, &leaving);
 	if (p->kind != PACKET_TCP)
 		return drop(REASON_NO_TUNNEL);
 	return too_big(skb, p, leaving.way->mtu);
 }
 
 /* Whether this node has a socket for the tuple that a SYN must not take it away from. */
-INLINE bool has_socket(struct __sk_buff *skb, const struct packet *p)
+INLINE bool has_socket(struct __sk_buff *skb, const struct packet *p, bool v6)
 {
-	int state = socket_state(skb, &p->key, p->v6);
+	int state = socket_state(skb, &p->key, v6);
 
 	return state >= 0 && state != BPF_TCP_LISTEN && state != BPF_TCP_TIME_WAIT;
 }
@@ -222,7 +216,7 @@ INLINE void flow_begin(const struct flow_search *search, uint32_t sequence, uint
  * part, by weight.
  * What the kernel module may still drop is left to the rules, which know those with NAT alone.
  */
-INLINE int new_alone(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+INLINE int new_alone(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		     const struct flow_search *search, struct flow_slot **ret)
 {
 	uint32_t at = bpf_get_prandom_u32() & (FASTPATH_CHOICES - 1), node;
@@ -230,15 +224,15 @@ INLINE int new_alone(struct __sk_buff *skb, const struct packet *p, const struct
 
 	if (is_unjudged(skb))
 		return TC_ACT_UNSPEC;
-	if (p->v6)
+	if (v6)
 		at += FASTPATH_CHOICES;
 	/* The compiler sees that it is in bounds; the verifier wants to be told. */
 	asm volatile("" : "+r"(at));
 	node = t->choice[at & (2 * FASTPATH_CHOICES - 1)];
 	if (node == t->self_node)
 		mark_set(skb, skb->mark | BACKEND_MARK_MASK);
-	way = way_get(node, p->v6);
-	if (!node || node == t->self_node || !way || !(way->flags & WAY_USABLE))
+	way = way_get(node, v6);
+	if (!node || node == t->self_node || !(way->flags & WAY_USABLE))
 		return TC_ACT_UNSPEC;
 	flow_begin(search, p->tcp_sequence, node, ret);
 	return *ret ? ENTRY_FORWARD + REASON_BACKEND : TC_ACT_UNSPEC;
@@ -276,20 +270,19 @@ INLINE int serve(struct __sk_buff *skb, const struct packet *p, const struct fas
 }
 
 /* Decide=kernel: no flow of this key yet, or an ended one, which the verdict replaces. */
-INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 			const struct flow_search *search, struct flow_slot **ret)
 {
-	struct fastpath_control *control = control_get();
 	struct fastpath_counters *c = counters_get();
 	const struct fastpath_way *way;
 	bool from_cluster;
 	int verdict;
 	uint32_t node, reason;
 
-	if (!control || !c)
+	if (!c)
 		return TC_ACT_UNSPEC;
 	from_cluster = fastpath_find(t, &p->source);
-	verdict = next_verdict(control, p);
+	verdict = next_verdict(v6);
 	/* The cluster's own clients are for its real servers at most. */
 	if (verdict < 0 || (from_cluster && t->choices))
 		return queue_syn(skb, *ret);
@@ -299,23 +292,23 @@ INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, const str
 		return serve(skb, p, t, *ret, REASON_CLUSTER_CLIENT);
 	if (!node || reason >= REASONS)
 		return serve(skb, p, t, *ret, reason);
-	way = way_get(node, p->v6);
-	if (!way || !(way->flags & WAY_USABLE))
+	way = way_get(node, v6);
+	if (!(way->flags & WAY_USABLE))
 		return serve(skb, p, t, *ret, REASON_FORWARD_FAILED);
-	if (!has_room(control))
-		return serve(skb, p, t, *ret, control->room_reason);
+	if (!has_room())
+		return serve(skb, p, t, *ret, control.room_reason);
 	flow_begin(search, p->tcp_sequence, node, ret);
 	if (!*ret)
 		return serve(skb, p, t, NULL, REASON_TABLE_FULL);
 	c->syns++;
 	c->flows_made++;
-	if (search->bucket < control->swept)
-		__sync_fetch_and_add(&control->made_behind, 1);
+	if (search->bucket < control.swept)
+		__sync_fetch_and_add(&control.made_behind, 1);
 	remember(p, (uint8_t)reason, (uint8_t)node);
 	return ENTRY_FORWARD + (int)reason;
 }
 
-INLINE int entry_syn(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+INLINE int entry_syn(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		     const struct flow_search *search, struct flow_slot **slot)
 {
 	bool works = daemon_works();
@@ -325,38 +318,35 @@ INLINE int entry_syn(struct __sk_buff *skb, const struct packet *p, const struct
 		return known;
 	if (!works && !t->choices)
 		return TC_ACT_UNSPEC;
-	if (has_socket(skb, p)) {
+	if (has_socket(skb, p, v6)) {
 		count(REASON_LOCAL_SOCKET);
 		return TC_ACT_UNSPEC;
 	}
 	if (!works)
-		return new_alone(skb, p, t, search, slot);
+		return new_alone(skb, p, v6, t, search, slot);
 	/* The kernel module may still drop it: dprd decides about what it lets through. */
 	if (!decide_in_kernel || is_unjudged(skb))
 		return queue_syn(skb, *slot);
 	if (!*slot || is_over(p, *slot, t->self_node))
-		return entry_decide(skb, p, t, search, slot);
+		return entry_decide(skb, p, v6, t, search, slot);
 	return is_clear_copy(p, *slot) ? ENTRY_FORWARD + REASON_SAME_SYN : queue_syn(skb, *slot);
 }
 
-INLINE int entry_judge(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+INLINE int entry_judge(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		       const struct flow_search *search, struct flow_slot **slot)
 {
 	if (p->kind == PACKET_ICMP_ERROR)
 		return *slot ? ENTRY_FORWARD + REASON_ICMP_RELAY : TC_ACT_UNSPEC;
 	if (packet_is_syn(p))
-		return entry_syn(skb, p, t, search, slot);
-	if (!*slot)
-		return TC_ACT_UNSPEC;
-	flow_slot_touch(*slot, p->tcp_flags, tick_of(now_ns()));
-	return ENTRY_FORWARD + REASON_FLOW;
+		return entry_syn(skb, p, v6, t, search, slot);
+	return *slot ? ENTRY_FORWARD + REASON_FLOW : TC_ACT_UNSPEC;
 }
 
 /*
  * To one of the node's own service addresses: TCP, and ICMP errors about TCP. shared: whether the frame is for this
  * node at all, and with it whatever else it carries, is still to be found out.
  */
-INLINE int entry(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		 const struct fastpath_address *to, bool shared)
 {
 	int port = p->kind == PACKET_TCP || p->kind == PACKET_ICMP_ERROR ? fastpath_port(t, p->key.service_port) : -1;
@@ -366,16 +356,17 @@ INLINE int entry(struct __sk_buff *skb, const struct packet *p, const struct fas
 	int action;
 
 	if (port >= 0) {
-		search_make(&search, p, t->own_service[service][port & (FASTPATH_PORTS - 1)]);
+		search_make(&search, p, v6, t->own_service[service][port & (FASTPATH_PORTS - 1)]);
 		slot = flow_get(&search);
 	}
 	if (shared && !shared_accepts(skb, p, t, slot))
 		return TC_ACT_SHOT;
 	if (port < 0)
 		return TC_ACT_UNSPEC;
-	action = entry_judge(skb, p, t, &search, &slot);
-	return action < ENTRY_FORWARD || !slot ? action
-					       : forward(skb, p, t, to, slot, (enum reason)(action - ENTRY_FORWARD));
+	action = entry_judge(skb, p, v6, t, &search, &slot);
+	return action < ENTRY_FORWARD || !slot
+		       ? action
+		       : forward(skb, p, v6, t, to, slot, (enum reason)(action - ENTRY_FORWARD));
 }
 
 #endif

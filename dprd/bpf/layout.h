@@ -3,9 +3,10 @@
  * layout.h - the maps' contents, for dprd (fastpath*.c) and the BPF programs. Pure.
  *
  *   flows     ARRAY   the flow table's buckets (flow_slot.h) behind its header; dprd maps it
- *   ways      ARRAY   how to send to the node that a flow names: index 2 * node + v6
- *   tables    ARRAY   addresses and ports of the cluster, twice: one in use, one being written
- *   control   ARRAY   which of the two, and dprd's heartbeat; dprd maps it
+ *   bss       ARRAY   the programs' variables, which dprd maps:
+ *     control         which of the tables and schedules are in use, and dprd's heartbeat
+ *     tables          addresses and ports of the cluster, twice: one in use, one being written
+ *     ways            how to send to the node that a flow names: index 2 * node + v6
  *   schedules ARRAY   Decide=kernel: the next verdicts on new connections, two of each family
  *   recent    ARRAY   Decide=kernel: the last decisions, for "dprctl why"
  *   lease     ARRAY   shared addresses: who has a share, and until when this node may act on it; loadcast
@@ -27,8 +28,9 @@
 
 enum {
 	FASTPATH_VERSION = 1,
+	FASTPATH_LINE_BYTES = 64,
 
-	FASTPATH_WAYS = 512,
+	FASTPATH_WAYS = 512, /* a power of two */
 	FASTPATH_ADDRESSES = 2048, /* open addressing; far more than 64 members can have */
 	FASTPATH_PROBES = 8, /* dprd picks a seed with which no address lies further off */
 	FASTPATH_MEMBERS = 64,

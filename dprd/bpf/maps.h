@@ -24,6 +24,11 @@ const volatile uint64_t flow_secret[2];
 const volatile uint32_t flow_buckets;
 const volatile bool decide_in_kernel;
 
+/* dprd writes these. They need no look-up: the programs know where they are. */
+struct fastpath_control control;
+struct fastpath_tables tables[2] __attribute__((aligned(FASTPATH_LINE_BYTES)));
+struct fastpath_way ways[FASTPATH_WAYS] __attribute__((aligned(FASTPATH_LINE_BYTES)));
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -31,30 +36,6 @@ struct {
 	__type(key, uint32_t);
 	__type(value, struct flow_bucket);
 } flows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, FASTPATH_WAYS);
-	__type(key, uint32_t);
-	__type(value, struct fastpath_way);
-} ways SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 2);
-	__type(key, uint32_t);
-	__type(value, struct fastpath_tables);
-} tables SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, uint32_t);
-	__type(value, struct fastpath_control);
-} control SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -79,22 +60,13 @@ struct {
 	__type(value, struct fastpath_counters);
 } counters SEC(".maps");
 
-INLINE struct fastpath_control *control_get(void)
-{
-	uint32_t zero = 0;
-
-	return bpf_map_lookup_elem(&control, &zero);
-}
-
 INLINE const struct fastpath_tables *tables_get(void)
 {
-	struct fastpath_control *c = control_get();
-	uint32_t active;
+	const struct fastpath_tables *t = &tables[control.active & 1];
 
-	if (!c)
-		return NULL;
-	active = c->active & 1;
-	return bpf_map_lookup_elem(&tables, &active);
+	/* Else the compiler reckons the place anew for each field. */
+	asm volatile("" : "+r"(t));
+	return t;
 }
 
 INLINE struct fastpath_counters *counters_get(void)
@@ -165,13 +137,11 @@ INLINE uint32_t tick_of(uint64_t ns)
 /* Whether dprd works: it takes what is queued. */
 INLINE bool daemon_works(void)
 {
-	struct fastpath_control *c = control_get();
-	uint64_t now = now_ns(), waiting;
+	uint64_t now = now_ns(), waiting = control.waiting_ns;
 
 	/* Signed: dprd may have written it since this processor looked at the clock. */
-	if (!c || (int64_t)(now - c->heartbeat_ns) >= (int64_t)FASTPATH_LATE_MS * 1000000)
+	if ((int64_t)(now - control.heartbeat_ns) >= (int64_t)FASTPATH_LATE_MS * 1000000)
 		return false;
-	waiting = c->waiting_ns;
 	return !waiting || (int64_t)(now - waiting) < (int64_t)FASTPATH_WAIT_MS * 1000000;
 }
 
@@ -199,33 +169,46 @@ INLINE uint32_t frame_type(const struct __sk_buff *skb)
 /* The kernel module, which comes next, may still drop it. */
 INLINE bool is_unjudged(const struct __sk_buff *skb)
 {
-	const struct fastpath_tables *t = tables_get();
-
-	return frame_type(skb) == FRAME_MULTICAST && t && t->shared_by_module;
+	return frame_type(skb) == FRAME_MULTICAST && tables_get()->shared_by_module;
 }
 
 /* Hands the packet to dprd by a queue, which the mark says. */
 INLINE int queue_to_daemon(struct __sk_buff *skb, uint32_t mark)
 {
-	struct fastpath_control *c = control_get();
-
-	if (c && !c->waiting_ns && !is_unjudged(skb))
-		c->waiting_ns = now_ns();
+	if (!control.waiting_ns && !is_unjudged(skb))
+		control.waiting_ns = now_ns();
 	mark_set(skb, skb->mark | mark);
 	return TC_ACT_UNSPEC;
 }
 
-INLINE struct fastpath_way *way_get(uint32_t node, bool v6)
+INLINE const struct fastpath_way *way_get(uint32_t node, bool v6)
 {
 	uint32_t index = 2 * node + v6;
+	const struct fastpath_way *way;
 
-	return bpf_map_lookup_elem(&ways, &index);
+	/* The compiler sees that it is in bounds; the verifier wants to be told. */
+	asm volatile("" : "+r"(index));
+	way = &ways[index & (FASTPATH_WAYS - 1)];
+	asm volatile("" : "+r"(way));
+	return way;
 }
 
 /* The tables hold IPv4 addresses so; in an IPv6 header nobody may pass for them. The stack drops these. */
 INLINE bool is_mapped(const struct packet *p)
 {
 	return addr_is_v4(&p->source) || addr_is_v4(&p->destination);
+}
+
+/* The IP header but for options; NULL: it is not there. */
+INLINE const uint8_t *header_read(struct __sk_buff *skb, bool v6)
+{
+	uint32_t bytes = ETHERNET_BYTES + (v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES);
+	const uint8_t *data;
+
+	if (packet_data(skb) + bytes > packet_end(skb) && bpf_skb_pull_data(skb, bytes))
+		return NULL;
+	data = packet_data(skb);
+	return data + bytes <= packet_end(skb) ? data + ETHERNET_BYTES : NULL;
 }
 
 /*

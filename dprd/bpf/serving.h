@@ -143,14 +143,13 @@ INLINE int to_alias(struct __sk_buff *skb, const struct packet *inner, const str
 /* The second look, on either side, is dprd's: whether it looks at this one. The outer header is still there. */
 INLINE bool is_for_daemon(const struct __sk_buff *skb, const struct packet *inner, enum reason reason, bool v6)
 {
-	struct fastpath_control *c = control_get();
 	uint8_t outer[8];
 
 	if (reason == REASON_RETURNED_LATE)
 		return daemon_works();
-	if (reason != REASON_FROM_PEER || !packet_is_syn(inner) || !c || !(c->second_look & LOOK_LANDED))
+	if (reason != REASON_FROM_PEER || !packet_is_syn(inner) || !(control.second_look & LOOK_LANDED))
 		return false;
-	return __sync_fetch_and_add(&c->landed, 1) >= c->look_room &&
+	return __sync_fetch_and_add(&control.landed, 1) >= control.look_room &&
 	       !bpf_skb_load_bytes(skb, ETHERNET_BYTES, outer, sizeof(outer)) && encap_may_return(outer, v6) &&
 	       daemon_works();
 }
@@ -218,16 +217,20 @@ INLINE void lower_mss(struct __sk_buff *skb, uint32_t tcp, uint32_t options_byte
 	}
 }
 
-/* What this node sends: from an address that it serves for a peer? (Of a shared one, all may be for peers.) */
-INLINE int leave(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t, bool v6)
+/* An address that this node serves for a peer? (Of a shared one, all may be for peers.) */
+INLINE bool is_served_for_peer(const struct fastpath_address *from)
 {
-	const struct fastpath_address *from = fastpath_find(t, &p->source);
+	return from && from->roles & (ROLE_ALIAS | ROLE_PEER_SERVICE | ROLE_SHARED);
+}
+
+/* What this node sends from such an address. */
+INLINE int leave(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+		 const struct fastpath_address *from, bool v6)
+{
 	uint32_t header_bytes = v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES, tcp = ETHERNET_BYTES + header_bytes;
 	const struct addr *service, *alias;
 	struct addr local, back;
 
-	if (!from || !(from->roles & (ROLE_ALIAS | ROLE_PEER_SERVICE | ROLE_SHARED)))
-		return TC_ACT_UNSPEC;
 	alias = &t->alias[from->member & (FASTPATH_MEMBERS - 1)][from->service & (FASTPATH_SERVICES - 1)];
 	service = &t->service[from->member & (FASTPATH_MEMBERS - 1)][from->service & (FASTPATH_SERVICES - 1)];
 	if ((p->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK))

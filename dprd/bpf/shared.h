@@ -91,7 +91,7 @@ __attribute__((noinline)) int shared_look(void)
 	struct shared_frame *f = shared_frame_get();
 	uint64_t key[2], client[2], service[2];
 
-	if (!t || !f || !cell)
+	if (!f || !cell)
 		return 0;
 	key[0] = t->bucket_key[0];
 	key[1] = t->bucket_key[1];

@@ -38,7 +38,7 @@ INLINE int too_big_answer(struct __sk_buff *skb, const struct packet *p, uint32_
 	uint8_t hardware[12], quote[IPV6_HEADER_BYTES + TCP_HEADER_BYTES];
 	uint8_t *data, *end;
 
-	if (!t || bpf_skb_load_bytes(skb, ETHERNET_BYTES, quote, quoted) ||
+	if (bpf_skb_load_bytes(skb, ETHERNET_BYTES, quote, quoted) ||
 	    bpf_skb_change_tail(skb, ETHERNET_BYTES + quoted + rest, 0) ||
 	    bpf_skb_adjust_room(skb, -(int)quoted, BPF_ADJ_ROOM_MAC, 0) ||
 	    bpf_skb_adjust_room(skb, (int)(front + quoted - rest), BPF_ADJ_ROOM_MAC, 0))

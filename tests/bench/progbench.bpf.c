@@ -160,7 +160,7 @@ int bench_lookup(struct __sk_buff *skb)
 
 	(void)skb;
 	make_key(&p);
-	search_make(&search, &p, (uint8_t)service);
+	search_make(&search, &p, false, (uint8_t)service);
 	slot = flow_get(&search);
 	if (slot)
 		random_state += slot->target;

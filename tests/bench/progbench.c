@@ -78,16 +78,6 @@ static void die(const char *what)
 	exit(1);
 }
 
-static void *map_memory(const struct bpf_map *map)
-{
-	size_t bytes = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
-
-	if (memory == MAP_FAILED)
-		die(bpf_map__name(map));
-	return memory;
-}
-
 /* --- packets --- */
 
 static struct addr address(const char *text)
@@ -179,12 +169,12 @@ static void make_flows(struct site *s)
 
 static void make_tables(struct site *s)
 {
-	struct fastpath_tables *tables = map_memory(s->programs->maps.tables);
+	struct fastpath_tables *tables = s->programs->bss->tables;
 	const uint16_t mss[2] = { 1440, 1400 };
 	int node = flow_table_node(s->flows, config.member[1].id, true);
 
-	s->control = map_memory(s->programs->maps.control);
-	s->ways = map_memory(s->programs->maps.ways);
+	s->control = &s->programs->bss->control;
+	s->ways = s->programs->bss->ways;
 	if (node < 0 || !fastpath_tables_fill(&tables[0], &config, s->flows, NULL, 3, mss))
 		die("tables");
 	s->ways += 2 * node;
