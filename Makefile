@@ -58,7 +58,8 @@ $(BUILD)/%.bpf.o: %.bpf.c
 
 # It has the programs' variables, but not their types.
 $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
-	$(call Q,SKEL )(echo '// NOLINTBEGIN' && echo '#include "dprd/bpf/layout.h"' && bpftool gen skeleton $< && echo '// NOLINTEND') >$@.new && mv $@.new $@
+	$(call Q,SKEL )(printf '%s\n' '// NOLINTBEGIN' '#include "dprd/bpf/layout.h"' && bpftool gen skeleton $< && \
+		echo '// NOLINTEND') >$@.new && mv $@.new $@
 
 $(BUILD)/%.o: %.c $(PROTO).h $(SKELETON)
 	@mkdir -p $(@D)

@@ -93,7 +93,8 @@ def test_b12_dprd_is_frozen(clusters, form, node):
         assert sorted(connect.took for connect in late)[len(late) * 9 // 10] < 0.2
     elif node == "n1":
         assert after["stale_syn"] - before["stale_syn"] > 10
-        assert set(work.served_by(since=start + 0.05, until=end - 0.6)) == {"n1"}
+        # What began while dprd stood still was answered later.
+        assert {made.node for made in work.made(since=start + 0.05, until=end - 0.6)} == {"n1"}
     elif cluster.plane == "bpf":
         assert after["stale_tunnel_syn"] == before["stale_tunnel_syn"]
         at_once = [connect for connect in work.made(since=start, until=start + 0.5) if connect.node == "n2"]
