@@ -358,5 +358,6 @@ int main(void)
 	const struct fixtures tables[] = { FIXTURES(taken), FIXTURES(errors), FIXTURES(ecn),     FIXTURES(strangers),
 					   FIXTURES(outer), FIXTURES(inner),  FIXTURES(sources), FIXTURES(aliases) };
 
-	return fixture_main("decapsulation", tables, 8, others, 1);
+	return fixture_main("decapsulation", tables, sizeof(tables) / sizeof(tables[0]), others,
+			    sizeof(others) / sizeof(others[0]));
 }

@@ -155,5 +155,5 @@ int main(void)
 {
 	const struct fixtures tables[] = { FIXTURES(lowered), FIXTURES(kept), FIXTURES(packets), FIXTURES(untouched) };
 
-	return fixture_main("egress", tables, 4, NULL, 0);
+	return fixture_main("egress", tables, sizeof(tables) / sizeof(tables[0]), NULL, 0);
 }

@@ -273,5 +273,6 @@ int main(void)
 	const struct fixtures tables[] = { FIXTURES(states), FIXTURES(contents), FIXTURES(damaged), FIXTURES(lookups),
 					   FIXTURES(ways) };
 
-	return fixture_main("forward", tables, 5, others, 1);
+	return fixture_main("forward", tables, sizeof(tables) / sizeof(tables[0]), others,
+			    sizeof(others) / sizeof(others[0]));
 }

@@ -140,5 +140,5 @@ int main(void)
 {
 	const struct fixtures tables[] = { FIXTURES(kinds), FIXTURES(flows), FIXTURES(others) };
 
-	return fixture_main("icmp", tables, 3, NULL, 0);
+	return fixture_main("icmp", tables, sizeof(tables) / sizeof(tables[0]), NULL, 0);
 }

@@ -102,5 +102,5 @@ int main(void)
 {
 	const struct fixtures tables[] = { FIXTURES(headers), FIXTURES(frames), FIXTURES(addresses), FIXTURES(syns) };
 
-	return fixture_main("pass", tables, 4, NULL, 0);
+	return fixture_main("pass", tables, sizeof(tables) / sizeof(tables[0]), NULL, 0);
 }

@@ -155,5 +155,6 @@ int main(void)
 
 	const struct fixtures tables[] = { FIXTURES(landed), FIXTURES(returned), FIXTURES(offered) };
 
-	return fixture_main("second look", tables, 3, others, 2);
+	return fixture_main("second look", tables, sizeof(tables) / sizeof(tables[0]), others,
+			    sizeof(others) / sizeof(others[0]));
 }

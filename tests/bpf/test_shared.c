@@ -489,5 +489,6 @@ int main(void)
 	const struct CMUnitTest others[] = { cmocka_unit_test(test_syn), cmocka_unit_test(test_other),
 					     cmocka_unit_test(test_many), cmocka_unit_test(test_tie) };
 
-	return fixture_main("shared", tables, 4, others, 4);
+	return fixture_main("shared", tables, sizeof(tables) / sizeof(tables[0]), others,
+			    sizeof(others) / sizeof(others[0]));
 }

@@ -152,5 +152,5 @@ int main(void)
 {
 	const struct fixtures tables[] = { FIXTURES(works), FIXTURES(to_cluster), FIXTURES(alone) };
 
-	return fixture_main("syn", tables, 3, NULL, 0);
+	return fixture_main("syn", tables, sizeof(tables) / sizeof(tables[0]), NULL, 0);
 }

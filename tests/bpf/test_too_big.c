@@ -234,5 +234,6 @@ int main(void)
 	const struct CMUnitTest others[] = { cmocka_unit_test(test_rate) };
 	const struct fixtures tables[] = { FIXTURES(works), FIXTURES(alone) };
 
-	return fixture_main("too_big", tables, 2, others, 1);
+	return fixture_main("too_big", tables, sizeof(tables) / sizeof(tables[0]), others,
+			    sizeof(others) / sizeof(others[0]));
 }
