@@ -275,21 +275,19 @@ INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, bool v6, 
 {
 	struct fastpath_counters *c = counters_get();
 	const struct fastpath_way *way;
-	bool from_cluster;
 	int verdict;
 	uint32_t node, reason;
 
 	if (!c)
 		return TC_ACT_UNSPEC;
-	from_cluster = fastpath_find(t, &p->source);
+	/* The cluster's own clients are for its real servers at most: none of them uses up a verdict. */
+	if (fastpath_find(t, &p->source))
+		return t->choices ? queue_syn(skb, *ret) : serve(skb, p, t, *ret, REASON_CLUSTER_CLIENT);
 	verdict = next_verdict(v6);
-	/* The cluster's own clients are for its real servers at most. */
-	if (verdict < 0 || (from_cluster && t->choices))
+	if (verdict < 0)
 		return queue_syn(skb, *ret);
 	node = (uint32_t)verdict >> 8;
 	reason = (uint32_t)verdict & 0xff;
-	if (from_cluster)
-		return serve(skb, p, t, *ret, REASON_CLUSTER_CLIENT);
 	if (!node || reason >= REASONS)
 		return serve(skb, p, t, *ret, reason);
 	way = way_get(node, v6);

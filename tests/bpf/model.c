@@ -125,20 +125,33 @@ static bool make_flow(struct model *m, const struct packet *p, const struct flow
 				m->tick << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
 }
 
+static bool is_of_cluster(struct model *m, const struct addr *a)
+{
+	struct addr unused;
+
+	return model_is_cluster_address(m, a) || model_find_alias(m->config, a, &unused);
+}
+
 /* Decide=kernel: the next verdict of the schedule, unless the connection cannot be forwarded at all. */
 static void decide_scheduled(struct model *m, const struct frame *in, const struct packet *p, const struct flow *over,
 			     uint32_t gso_bytes, struct model_result *r)
 {
 	const struct fastpath_schedule *s = m->schedules[p->v6];
-	uint32_t entry = s->entry[m->cursors[p->v6]++ & (s->count - 1)], node = entry >> 8, reason = entry & 0xff;
-	struct addr unused;
+	bool from_cluster = is_of_cluster(m, &p->source);
+	uint32_t entry, node, reason;
 
-	if (model_is_cluster_address(m, &p->source) || model_find_alias(m->config, &p->source, &unused)) {
-		if (m->choices)
-			queue_syn(r, over);
-		else
-			serve(m, p, over, REASON_CLUSTER_CLIENT, r);
-	} else if (!node) {
+	if (from_cluster && !m->choices) {
+		serve(m, p, over, REASON_CLUSTER_CLIENT, r);
+		return;
+	}
+	if (from_cluster || !s->count) {
+		queue_syn(r, over);
+		return;
+	}
+	entry = s->entry[m->cursors[p->v6]++ & (s->count - 1)];
+	node = entry >> 8;
+	reason = entry & 0xff;
+	if (!node) {
 		serve(m, p, over, reason, r);
 	} else if (!(m->ways[2 * node + p->v6].flags & WAY_USABLE)) {
 		serve(m, p, over, REASON_FORWARD_FAILED, r);
@@ -208,10 +221,7 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 		return;
 	}
 	if (m->schedules[p->v6] && (!found || is_over(m, p, &flow))) {
-		if (m->schedules[p->v6]->count)
-			decide_scheduled(m, in, p, found ? &flow : NULL, gso_bytes, r);
-		else
-			queue_syn(r, found);
+		decide_scheduled(m, in, p, found ? &flow : NULL, gso_bytes, r);
 	} else if (!m->schedules[p->v6] || !flow_same_sequence(&flow, p->tcp_sequence) ||
 		   flow.state != FLOW_HALF_OPEN || !is_young(m, &flow)) {
 		queue_syn(r, found);

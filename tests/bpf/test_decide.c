@@ -114,6 +114,8 @@ static const struct fixture copies[] = {
 
 static const struct fixture undecided[] = {
 	{ DECIDED("no schedule: dprd decides", "", SYN("5")), .verdict = PASS, .mark = DECIDE },
+	{ DECIDED("no schedule, a member's connection: served", "", "ip c2>s1 | tcp 40000>80 S"), .verdict = PASS,
+	  .counted = "cluster_client syn" },
 	{ DECIDED("no service port", "n2/chosen", "ip cl>s1 | tcp 40000>22 S"), .verdict = PASS },
 	{ DECIDED("no SYN", "n2/chosen", "ip cl>s1 | tcp 40000>80 ."), .verdict = PASS },
 	{ DECIDED("SYN ACK", "n2/chosen", "ip cl>s1 | tcp 40000>80 S."), .verdict = PASS },
@@ -124,17 +126,22 @@ static const struct fixture undecided[] = {
 	{ DECIDED("dprd silent for 500 ms: served", "n2/chosen", SYN("5")), .beat_ago_ms = 500, .verdict = PASS },
 };
 
-static int send_syn(unsigned variant, unsigned port)
+static int send_syn_from(unsigned variant, const char *client, unsigned port)
 {
 	const struct craft_names names = site_names(variant);
 	struct plane_run run = { .egress = false };
 	struct frame in, out;
 	char line[80];
 
-	snprintf(line, sizeof(line), "ip cl>s1 | tcp %u>80 S seq %u", port, port);
+	snprintf(line, sizeof(line), "ip %s>s1 | tcp %u>80 S seq %u", client, port, port);
 	craft(&names, line, NULL, &in);
 	assert_int_equal(plane_run(site_plane(variant), &run, &in, &out), 0);
 	return run.verdict;
+}
+
+static int send_syn(unsigned variant, unsigned port)
+{
+	return send_syn_from(variant, "cl", port);
 }
 
 static unsigned variant_of(void **state)
@@ -171,6 +178,23 @@ static void test_families(void **state)
 	assert_int_equal(send_syn(other, 40000), PASS);
 	assert_int_equal(send_syn(other, 40001), REDIRECT);
 	assert_int_equal(send_syn(variant, 40001), PASS);
+}
+
+/* A member's own connection is no part of the schedule, with real servers behind this node or without. */
+static void test_cluster_client(void **state)
+{
+	unsigned variant = variant_of(state), choices;
+	struct plane *p = site_plane(variant);
+
+	for (choices = 0; choices < 2; choices++) {
+		site_reset(variant);
+		site_schedule(variant, "n2/chosen n1/no_peer", NULL);
+		site_choices(variant, choices ? "n3+" : NULL);
+		assert_int_equal(send_syn_from(variant, "c2", 40000), PASS);
+		assert_int_equal(fastpath_schedule(p->fastpath, variant & SITE_V6, true)->cursor, 0);
+		assert_int_equal(send_syn(variant, 40000), REDIRECT);
+		assert_int_equal(fastpath_schedule(p->fastpath, variant & SITE_V6, true)->cursor, 1);
+	}
 }
 
 /* Only so many flows before dprd looks again. */
@@ -269,10 +293,12 @@ static void test_remembered(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest others[] = { BOTH(test_in_turn), BOTH(test_families), BOTH(test_room),
-					     BOTH(test_behind),  BOTH(test_no_place), BOTH(test_remembered) };
+	const struct CMUnitTest others[] = { BOTH(test_in_turn),   BOTH(test_families), BOTH(test_cluster_client),
+					     BOTH(test_room),      BOTH(test_behind),   BOTH(test_no_place),
+					     BOTH(test_remembered) };
 	const struct fixtures tables[] = { FIXTURES(decided), FIXTURES(chosen_here), FIXTURES(copies),
 					   FIXTURES(undecided) };
 
-	return fixture_main("decide", tables, 3, others, sizeof(others) / sizeof(others[0]));
+	return fixture_main("decide", tables, sizeof(tables) / sizeof(tables[0]), others,
+			    sizeof(others) / sizeof(others[0]));
 }
