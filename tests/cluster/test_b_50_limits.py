@@ -122,8 +122,8 @@ def test_b53_little_memory(clusters):
     with counting(cluster) as moved:
         bombard(cluster, 20000)
     after = {key: memory_kb(child.pid) for key, child in cluster.daemons.items()}
-    # The BPF programs leave SYNs to the node while dprd gets no processor.
-    assert moved["n1"]["syns"] >= (15000 if cluster.plane == "bpf" else 20000)
+    # While dprd gets no processor, SYNs pass it by: a full queue and the BPF programs leave them to the node.
+    assert moved["n1"]["syns"] >= 15000
     assert moved["n1"]["flows_made"] > 10000
     print({" ".join(key): f"{before[key]} -> {after[key]} kB" for key in after})
     assert all(after[key] - before[key] <= 2048 for key in after)
