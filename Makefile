@@ -142,10 +142,11 @@ fuzz: $(PROTO).c
 	@tests/fuzz/run $(or $(T),60)
 	@[ "$$(id -u)" -ne 0 ] || $(MAKE) --no-print-directory -s -j2 bpf-fuzz T=$(or $(T),60)
 
-## make storm        the long storms: 10 minutes of SYN floods; 1,000 kills, 100 freezes, 100 upgrades (root)
+## make storm        the long storms: 10 minutes of SYN floods; 1,000 kills, 100 freezes, 100 upgrades; shared addresses
+##                   for an hour on a busy host and for 100,000 SYNs under faults (root); ONLY="f21" picks some
 .PHONY: storm
 storm: all
-	@STORM=long tests/cluster/run --plane bpf -k "c11 or c12"
+	@STORM=long tests/cluster/run --plane bpf -k "$(or $(ONLY),c11 or c12 or f20 or f21)"
 
 ## make bench        measurements, interleaved and repeated (root); QUICK=1 for a short run
 .PHONY: bench
