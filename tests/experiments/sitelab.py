@@ -71,9 +71,11 @@ class SurgeCluster(Cluster):
             time.sleep(IDLE_LOOK_S)
 
     def drain(self):
-        """Waits until no connection of the run before is left, as far as it lasts a minute only."""
+        """Waits until no connection of the run before is left, as far as it lasts a minute only. Before the first run
+        nothing is known of idle sockets, and there is nothing to wait for."""
         deadline = time.monotonic() + DRAIN_MOST_S
-        while time.monotonic() < deadline and any(self.open_connections(node) > 0 for node in self.nodes):
+        while (self.idle_sockets and time.monotonic() < deadline
+               and any(self.open_connections(node) > 0 for node in self.nodes)):
             time.sleep(0.1)
 
     def fresh_daemons(self, policy, period=START_PERIOD, **balance):
