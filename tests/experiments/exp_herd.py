@@ -72,7 +72,7 @@ class Herd(Experiment):
     long = {"nodes": 16, "workers": 1, "service_ms": 100.0, "load": 0.8, "warmup": 10, "seconds": 30, "seed": 1,
             "policies": ["li", "p2c", "least", "inverse", "wlc", "random"], "periods": ["50ms", "200ms", "1s", "10s"],
             "slow_service_ms": 500.0, "slow_policies": ["li"], "max_load": "auto", "plane": "auto"}
-    quick = {**long, "warmup": 2, "seconds": 4, "policies": ["li", "wlc"], "periods": ["50ms", "2s"],
+    quick = {**long, "warmup": 1, "seconds": 3, "policies": ["li", "wlc"], "periods": ["50ms", "2s"],
              "slow_policies": []}
     overhead_s = 5
 

@@ -18,7 +18,7 @@ class MaxLoad(TableOne):
     bases = ()
     long = {**TableOne.long, "warmup": 6, "seconds": 30, "policy": "least",
             "max_loads": ["0", "10", "20", "50", "auto"], "periods": ["250ms", "4s"]}
-    quick = {**long, "warmup": 3, "seconds": 6, "max_loads": ["0", "auto"], "periods": ["1s"]}
+    quick = {**long, "warmup": 2, "seconds": 4, "max_loads": ["0", "auto"], "periods": ["1s"]}
 
     def arms(self, parameters):
         return tuple(Arm(f"MaxLoad {most}, {period}", {"max_load": most, "period": period})

@@ -16,7 +16,7 @@ class Capacity(Experiment):
     ratio_measures = ("requests_per_second", "mean_ms", "p99_ms", "in_flight_mean")
     long = {"rates_mbit": [8, 24], "weights": [1, 3], "users": 600, "warmup": 8, "seconds": 45, "files": 2000,
             "file_seed": 1, "seed": 1, "period": "200ms", "plane": "auto", "policies": list(POLICIES)}
-    quick = {**long, "warmup": 3, "seconds": 6, "policies": ["rr", "wrr"]}
+    quick = {**long, "warmup": 2, "seconds": 4, "policies": ["rr", "wrr"]}
 
     def arms(self, parameters):
         return tuple(Arm(policy) for policy in parameters["policies"])

@@ -19,7 +19,7 @@ class Sweep(Experiment):
     title = "httperf sweep: one address, three nodes, with and without forwarding"
     long = {"nodes": 3, "rate_mbit": 24, "page_bytes": 10000, "timeout_s": 2, "warmup": 0, "seconds": 15,
             "rates": [100, 200, 250, 300, 400, 500, 600, 700], "period": "200ms", "plane": "auto"}
-    quick = {**long, "seconds": 3, "rates": [300, 700]}
+    quick = {**long, "seconds": 2, "rates": [300, 700]}
     overhead_s = 14  # what an overloaded node still has to send
 
     def arms(self, parameters):

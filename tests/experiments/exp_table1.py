@@ -36,7 +36,7 @@ class TableOne(Experiment):
                       "in_flight_mean")
     long = {"nodes": 3, "rate_mbit": 24, "users": 1500, "warmup": 10, "seconds": 195, "files": 2000, "file_seed": 1,
             "seed": 1, "period": "200ms", "max_load": "auto", "min_advantage": "0", "plane": "auto"}
-    quick = {**long, "warmup": 5, "seconds": 6}
+    quick = {**long, "warmup": 3, "seconds": 5}
     overhead_s = 6
 
     def arms(self, parameters):
