@@ -114,11 +114,13 @@ def best_attempt(attempts):
 class Runner:
     """Measures what is planned and not there yet."""
 
-    def __init__(self, store, environment, progress, retries=1, broken=None, done=lambda experiment: None):
+    def __init__(self, store, environment, progress, retries=1, broken=None, done=lambda experiment: None, most_s=None):
         """environment goes to Experiment.open(); broken gets {experiment name: why it was broken off};
-        done(experiment) is called when one is through, or broken off."""
+        done(experiment) is called when one is through, or broken off. When it looks as if all will take longer than
+        most_s, suspect runs are not measured again."""
         self.store, self.environment, self.progress, self.retries = store, environment, progress, retries
         self.broken, self.done = broken if broken is not None else {}, done
+        self.most_s, self.begin_s = most_s, time.monotonic()
         self.current = None
         self.done_s = self.planned_s = 0.0
         self.count = 0
@@ -169,7 +171,7 @@ class Runner:
                 record["host"], record["measures"].get("generator_lag_max_ms"))
             attempts.append(record)
             self.progress.end(self._result_text(record), suspect=record["suspect"])
-            if not again:
+            if not again or not self._has_time():
                 break
         kept = best_attempt(attempts)
         kept["attempts"] = [{"host": one["host"], "suspect": one["suspect"], "kept": one is kept} for one in attempts]
@@ -177,6 +179,9 @@ class Runner:
         self.left.remove(run)
         self.done_s += time.monotonic() - begin
         self.planned_s += run.planned_s()
+
+    def _has_time(self):
+        return self.most_s is None or time.monotonic() - self.begin_s + self.left_s() < self.most_s
 
     def left_s(self):
         """As planned, times what the runs so far took of their plan."""

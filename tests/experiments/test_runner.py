@@ -145,6 +145,22 @@ def test_what_stays_suspect_is_kept_as_suspect_the_least_starved_of_all(tmp_path
     assert len(fake.calls) == 3
 
 
+def test_what_is_suspect_is_not_measured_again_when_time_runs_out(tmp_path):
+    fake = Fake([BUSY])
+    store, worker, runs = make(tmp_path, fake)
+    worker.most_s = 8.5 * (PARAMETERS["seconds"] + PARAMETERS["warmup"] + fake.overhead_s)
+    worker.execute(runs)
+    assert len(fake.calls) == 9 and store.load(runs[0])["suspect"]
+
+
+def test_what_is_suspect_is_measured_again_when_there_is_time(tmp_path):
+    fake = Fake([BUSY])
+    _, worker, runs = make(tmp_path, fake)
+    worker.most_s = 3600
+    worker.execute(runs)
+    assert len(fake.calls) == 10
+
+
 def test_a_late_generator_is_asked_again(tmp_path):
     fake = Fake([{**GOOD, "late_ms": 3000.0}])
     store, worker, runs = make(tmp_path, fake)
