@@ -8,7 +8,8 @@
 #include "dprd/dprd.h"
 
 enum {
-	COUNT_STEPS = 65536, /* slots of the flow table looked at with each tick */
+	COUNT_TICKS = 5, /* the flow table is looked at in so many ticks, */
+	COUNT_STEPS = 65536, /* but no more slots of it with each of them */
 	KEEP_KNOWN_S = 20,
 };
 
@@ -115,7 +116,7 @@ void backend_refresh(struct dprd *d)
 {
 	struct backends *b = &d->backends;
 	uint64_t usable;
-	unsigned own;
+	unsigned own, steps;
 
 	if (!d->config.own_backend_count)
 		return;
@@ -129,7 +130,8 @@ void backend_refresh(struct dprd *d)
 		if (load && load->state != NODE_ACTIVE)
 			b->failed_ms[own] = clock_flow_ms();
 	}
-	flow_walk(d->flows, &b->cursor, COUNT_STEPS, count_flow, d);
+	steps = flow_slots(d->flows) / COUNT_TICKS + 1;
+	flow_walk(d->flows, &b->cursor, steps < COUNT_STEPS ? steps : COUNT_STEPS, count_flow, d);
 	if (b->cursor)
 		return;
 	memcpy(b->connections, b->counted, sizeof(b->connections));

@@ -89,17 +89,6 @@ static void mend_overflow(const struct flow_table *t, uint32_t bucket)
 		__sync_fetch_and_or(word, FLOW_OVERFLOW);
 }
 
-/* Nothing in any of its slots, nor to be mended: most buckets, and seen at once. */
-static bool is_empty(const struct flow_bucket *bucket)
-{
-	uint64_t any = 0;
-	unsigned i;
-
-	for (i = 0; i < FLOW_BUCKET_SLOTS; i++)
-		any |= bucket->slot[i].address_high | bucket->slot[i].address_low;
-	return !any;
-}
-
 /* What is the same for all slots of one call. */
 struct expiry {
 	uint32_t tick, lifetime_ticks[FLOW_RESET + 1];
@@ -187,13 +176,12 @@ void flow_expire(struct flow_table *t, unsigned steps, uint64_t now_ms, flow_gon
 	if (steps > count)
 		steps = count;
 	while (steps) {
-		unsigned done = 1;
+		unsigned done = flow_empty_slots(t, t->cursor, steps);
 
-		if (t->cursor % FLOW_BUCKET_SLOTS == 0 && steps >= FLOW_BUCKET_SLOTS &&
-		    is_empty(flow_bucket_at(t, t->cursor / FLOW_BUCKET_SLOTS)))
-			done = FLOW_BUCKET_SLOTS;
-		else
+		if (!done) {
 			expire_slot(t, t->cursor, &e);
+			done = 1;
+		}
 		t->cursor += done;
 		t->sample_slots += done;
 		steps -= done;

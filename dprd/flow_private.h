@@ -74,6 +74,23 @@ static inline struct flow_slot *flow_slot_at(const struct flow_table *t, uint32_
 	return &flow_bucket_at(t, 0)->slot[0] + slot;
 }
 
+/*
+ * How many of the next slots hold nothing, nor anything to be mended, as one look at their bucket says: most buckets of
+ * most tables. 0: look at the slot itself. steps: how far the caller goes.
+ */
+static inline unsigned flow_empty_slots(const struct flow_table *t, uint32_t slot, unsigned steps)
+{
+	const struct flow_slot *first = flow_slot_at(t, slot);
+	uint64_t any = 0;
+	unsigned i;
+
+	if (slot % FLOW_BUCKET_SLOTS || steps < FLOW_BUCKET_SLOTS)
+		return 0;
+	for (i = 0; i < FLOW_BUCKET_SLOTS; i++)
+		any |= first[i].address_high | first[i].address_low;
+	return any ? 0 : FLOW_BUCKET_SLOTS;
+}
+
 static inline uint32_t flow_tick(uint64_t ms)
 {
 	return (uint32_t)(ms * 1000000 >> FLOW_TICK_SHIFT) & (FLOW_TICKS - 1);

@@ -174,10 +174,16 @@ void flow_walk(const struct flow_table *t, uint32_t *cursor, unsigned steps, flo
 	struct flow flow;
 	bool more = true;
 
-	for (; more && steps && *cursor < flow_slot_count(t); steps--) {
-		if (flow_slot_read(t, *cursor, &flow))
-			more = visit(context, &flow);
-		++*cursor;
+	while (more && steps && *cursor < flow_slot_count(t)) {
+		unsigned done = flow_empty_slots(t, *cursor, steps);
+
+		if (!done) {
+			if (flow_slot_read(t, *cursor, &flow))
+				more = visit(context, &flow);
+			done = 1;
+		}
+		*cursor += done;
+		steps -= done;
 	}
 	if (*cursor >= flow_slot_count(t))
 		*cursor = 0;
