@@ -20,6 +20,8 @@ SYNS = 100_000 if LONG else 10_000
 # and 7 s, and would meet every second fault.
 FAULT_S, REST_S, REST_MORE_S = 1.6, 2.4, 1.7
 SYN_TIMEOUT_S = 20
+# A node that was lost again and again within a minute is held down, for twice as long each time and a minute at most.
+BACK_S = 75
 
 
 def since_change_ms(cluster):
@@ -107,7 +109,8 @@ def test_f21_one_answer(trio):
             fault(trio, name, daemon)
             time.sleep(REST_S + chance.uniform(0, REST_MORE_S))
             for each in NAMES:
-                wait_for(lambda each=each: has_share(trio, each, NAMES), f"{each} has its share after {faults[-1]}", 15)
+                wait_for(lambda each=each: has_share(trio, each, NAMES), f"{each} has its share after {faults[-1]}",
+                         BACK_S)
     finally:
         steady.end()
         held.end()
