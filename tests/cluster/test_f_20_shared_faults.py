@@ -20,6 +20,7 @@ SYNS = 100_000 if LONG else 10_000
 # and 7 s, and would meet every second fault.
 FAULT_S, REST_S, REST_MORE_S = 1.6, 2.4, 1.7
 SYN_TIMEOUT_S = 20
+SLOW_S = (1.5, 3.5, 7.5)
 # A node that was lost again and again within a minute is held down, for twice as long each time and a minute at most.
 BACK_S = 75
 
@@ -118,6 +119,8 @@ def test_f21_one_answer(trio):
     failed, broken = bad(steady.each), held.broken()
     report(trio, "one_answer", {"faults": len(faults), "connections": len(steady.each), "failed": len(failed),
                                 "held": len(held.each), "broken": len(broken),
+                                **{f"over_{limit_s}_s": sum((made.connect_ms or 0) > 1000 * limit_s for made in steady.each)
+                                   for limit_s in SLOW_S},
                                 "slowest_ms": max(made.connect_ms or 0 for made in steady.each)})
     answers.check()
     assert not broken, f"{len(broken)} of {len(held.each)} held connections broke, such as {broken[:3]}"
