@@ -177,6 +177,8 @@ static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t
 	m.echo_grant = grant;
 	m.n_ask_node = from->ask_count;
 	m.ask_node = (uint32_t *)from->ask;
+	m.n_refuse_node = from->refuse_count;
+	m.refuse_node = (uint32_t *)from->refuse;
 	m.hardware_v4 = wire_hardware(from->hardware[0]);
 	m.hardware_v6 = wire_hardware(from->hardware[1]);
 	size = dprd__announcement__get_packed_size(&m);
@@ -333,17 +335,24 @@ static bool take_echoes(const Dprd__Announcement *m, struct announcement *ret)
 	return true;
 }
 
+static bool take_nodes(const uint32_t *from, size_t count, uint32_t ret[MEMBERS_MAX], unsigned *ret_count)
+{
+	if (count > MEMBERS_MAX)
+		return false;
+	/* Without any, there is no list to copy from. */
+	if (count)
+		memcpy(ret, from, count * sizeof(*ret));
+	*ret_count = (unsigned)count;
+	return true;
+}
+
 static bool take_shares(const Dprd__Announcement *m, struct announcement *ret)
 {
-	if (m->share_weight > ANNOUNCE_WEIGHT_MAX || m->n_ask_node > MEMBERS_MAX)
-		return false;
 	ret->share_weight = m->share_weight;
 	ret->shares = m->share_weight || m->n_echo_grant;
-	ret->ask_count = (unsigned)m->n_ask_node;
-	/* Without any, there is no list to copy from. */
-	if (ret->ask_count)
-		memcpy(ret->ask, m->ask_node, ret->ask_count * sizeof(ret->ask[0]));
-	return true;
+	return m->share_weight <= ANNOUNCE_WEIGHT_MAX &&
+	       take_nodes(m->ask_node, m->n_ask_node, ret->ask, &ret->ask_count) &&
+	       take_nodes(m->refuse_node, m->n_refuse_node, ret->refuse, &ret->refuse_count);
 }
 
 /* To an address of many, frames would reach who is not meant; and one of zeros stands for an unknown one. */

@@ -111,6 +111,8 @@ struct announcement {
 	uint32_t share_weight;
 	unsigned ask_count;
 	uint32_t ask[MEMBERS_MAX];
+	unsigned refuse_count;
+	uint32_t refuse[MEMBERS_MAX];
 	uint8_t hardware[2][HARDWARE_BYTES]; /* as in struct node_load */
 };
 

@@ -51,20 +51,46 @@ void share_reconfigure(struct share *share, const struct config *config, uint64_
 	share->wanted = old.wanted;
 	share->wanted_ms = old.wanted_ms;
 	share->raised_ms = old.raised_ms;
+	share->refused_ms = old.refused_ms;
 	share->used = old.used;
 	share->ticked_ms = old.ticked_ms;
 	share->sent_ms = old.sent_ms;
 	for (unsigned i = 0; i < config->member_count; i++) {
 		int was = config_member_by_id(former, config->member[i].id);
 
-		if (was >= 0 && is_peer(share, i))
-			share->peer[i] = old.peer[was];
+		if (was < 0 || !is_peer(share, i))
+			continue;
+		share->peer[i] = old.peer[was];
+		/* By former numbers; its next word has the present ones. */
+		share->peer[i].refused = 0;
 	}
+}
+
+/* Who of those that count refuses a member a share; -1: nobody. */
+static int refuser_of(const struct share *share, unsigned member)
+{
+	for (unsigned i = 0; i < share->config->member_count; i++) {
+		if (share->peer[i].level != SHARE_OUT && share->peer[i].refused >> member & 1)
+			return (int)i;
+	}
+	return -1;
+}
+
+int share_refuser(const struct share *share, uint64_t now_ms)
+{
+	if (!share->refused_ms || now_ms < share->refused_ms + share_takeover_ms(share))
+		return -1;
+	return refuser_of(share, share->config->self);
 }
 
 void share_want(struct share *share, uint32_t weight, uint64_t now_ms)
 {
-	if (now_ms < share->started_ms + SHARE_LISTEN_PERIODS * share->config->period_ms)
+	if (refuser_of(share, share->config->self) < 0)
+		share->refused_ms = 0;
+	else if (!share->refused_ms)
+		share->refused_ms = now_ms;
+	if (now_ms < share->started_ms + SHARE_LISTEN_PERIODS * share->config->period_ms ||
+	    share_refuser(share, now_ms) >= 0)
 		weight = 0;
 	if (weight > BUCKET_WEIGHT_MAX)
 		weight = BUCKET_WEIGHT_MAX;
@@ -85,27 +111,74 @@ void share_sent(struct share *share, uint64_t now_ms)
 	share->sent_ms = now_ms;
 }
 
-/* A peer that was heard again: one that came and went before has to stay for a while first. */
-static void come(struct share_peer *p, uint64_t now_ms)
+static bool is_silent(const struct share *share, const struct share_peer *p, uint64_t now_ms)
 {
-	p->level = SHARE_HEARD;
+	return p->level == SHARE_OUT && now_ms >= p->heard_ms + share_takeover_ms(share);
+}
+
+/*
+ * Several peers fell silent together with this one, and no other is heard: then it was our own fault, or
+ * everybody's, and not to be held against them.
+ */
+static bool was_deaf(const struct share *share, const struct share_peer *p, uint64_t now_ms)
+{
+	unsigned together = 0;
+
+	for (unsigned i = 0; i < share->config->member_count; i++) {
+		const struct share_peer *other = &share->peer[i];
+		uint64_t apart_ms =
+			other->heard_ms > p->heard_ms ? other->heard_ms - p->heard_ms : p->heard_ms - other->heard_ms;
+
+		if (!other->met)
+			continue;
+		if (!is_silent(share, other, now_ms))
+			return false;
+		together += apart_ms < share_takeover_ms(share);
+	}
+	return together > 1;
+}
+
+/* A peer that is heard again: one that came and went before has to stay for a while first. */
+static void come(struct share *share, struct share_peer *p, uint64_t now_ms)
+{
+	if (was_deaf(share, p, now_ms)) {
+		for (unsigned i = 0; i < share->config->member_count; i++)
+			share->peer[i].lost_ms = share->peer[i].hold_ms = 0;
+	}
 	p->came_ms = now_ms;
 	if (!p->lost_ms || now_ms - p->lost_ms > SHARE_HOLD_MAX_MS)
 		p->hold_ms = 0;
 }
 
+/* After a partition both sides come back to each other: if both waited, nobody would serve. */
+static bool is_held(const struct share_peer *p, uint64_t now_ms)
+{
+	return p->grant && now_ms < p->came_ms + p->hold_ms;
+}
+
+bool share_refuses(const struct share *share, unsigned member, uint64_t now_ms)
+{
+	const struct share_peer *p = &share->peer[member];
+
+	if (!is_peer(share, member) || !share->config->member[member].weight)
+		return false;
+	return is_silent(share, p, now_ms) || (p->level != SHARE_IN && is_held(p, now_ms));
+}
+
 void share_hear(struct share *share, unsigned member, const struct share_said *said, uint64_t now_ms)
 {
 	struct share_peer *p = &share->peer[member];
-	unsigned wait_ms;
 
 	if (!is_peer(share, member))
 		return;
+	if (is_silent(share, p, now_ms))
+		come(share, p, now_ms);
 	p->heard_ms = now_ms;
 	p->met = true;
 	p->asked = 0;
 	p->wanted = said->weight < BUCKET_WEIGHT_MAX ? said->weight : BUCKET_WEIGHT_MAX;
 	p->grant = said->grant;
+	p->refused = said->refused;
 	if (said->echoed) {
 		p->echoed = true;
 		p->echoed_ms = said->echo_sent_ms;
@@ -115,14 +188,16 @@ void share_hear(struct share *share, unsigned member, const struct share_said *s
 		p->level = SHARE_OUT;
 		return;
 	}
-	if (p->level == SHARE_OUT)
-		come(p, now_ms);
+	if (p->level == SHARE_OUT) {
+		p->level = SHARE_HEARD;
+		p->asked_for_ms = now_ms;
+	}
 	if (p->level != SHARE_HEARD || !said->echoed || now_ms >= said->echo_sent_ms + share_lease_ms(share))
 		return;
+	if (is_held(p, now_ms) || refuser_of(share, member) >= 0)
+		return;
 	/* It takes nothing before, so that nobody would have what we gave it now. */
-	wait_ms = p->hold_ms > share_takeover_ms(share) ? p->hold_ms : share_takeover_ms(share);
-	/* After a partition both sides come back to each other: if both waited, nobody would serve. */
-	if (now_ms >= p->came_ms + wait_ms || !said->grant)
+	if (now_ms >= p->asked_for_ms + share_takeover_ms(share) || !said->grant)
 		p->level = SHARE_IN;
 }
 
@@ -163,7 +238,7 @@ bool share_tick(struct share *share, uint64_t now_ms)
 	for (unsigned i = 0; i < share->config->member_count; i++) {
 		struct share_peer *p = &share->peer[i];
 
-		if (late) {
+		if (late && p->level != SHARE_OUT) {
 			p->heard_ms = now_ms;
 			p->asked = 0;
 		}
@@ -185,6 +260,13 @@ bool share_asks(const struct share *share, unsigned member, uint64_t now_ms)
 	return is_peer(share, member) && wants_asking(share, &share->peer[member], now_ms);
 }
 
+/* Of who counts, the lease needs the echo anyway. */
+static bool has_vote(const struct share *share, const struct share_peer *p)
+{
+	return p->met &&
+	       (p->level != SHARE_OUT || (p->echoed && share->ticked_ms < p->echoed_ms + share_lease_ms(share)));
+}
+
 bool share_is_minority(const struct share *share)
 {
 	const struct config *config = share->config;
@@ -197,7 +279,7 @@ bool share_is_minority(const struct share *share)
 		if (!config->member[i].weight)
 			continue;
 		all++;
-		if (is_peer(share, i) && (p->level == SHARE_OUT || !p->met))
+		if (is_peer(share, i) && !has_vote(share, p))
 			continue;
 		heard++;
 		first |= all == 1;

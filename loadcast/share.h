@@ -13,6 +13,9 @@
  *   its wish for so much. Its lease ends share_lease_ms() after it sent the newest announcement that all of
  *   them have echoed with a grant.
  * - share_lease_ms() < share_takeover_ms(): whoever is left out has no lease any more.
+ * - A node says whom it refuses a share: who is silent, and who came and went before and has not stayed long enough
+ *   since. Nobody gets a share in our kernel while a peer that counts refuses it, and who is refused for
+ *   share_takeover_ms() asks for nothing. Else some would leave buckets to a node that may not take them.
  * - After a start, after standing still for longer than a lease, and whenever it had no share before, a node
  *   announces what it wants for share_takeover_ms() before it takes anything: peers that it does not hear may
  *   hear it, and count on it.
@@ -51,9 +54,11 @@ struct share_peer {
 	bool met; /* something was heard of it since the start */
 	uint64_t echoed_ms; /* when we sent the newest of ours that came back with that grant */
 	uint64_t heard_ms;
-	uint64_t came_ms; /* when it was heard again after having been left out */
+	uint64_t refused; /* by it: members that get no share from it, a bit each */
+	uint64_t asked_for_ms; /* when it asked for a share after having had none */
+	uint64_t came_ms; /* when it was heard again after having been silent */
 	uint64_t lost_ms; /* when it was left out last; 0: never */
-	uint32_t hold_ms;
+	uint32_t hold_ms; /* from came_ms on */
 	unsigned asked; /* questions since it was heard */
 	uint64_t asked_ms;
 };
@@ -64,6 +69,7 @@ struct share {
 	uint64_t wanted_ms; /* since when it is announced */
 	uint64_t raised_ms; /* when it became more than what was announced */
 	uint64_t started_ms;
+	uint64_t refused_ms; /* since when somebody that counts refuses us a share; 0: nobody does */
 	uint32_t used; /* of ourselves, as the kernel has it */
 	uint64_t ticked_ms;
 	uint64_t sent_ms; /* our newest announcement */
@@ -74,6 +80,7 @@ struct share {
 struct share_said {
 	uint32_t weight; /* wanted; 0: it has no share and takes none */
 	uint32_t grant;
+	uint64_t refused; /* by it: members as in the configuration, a bit each */
 	bool echoed; /* it echoes something of ours, sent at */
 	uint64_t echo_sent_ms;
 };
@@ -87,12 +94,18 @@ void share_init(struct share *share, const struct config *config, uint64_t now_m
 /* Takes another configuration; members that stay keep what is known. share->config must still exist. */
 void share_reconfigure(struct share *share, const struct config *config, uint64_t now_ms);
 
-/* The weight that this node wants from now on. For SHARE_LISTEN_PERIODS after the start it is 0. */
+/* The weight that this node wants from now on. 0 for SHARE_LISTEN_PERIODS after the start, and while refused. */
 void share_want(struct share *share, uint32_t weight, uint64_t now_ms);
+
+/* A member that has been refusing us a share for so long at now_ms that this node asks for nothing; -1: none. */
+int share_refuser(const struct share *share, uint64_t now_ms);
+
+/* Whether this node refuses a member a share: to be announced. */
+bool share_refuses(const struct share *share, unsigned member, uint64_t now_ms);
 
 /*
  * Fewer than half of the members that have a weight are heard, this one included; or half of more than two,
- * without the first of them.
+ * without the first of them. Who asks for no share is heard while a lease from its echo would last.
  */
 bool share_is_minority(const struct share *share);
 

@@ -105,6 +105,20 @@ static uint64_t apply(struct sharing *sharing, uint64_t now_ms)
 	return changed;
 }
 
+static void say_refused(struct sharing *sharing, uint64_t now_ms)
+{
+	const struct config *config = sharing->share.config;
+	int refuser = share_refuser(&sharing->share, now_ms);
+
+	if (refuser >= 0 && !sharing->said_refused)
+		log_warning("%s refuses this node a share of the shared addresses: it does not hear us, or has lost us "
+			    "too often; asking for none until it gives in",
+			    config->member[refuser].name);
+	else if (refuser < 0 && sharing->said_refused)
+		log_info("no node refuses us a share of the shared addresses any more");
+	sharing->said_refused = refuser >= 0;
+}
+
 static bool others_share(const struct share *share)
 {
 	for (unsigned i = 0; i < share->config->member_count; i++) {
@@ -207,6 +221,7 @@ uint64_t sharing_step(struct sharing *sharing, const struct sharing_news *news, 
 	if (!sharing->lease)
 		return 0;
 	share_want(share, wanted(sharing, news, now_ms), now_ms);
+	say_refused(sharing, now_ms);
 	if (share_tick(share, now_ms)) {
 		for (unsigned i = 0; i < config->member_count; i++)
 			members |= share_asks(share, i, now_ms) ? 1ULL << i : 0;

@@ -12,6 +12,7 @@ struct sharing {
 	struct share share;
 	struct bucket_share applied;
 	bool said_gone; /* there is no kernel part, and the log says so */
+	bool said_refused; /* a peer refuses us a share, and the log says so */
 	uint64_t announced_ms; /* out of turn */
 	uint64_t waiting; /* members that wait for an announcement, a bit each */
 	uint32_t balanced; /* Rebalance=yes: the weight that is wanted now; 0: as configured */

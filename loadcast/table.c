@@ -205,7 +205,7 @@ static void take(struct table_member *m, const struct member *configured, const 
 static void take_share(struct table *table, unsigned member, const struct announcement *a, const struct proof *proof,
 		       uint64_t now_ms)
 {
-	const struct share_said said = {
+	struct share_said said = {
 		.weight = a->share_weight,
 		.grant = proof->grant,
 		.echoed = proof->echoed,
@@ -214,6 +214,11 @@ static void take_share(struct table *table, unsigned member, const struct announ
 
 	if (!table->share)
 		return;
+	for (unsigned i = 0; i < a->refuse_count; i++) {
+		int refused = config_member_by_id(table->config, a->refuse[i]);
+
+		said.refused |= refused >= 0 ? 1ULL << refused : 0;
+	}
 	share_hear(table->share, member, &said, now_ms);
 	for (unsigned i = 0; i < a->ask_count; i++) {
 		if (a->ask[i] == table->self_id)
@@ -323,6 +328,8 @@ static void fill_share(const struct table *table, uint64_t now_ms, struct announ
 	for (unsigned i = 0; i < table->config->member_count; i++) {
 		if (share_asks(table->share, i, now_ms))
 			a->ask[a->ask_count++] = table->config->member[i].id;
+		if (share_refuses(table->share, i, now_ms))
+			a->refuse[a->refuse_count++] = table->config->member[i].id;
 	}
 }
 

@@ -14,6 +14,7 @@
  *   PARTITION  the victim is cut off from the others for a while, any number of times
  *   DEAF       what arrives while the victim stands still may be lost
  *   HOLD       a node may put off giving a share to one that came back
+ *   REFUSED    a node may give up what it has at any time, and ask for nothing
  *   WEIGHTS    the victim changes the weight that it wishes for, between 1 and 2
  *   PAUSE      the victim may be a virtual machine that is paused: the clock of its lease stands still, too
  *
@@ -78,11 +79,25 @@ bit cut;
 #define MAY_LOSE(a, b) ((!lost || lossy_pair == PAIR(a, b)) && lost < LOSSES)
 #define HAS_SHARE(a, b) (level[AT(a, b)] == IN -> weight[AT(a, b)] : 0)
 
-/* Of two members either goes on alone. */
+/* Of two members either goes on alone. Who asks for nothing has a vote by a young echo. */
 #if defined(QUORUM) && NODES > 2
 #define MAY_ASK(members) ((members) * 2 > NODES)
+byte said_age[PAIRS] = OLD; /* of a's announcement that b's unread one echoes */
+byte vote_age[PAIRS] = OLD; /* of the one that the last read one echoed */
+#define VOTE(a, b) (vote_age[AT(a, b)] < OLD) /* fault: vote */
+#define SAY(a, b, age) said_age[AT(a, b)] = age
+#define READ_VOTE(a, b) vote_age[AT(a, b)] = (arrived[AT(a, b)] -> said_age[AT(a, b)] : vote_age[AT(a, b)]); \
+	said_age[AT(a, b)] = OLD
+#define AGE_VOTE(a, b) vote_age[AT(a, b)] = (VOTE(a, b) -> vote_age[AT(a, b)] + 1 : OLD); \
+	said_age[AT(a, b)] = (said_age[AT(a, b)] < OLD -> said_age[AT(a, b)] + 1 : OLD)
+#define FORGET_VOTE(a, b) vote_age[AT(a, b)] = OLD
 #else
 #define MAY_ASK(members) 1
+#define VOTE(a, b) 0
+#define SAY(a, b, age) skip
+#define READ_VOTE(a, b) skip
+#define AGE_VOTE(a, b) skip
+#define FORGET_VOTE(a, b) skip
 #endif
 
 #ifdef PAUSE
@@ -120,6 +135,7 @@ inline forget(a, b)
 /* Read what b announced. take: a may give it a share now. */
 inline read_one(a, b, take)
 {
+	READ_VOTE(a, b);
 	if
 	:: arrived[AT(a, b)] == 1 -> level[AT(a, b)] = OUT
 	:: arrived[AT(a, b)] > 1 ->
@@ -152,18 +168,18 @@ inline read_one(a, b, take)
 }
 
 /* Ask for a share; with QUORUM while at least half of the members are there. */
-inline ask(a)
+inline ask(a, may_ask)
 {
 	there = 1;
 	for (j : 0 .. NODES - 1) {
 		if
-		:: j != a && (waited[a] -> level[AT(a, j)] != OUT : heard_age[AT(a, j)] < OLD) -> there++
+		:: j != a && ((waited[a] -> level[AT(a, j)] != OUT : heard_age[AT(a, j)] < OLD) || VOTE(a, j)) -> there++
 		:: else
 		fi
 	}
 	if
-	:: !MAY_ASK(there) -> waited[a] = 0
-	:: MAY_ASK(there) && waited[a] < READY -> waited[a]++
+	:: !MAY_ASK(there) || !may_ask -> waited[a] = 0
+	:: MAY_ASK(there) && may_ask && waited[a] < READY -> waited[a]++
 	:: else
 	fi;
 	there = 0; j = 0
@@ -204,7 +220,7 @@ inline raise(a)
 	j = 0
 }
 
-inline act(a, take)
+inline act(a, take, may_ask)
 {
 	for (j : 0 .. NODES - 1) {
 		if
@@ -214,7 +230,7 @@ inline act(a, take)
 	}
 	waited[a] = (stood[a] == LEASE -> 0 : waited[a]); /* fault: no new wait */
 	stood[a] = 0;
-	ask(a);
+	ask(a, may_ask);
 	apply(a);
 	assert(!OVERLAP(a, (a + 1) % NODES) && !OVERLAP(a, (a + NODES - 1) % NODES));
 	assert(UNREACHED(a));
@@ -232,6 +248,7 @@ inline deliver(a, b)
 	arrived[AT(b, a)] = 1 + (waited[a] == 0 -> 0 : (used[a] > wish[a] -> used[a] : wish[a]));
 	heard_age[AT(b, a)] = 0;
 	echo_age[AT(b, a)] = heard_age[AT(a, b)];
+	SAY(b, a, heard_age[AT(a, b)]);
 	grant[AT(b, a)] = (echo_age[AT(b, a)] < OLD -> HAS_SHARE(a, b) : 0); /* fault: early grant */
 	if
 	:: lossy_pair == PAIR(a, b) -> lost = 0; lossy_pair = 0
@@ -272,6 +289,8 @@ inline begin(a)
 			level[AT(a, j)] = IN;
 			weight[AT(a, j)] = 1; silent[AT(a, j)] = 0; arrived[AT(a, j)] = 0;
 			forget(a, j);
+			SAY(a, j, OLD); FORGET_VOTE(a, j);
+			SAY(j, a, OLD); FORGET_VOTE(j, a);
 			heard_age[AT(a, j)] = OLD; heard_age[AT(j, a)] = OLD
 		:: else
 		fi
@@ -289,6 +308,7 @@ inline stand(a, deaf)
 	stood[a] = (stood[a] < LEASE -> stood[a] + 1 : LEASE);
 	waited[a] = (waited[a] && waited[a] < READY -> waited[a] + 1 : waited[a]);
 	for (j : 0 .. NODES - 1) {
+		SAY(a, j, (deaf -> OLD : said_age[AT(a, j)]));
 		arrived[AT(a, j)] = (deaf -> 0 : arrived[AT(a, j)]);
 		silent[AT(a, j)] = 0 /* fault: stood */
 	}
@@ -298,13 +318,16 @@ inline stand(a, deaf)
 inline take_turn(a)
 {
 	if
-	:: !down[a] -> d_step { act(a, 1) }; announce(a)
+	:: !down[a] -> d_step { act(a, 1, 1) }; announce(a)
 #ifdef HOLD
-	:: !down[a] -> d_step { act(a, 0) }; announce(a)
+	:: !down[a] -> d_step { act(a, 0, 1) }; announce(a)
+#endif
+#ifdef REFUSED
+	:: !down[a] -> d_step { act(a, 1, 0) }; announce(a)
 #endif
 #ifdef WEIGHTS
-	:: !down[a] && a == victim && wish[a] == 2 -> d_step { wish[a] = 1; act(a, 1) }; announce(a)
-	:: !down[a] && a == victim && wish[a] == 1 -> d_step { wish[a] = 2; raise(a); act(a, 1) }; announce(a)
+	:: !down[a] && a == victim && wish[a] == 2 -> d_step { wish[a] = 1; act(a, 1, 1) }; announce(a)
+	:: !down[a] && a == victim && wish[a] == 1 -> d_step { wish[a] = 2; raise(a); act(a, 1, 1) }; announce(a)
 #endif
 	:: !down[a] && a == victim -> d_step { stand(a, 0) }
 #ifdef DEAF
@@ -330,6 +353,7 @@ inline grow_older(a)
 	lease[a] = (lease[a] -> lease[a] - 1 : 0);
 	for (j : 0 .. NODES - 1) {
 		heard_age[AT(a, j)] = (heard_age[AT(a, j)] < OLD -> heard_age[AT(a, j)] + 1 : OLD);
+		AGE_VOTE(a, j);
 		echo_age[AT(a, j)] = (echo_age[AT(a, j)] < OLD -> echo_age[AT(a, j)] + 1 : OLD);
 		grant[AT(a, j)] = (echo_age[AT(a, j)] < OLD -> grant[AT(a, j)] : 0)
 	}

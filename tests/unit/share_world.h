@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -31,6 +32,7 @@ struct world_word {
 	uint64_t sent_ms, echo_sent_ms; /* echo: of the receiver's newest */
 	uint32_t run, echo_run; /* of the announcers, so that nobody takes an echo of a former life for its own */
 	uint32_t weight, grant;
+	uint64_t refused;
 	bool echoed, asks;
 };
 
@@ -57,6 +59,7 @@ struct world {
 	struct world_word flight[WORLD_FLIGHT];
 	unsigned in_flight;
 	unsigned owned, doubles; /* of the buckets looked at, in the last step; of all steps */
+	unsigned nobodys_ms[WORLD_BUCKETS], longest_ms; /* without an owner: up to now; of all, ever */
 	uint64_t sent;
 };
 
@@ -73,7 +76,10 @@ static inline bool world_chance(struct world *w, double probability)
 static inline void world_send(struct world *w, unsigned from, unsigned to, bool asks)
 {
 	struct world_node *n = &w->node[from];
+	uint64_t refused = 0;
 
+	for (unsigned i = 0; i < w->count; i++)
+		refused |= share_refuses(&n->share, i, w->now_ms) ? 1ULL << i : 0;
 	if (w->cut[from][to] || world_chance(w, w->loss) || w->in_flight == WORLD_FLIGHT)
 		return;
 	w->sent++;
@@ -88,6 +94,7 @@ static inline void world_send(struct world *w, unsigned from, unsigned to, bool 
 		.echoed = n->heard_sent_ms[to] != 0,
 		.echo_sent_ms = n->heard_sent_ms[to],
 		.echo_run = n->heard_run[to],
+		.refused = refused,
 		.asks = asks && share_asks(&n->share, to, w->now_ms),
 	};
 }
@@ -137,6 +144,7 @@ static inline void world_hear(struct world *w, const struct world_word *word)
 	const struct share_said said = {
 		.weight = word->weight,
 		.grant = word->echo_run == n->run ? word->grant : 0,
+		.refused = word->refused,
 		.echoed = word->echoed && word->echo_run == n->run,
 		.echo_sent_ms = word->echo_sent_ms,
 	};
@@ -185,6 +193,9 @@ static inline void world_count(struct world *w)
 		for (unsigned i = 0; i < w->count; i++)
 			owners += world_owns(w, i, b * 677 % BUCKETS);
 		w->owned += owners > 0;
+		w->nobodys_ms[b] = owners ? 0 : w->nobodys_ms[b] + WORLD_STEP_MS;
+		if (w->nobodys_ms[b] > w->longest_ms)
+			w->longest_ms = w->nobodys_ms[b];
 		if (owners > 1 && !w->doubles++)
 			print_message("         at %llu ms two nodes own bucket %u\n", (unsigned long long)w->now_ms,
 				      b * 677 % BUCKETS);
@@ -235,6 +246,21 @@ static inline void world_make(struct world *w, unsigned count, uint64_t seed)
 	}
 	for (unsigned i = 0; i < count; i++)
 		world_start(w, i);
+}
+
+/* A hundredth of the work where every instruction costs a hundred. */
+static inline unsigned world_in_full(unsigned normal, unsigned least)
+{
+	return getenv("UNIT_SHORT") ? least : normal;
+}
+
+static inline double world_share_of(const struct world *w, unsigned i)
+{
+	unsigned owned = 0;
+
+	for (uint32_t b = 0; b < BUCKETS; b += 16)
+		owned += world_owns(w, i, b);
+	return owned / (BUCKETS / 16.0);
 }
 
 #endif

@@ -123,6 +123,8 @@ static void check_round_trip(const struct announcement *from)
 	assert_int_equal(got.share_weight, from->share_weight);
 	assert_int_equal(got.ask_count, from->ask_count);
 	assert_memory_equal(got.ask, from->ask, got.ask_count * sizeof(*got.ask));
+	assert_int_equal(got.refuse_count, from->refuse_count);
+	assert_memory_equal(got.refuse, from->refuse, got.refuse_count * sizeof(*got.refuse));
 	assert_memory_equal(got.hardware, from->hardware, sizeof(got.hardware));
 }
 
@@ -141,6 +143,8 @@ static struct announcement sharing(void)
 	a.ask_count = 2;
 	a.ask[0] = 0xfffffff0;
 	a.ask[1] = 7;
+	a.refuse_count = 1;
+	a.refuse[0] = 0xffffffff;
 	memcpy(a.hardware[0], hardware_a, sizeof(hardware_a));
 	memcpy(a.hardware[1], hardware_b, sizeof(hardware_b));
 	return a;
@@ -177,9 +181,11 @@ static void hardware_on_the_wire(void **state)
 	struct announce_keys keys = make_keys("lab", key_a, NULL);
 	uint8_t datagram[ANNOUNCE_BYTES_MAX];
 	struct announcement a = sharing();
-	size_t size = announce_encode(&a, &header_a, &keys, datagram), without;
+	size_t size, without;
 
 	(void)state;
+	a.refuse_count = 0;
+	size = announce_encode(&a, &header_a, &keys, datagram);
 	assert_memory_equal(datagram + size - ANNOUNCE_MAC_BYTES - sizeof(expected), expected, sizeof(expected));
 	memset(a.hardware, 0, sizeof(a.hardware));
 	without = announce_encode(&a, &header_a, &keys, datagram);

@@ -266,6 +266,39 @@ static void bad_hardware(void **state)
 	assert_int_equal(table_rejected(&nodes[N1].table), 1);
 }
 
+/* Whom a peer refuses a share, by the numbers of our configuration. */
+static void refusals(void **state)
+{
+	struct share share[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		share_init(&share[i], nodes[i].table.config, now_ms);
+		nodes[i].table.share = &share[i];
+	}
+	share[N2].peer[N3] = (struct share_peer) { .level = SHARE_OUT };
+	now_ms += PERIOD_MS;
+	say(N2);
+	assert_int_equal(hear(N1, N2), REJECT_NONE);
+	assert_true(share[N1].peer[N2].refused == 1ULL << N3);
+	share[N2].peer[N3].heard_ms = now_ms;
+	now_ms += PERIOD_MS;
+	say(N2);
+	assert_int_equal(hear(N1, N2), REJECT_NONE);
+	assert_true(share[N1].peer[N2].refused == 0);
+}
+
+/* What a node says of itself, as others read it. */
+static void read_own(struct table *table, struct announcement *ret)
+{
+	struct announce_header header;
+	uint8_t datagram[ANNOUNCE_BYTES_MAX];
+	size_t size = table_announce(table, &nodes[N1].keys, now_ms, datagram);
+
+	assert_int_equal(announce_read_header(datagram, size, &header), REJECT_NONE);
+	assert_int_equal(announce_decode(datagram, &header, ret), REJECT_NONE);
+}
+
 /* The largest cluster, everybody heard, still fits and echoes everybody. */
 static void largest_cluster(void **state)
 {
@@ -273,12 +306,9 @@ static void largest_cluster(void **state)
 	static struct config config;
 	static struct table table;
 	static struct share share;
-	struct announce_header header;
 	struct announcement a;
-	uint8_t datagram[ANNOUNCE_BYTES_MAX];
 	unsigned i;
-	size_t size,
-		used = (size_t)snprintf(text, sizeof(text), "[Cluster]\nName=lab\nKeyFile=/k\n[Service]\nPort=80\n");
+	size_t used = (size_t)snprintf(text, sizeof(text), "[Cluster]\nName=lab\nKeyFile=/k\n[Service]\nPort=80\n");
 
 	(void)state;
 	for (i = 0; i < MEMBERS_MAX; i++)
@@ -298,39 +328,37 @@ static void largest_cluster(void **state)
 		table.member[i].epoch = UINT64_MAX - i;
 		table.member[i].sequence = 0x3ffffffff;
 	}
-	size = table_announce(&table, &nodes[N1].keys, now_ms, datagram);
-	assert_int_equal(announce_read_header(datagram, size, &header), REJECT_NONE);
-	assert_int_equal(announce_decode(datagram, &header, &a), REJECT_NONE);
+	read_own(&table, &a);
 	assert_int_equal(a.echo_count, MEMBERS_MAX - 1);
 	/* Also with shared addresses. */
 	share.config = &config;
 	share.wanted = ANNOUNCE_WEIGHT_MAX;
 	for (i = 1; i < MEMBERS_MAX; i++)
-		share.peer[i].granted = ANNOUNCE_WEIGHT_MAX;
+		share.peer[i] = (struct share_peer) { .granted = ANNOUNCE_WEIGHT_MAX, .heard_ms = now_ms };
 	table.share = &share;
 	memset(table.own.hardware, 0xfe, sizeof(table.own.hardware));
-	size = table_announce(&table, &nodes[N1].keys, now_ms, datagram);
-	assert_int_equal(announce_read_header(datagram, size, &header), REJECT_NONE);
-	assert_int_equal(announce_decode(datagram, &header, &a), REJECT_NONE);
+	read_own(&table, &a);
 	assert_int_equal(a.echo_count, MEMBERS_MAX - 1);
 	assert_int_equal(a.share_weight, ANNOUNCE_WEIGHT_MAX);
 	assert_memory_equal(a.hardware, table.own.hardware, sizeof(a.hardware));
 	/* And with a question to everybody: fewer echoes, in turn, and all the rest. */
 	for (i = 1; i < MEMBERS_MAX; i++)
-		share.peer[i].level = SHARE_IN;
-	size = table_announce(&table, &nodes[N1].keys, now_ms, datagram);
-	assert_int_equal(announce_read_header(datagram, size, &header), REJECT_NONE);
-	assert_int_equal(announce_decode(datagram, &header, &a), REJECT_NONE);
+		share.peer[i] = (struct share_peer) { .granted = ANNOUNCE_WEIGHT_MAX, .level = SHARE_IN };
+	read_own(&table, &a);
 	assert_int_equal(a.ask_count, MEMBERS_MAX - 1);
 	assert_in_range(a.echo_count, MEMBERS_MAX / 2, MEMBERS_MAX - 2);
 	assert_memory_equal(a.hardware, table.own.hardware, sizeof(a.hardware));
+	/* The same with a refusal for everybody. */
+	for (i = 1; i < MEMBERS_MAX; i++)
+		share.peer[i].level = SHARE_OUT;
+	read_own(&table, &a);
+	assert_int_equal(a.refuse_count, MEMBERS_MAX - 1);
+	assert_in_range(a.echo_count, MEMBERS_MAX / 2, MEMBERS_MAX - 2);
 	table.share = NULL;
 	/* Faulty members can make their numbers long: fewer echoes, but still an announcement. */
 	for (i = 1; i < MEMBERS_MAX; i++)
 		table.member[i].sequence = UINT64_MAX;
-	size = table_announce(&table, &nodes[N1].keys, now_ms, datagram);
-	assert_int_equal(announce_read_header(datagram, size, &header), REJECT_NONE);
-	assert_int_equal(announce_decode(datagram, &header, &a), REJECT_NONE);
+	read_own(&table, &a);
 	assert_in_range(a.echo_count, MEMBERS_MAX / 2, MEMBERS_MAX - 2);
 }
 
@@ -338,6 +366,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(two_way, setup),
+		cmocka_unit_test_setup(refusals, setup),
 		cmocka_unit_test_setup(self_is_first, setup),
 		cmocka_unit_test_setup(one_way, setup),
 		cmocka_unit_test_setup(ageing, setup),
