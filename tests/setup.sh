@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Installs the Debian packages that building, testing and demonstrating need. "demo": all but those
-# of the tests; "uml": those of guests with a kernel built here, too; "kernel": those of all guests.
+# of the tests; "kernel": those of guests, too.
 # Does nothing when all are there. Needs root only when something is missing.
 set -eu
 
@@ -16,12 +16,9 @@ nginx-light libnginx-mod-stream haproxy dnsmasq-base httperf wrk curl gnuplot-no
 [ "${1:-all}" = demo ] || packages="$packages libcmocka-dev
 bind9-dnsutils tcpdump python3-pytest python3-scapy
 clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck spin valgrind mandoc"
-# A kernel to build and to test.
-case ${1:-all} in
-uml | kernel) packages="$packages linux-source-6.1 flex bison bc patch xz-utils ccache busybox-static" ;;
-esac
-# Debian's own, and what boots it.
-[ "${1:-all}" != kernel ] || packages="$packages linux-headers-amd64 qemu-system-x86 cpio kmod ipvsadm"
+# A kernel to build and to test; Debian's own, and what boots it.
+[ "${1:-all}" != kernel ] || packages="$packages linux-source-6.1 flex bison bc patch xz-utils ccache busybox-static
+linux-headers-amd64 qemu-system-x86 cpio kmod ipvsadm"
 
 missing=""
 for package in $packages; do

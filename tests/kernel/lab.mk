@@ -12,13 +12,12 @@ $(KERNEL_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
 setup-kernel:
 	@tests/setup.sh kernel
 
-# The part of check-kernel that "make check" runs.
-.PHONY: check-kernel-uml
-check-kernel-uml: $(KERNEL_PROGRAMS)
-	@tests/setup.sh uml
-	@BUILD=$(BUILD) tests/kernel/check-kernel uml
+# What "make check" runs of check-kernel.
+.PHONY: check-kernel-short
+check-kernel-short:
+	@$(MAKE) --no-print-directory check-kernel STAGES="uml qemu2"
 
-## make check-kernel tests in guests: own kernel (UML), Debian's stock kernel (qemu); no root; STAGES="uml debug qemu", LONG=1
+## make check-kernel tests in guests: own kernel (UML), Debian's stock kernel (qemu); no root; STAGES="uml debug qemu qemu2", LONG=1
 .PHONY: check-kernel
 check-kernel: setup-kernel $(KERNEL_PROGRAMS)
 	@BUILD=$(BUILD) LONG=$(LONG) tests/kernel/check-kernel $(STAGES)
