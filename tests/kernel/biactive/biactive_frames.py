@@ -164,16 +164,16 @@ class Ghost:
     """A connection that no TCP of the client knows: each of its segments is sent by the test."""
 
     def __init__(self, wire, family, port, seq=1000, service_port=80):
-        self.wire, self.family = wire, family
+        self.wire, self.family, self.address = wire, family, GHOST[family]
         self.ports, self.seq = (port, service_port), seq
 
     def send(self, flags, ack=0, seq=None, data=b""):
-        self.wire.send(tcp(GHOST[self.family], SHARED[self.family], self.ports, self.seq if seq is None else seq, ack,
+        self.wire.send(tcp(self.address, SHARED[self.family], self.ports, self.seq if seq is None else seq, ack,
                            flags, data))
 
     def answers(self, wait_s=0.3):
         return [packet for packet in self.wire.answers(wait_s)
-                if packet.protocol == 6 and packet.destination_port == self.ports[0]]
+                if packet.protocol == 6 and (packet.destination, packet.destination_port) == (self.address, self.ports[0])]
 
     def answer(self):
         """The first one."""
