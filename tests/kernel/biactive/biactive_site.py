@@ -135,7 +135,7 @@ class Site:
         with open(path + "/conf", "w", encoding="ascii") as file:
             file.write(f"daemon off; master_process off; pid {path}/pid; error_log {path}/error;"
                        "events { worker_connections 4096; }"
-                       "http { access_log off; keepalive_timeout 900; keepalive_requests 1000000;"
+                       "http { access_log off; keepalive_timeout 900; keepalive_time 1000h; keepalive_requests 1000000;"
                        f"client_body_temp_path {path}/1; proxy_temp_path {path}/2; fastcgi_temp_path {path}/3;"
                        f"uwsgi_temp_path {path}/4; scgi_temp_path {path}/5;"
                        f'server {{ listen {port}; listen [::]:{port}; location / {{ return 200 "{name}\\n"; }} }} }}')
