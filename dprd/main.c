@@ -297,6 +297,10 @@ static int dprd_open(struct dprd *d)
 	backend_refresh(d);
 	/* Flows that were taken over go on at once; new connections are served here until all is ready. */
 	error = plane_attach(d);
+	/* The set lives on without dprd, and must know all flows before a copy of a SYN is decided about. Where there
+	 * is none yet, it gets them below. */
+	if (!error)
+		tick_refill_set(d);
 	/* Listeners first, so that no packet meets a rule without one. */
 	if (!error)
 		error = queue_start(d);

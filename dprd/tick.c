@@ -170,6 +170,65 @@ static bool refill_one(void *context, const struct flow *flow)
 	return refill->count[nat] < GONE_MAX || refill_flush(refill, nat);
 }
 
+/* Half-open flows, to be asked about. */
+struct served_here {
+	struct dprd *d;
+	struct socket_lookup *lookup;
+	unsigned count, gone;
+	struct flow flow[QUEUE_BATCH_MAX];
+};
+
+static void served_here_flush(struct served_here *served)
+{
+	struct flow_key keys[QUEUE_BATCH_MAX];
+	bool found[QUEUE_BATCH_MAX];
+	unsigned i, gone = 0;
+
+	for (i = 0; i < served->count; i++)
+		keys[i] = served->flow[i].key;
+	/* When the kernel does not answer, nothing is known against them. */
+	if (served->count)
+		socket_lookup_find(served->lookup, keys, served->count, found);
+	for (i = 0; i < served->count; i++) {
+		if (!found[i])
+			continue;
+		flow_remove(served->d->flows, &served->flow[i]);
+		keys[gone++] = served->flow[i].key;
+	}
+	if (gone && flowset_change(served->d->set, FLOWSET_REMOVE, keys, gone))
+		served->d->counters.set_errors++;
+	served->gone += gone;
+	served->count = 0;
+}
+
+static bool served_here_one(void *context, const struct flow *flow)
+{
+	struct served_here *served = context;
+
+	if (flow->state == FLOW_HALF_OPEN)
+		served->flow[served->count++] = *flow;
+	if (served->count == QUEUE_BATCH_MAX)
+		served_here_flush(served);
+	return true;
+}
+
+/*
+ * A dprd may have died with a flow in its table that the kernel's set did not know yet, before the SYN left. The
+ * client's next SYN was then served here: the flow would take that connection away. Lock held.
+ */
+static void forget_served_here(struct dprd *d)
+{
+	struct served_here served = { .d = d, .lookup = socket_lookup_new() };
+
+	if (!served.lookup)
+		return;
+	flow_each(d->flows, served_here_one, &served);
+	served_here_flush(&served);
+	socket_lookup_free(served.lookup);
+	if (served.gone)
+		log_info("%u flows forgotten: their clients are served here", served.gone);
+}
+
 int tick_refill_set(struct dprd *d)
 {
 	static struct refill refill; /* main thread only */
@@ -182,6 +241,9 @@ int tick_refill_set(struct dprd *d)
 	flow_each(d->flows, refill_one, &refill);
 	if (!refill.error && refill_flush(&refill, false))
 		refill_flush(&refill, true);
+	/* Behind it: from now on no copy of a SYN of theirs is served here. */
+	if (!refill.error)
+		forget_served_here(d);
 	pthread_mutex_unlock(&d->lock);
 	return refill.error;
 }

@@ -2,7 +2,8 @@
 /*
  * stopat.c - preloaded into dprd, it freezes it with packets in hand: when the file STOPAT is there as the
  * next ones are received, the whole process stops itself. The number in the file says where: 0 as recvmmsg()
- * is over, N when the same thread has asked for the time N more times, -1 as it sends the first of them on.
+ * is over, N when the same thread has asked for the time N more times, -1 as it sends the first of them on, -2 as
+ * it next asks the kernel for something, or tells it, by netlink.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NOT_ARMED = -2, AT_SEND = -1 };
+enum { NOT_ARMED = -3, AT_NETLINK = -2, AT_SEND = -1 };
 
 static __thread int left = NOT_ARMED;
 
@@ -65,4 +66,11 @@ int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 	if (left == AT_SEND)
 		stop();
 	return (int)syscall(SYS_sendmmsg, fd, messages, count, flags);
+}
+
+ssize_t sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t to_length)
+{
+	if (left == AT_NETLINK)
+		stop();
+	return syscall(SYS_sendto, fd, bytes, length, flags, to, to_length);
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Datapath 20: dprd freezes with a SYN in hand. The client's copy of it may be answered meanwhile, by one node."""
+"""Datapath 20: dprd freezes or dies with a SYN in hand. The client's copy of it may be answered meanwhile, by one node."""
+import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -9,8 +11,12 @@ from cluster import TOP
 from faultlib import wait_for
 
 FROZEN_S = 1.5  # the client sends its SYN again after 1 s
-# Where it stops: received; each of the next looks at the clock; about to send.
-PLACES = (0, 1, 2, 3, 4, 5, 6, -1)
+# Where it stops: received; each of the next looks at the clock; about to send; about to talk to the kernel.
+PLACES = (0, 1, 2, 3, 4, 5, 6, -1, -2)
+# So long after that another dprd starts: when the client has sent its SYN again, or so that it does when dprd has its
+# queues, but its rules are not there yet.
+DEAD_S = (FROZEN_S, 0.2)
+SLOW_S = 1.5
 
 
 def start(clusters):
@@ -23,11 +29,24 @@ def start(clusters):
     cluster.set_weight("n2", 1000)
     cluster.start_node_daemons("n2")
     cluster.stop_file = os.path.join(cluster.directory, "stopat")
-    cluster.environment = [f"LD_PRELOAD={library}", f"STOPAT={cluster.stop_file}"]
+    cluster.slow_file = os.path.join(cluster.directory, "slow")
+    cluster.environment = [f"LD_PRELOAD={library}", f"STOPAT={cluster.stop_file}",
+                           f"PATH={slow_tools(cluster)}:{os.environ['PATH']}"]
     cluster.start_node_daemons("n1")
-    cluster.environment = []
     cluster.wait_ready()
     return cluster
+
+
+def slow_tools(cluster):
+    """A directory with an nft that takes its time while the slow_file is there."""
+    directory = os.path.join(cluster.directory, "tools")
+    os.mkdir(directory)
+    path = os.path.join(directory, "nft")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"#!/bin/sh\nunset LD_PRELOAD\n[ ! -e {cluster.slow_file} ] || sleep {SLOW_S}\n"
+                   f'exec {shutil.which("nft", path=os.environ["PATH"] + ":/usr/sbin")} "$@"\n')
+    os.chmod(path, 0o755)
+    return directory
 
 
 def is_stopped(pid):
@@ -50,17 +69,24 @@ def ask(client):
     return body.decode("ascii").strip()
 
 
-def converse(cluster, place):
-    """Connects, with dprd stopped at this place, and goes on with it awake: the nodes that answered."""
+@contextlib.contextmanager
+def stopped_at(cluster, place):
+    """A client that connects, with dprd stopped at this place."""
     with cluster.site.inside("c1"):
         client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     with open(cluster.stop_file, "w", encoding="ascii") as file:
         file.write(str(place))
-    nodes = []
     with client:
         client.setblocking(False)
         client.connect_ex((cluster.node("n1").service_v4, 80))
         wait_for(lambda: is_stopped(cluster.pid("n1", "dprd")), f"dprd has stopped itself at {place}", 1)
+        yield client
+
+
+def converse(cluster, place):
+    """Connects, with dprd stopped at this place, and goes on with it awake: the nodes that answered."""
+    nodes = []
+    with stopped_at(cluster, place) as client:
         time.sleep(FROZEN_S)
         client.settimeout(5)
         if cluster.plane == "bpf":
@@ -69,6 +95,21 @@ def converse(cluster, place):
         time.sleep(0.3)
         nodes += [ask(client), ask(client)]
     wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 sees all again", 5)
+    return nodes
+
+
+def outlive(cluster, place, dead_s):
+    """Connects, with dprd killed at this place, and goes on with another: the nodes that answered."""
+    with stopped_at(cluster, place) as client:
+        cluster.kill("n1", "dprd")
+        time.sleep(dead_s)
+        with open(cluster.slow_file, "w", encoding="ascii"):
+            cluster.start("n1", "dprd")
+        client.settimeout(8)
+        nodes = [ask(client)]
+        os.unlink(cluster.slow_file)
+        wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 sees all again", 15)
+        nodes += [ask(client), ask(client)]
     return nodes
 
 
@@ -83,5 +124,23 @@ def test_d20_frozen_with_a_syn_in_hand(clusters):
             answered[place] = [os.strerror(error.errno)]
             cluster.resume("n1", "dprd")
             wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 sees all again", 5)
+    print(answered)
+    assert all(len(nodes) > 1 and len(set(nodes)) == 1 for nodes in answered.values()), answered
+
+
+def test_d21_killed_with_a_syn_in_hand(clusters):
+    """Whoever answers the client's second SYN keeps the connection when another dprd comes with what the first one
+    left: a flow that the kernel may not have learnt of."""
+    cluster = start(clusters)
+    answered = {}
+    for dead_s in DEAD_S:
+        for place in PLACES:
+            try:
+                answered[place, dead_s] = outlive(cluster, place, dead_s)
+            except OSError as error:
+                answered[place, dead_s] = [os.strerror(error.errno) if error.errno else repr(error)]
+                if os.path.exists(cluster.slow_file):
+                    os.unlink(cluster.slow_file)
+                wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 sees all again", 15)
     print(answered)
     assert all(len(nodes) > 1 and len(set(nodes)) == 1 for nodes in answered.values()), answered
