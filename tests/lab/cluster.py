@@ -87,7 +87,7 @@ class Node:
         return self.name
 
 
-class Cluster(daemons.Daemons, faults.Faults, servers.Servers, backends.Backends):
+class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers):
     """Raised by up() (or "with"), removed by down(), and in any case when the process ends."""
 
     def __init__(self, nodes=4, layout="own", rate_mbit=None, mtu_client=1500, mtu_service=1500,

@@ -61,6 +61,10 @@ class Daemons:
                 lines.append(f"Weight={weight}")
         return lines
 
+    def backend_lines(self):
+        """Their sections of dprd.conf, where there are real servers (backends.py)."""
+        return []
+
     def set_weight(self, which, weight):
         self.overrides.setdefault("weights", {})[self.node(which).name] = weight
 

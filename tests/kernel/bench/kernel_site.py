@@ -221,9 +221,6 @@ class Balanced(Daemons):
                       Node("server", self.directory, SERVER_SERVICE, SERVER, "nfqueue" if only_packets else plane)]
         hosts.balanced = self
 
-    def backend_lines(self):
-        return []
-
     def node(self, which):
         return next((node for node in self.nodes if which in (node, node.name)), None)
 
