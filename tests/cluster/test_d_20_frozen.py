@@ -17,6 +17,7 @@ PLACES = (0, 1, 2, 3, 4, 5, 6, -1, -2)
 # queues, but its rules are not there yet.
 DEAD_S = (FROZEN_S, 0.2)
 SLOW_S = 1.5
+QUIET_S = 0.3  # the last client's FIN would be taken for the next one's SYN
 
 
 def start(clusters):
@@ -38,12 +39,12 @@ def start(clusters):
 
 
 def slow_tools(cluster):
-    """A directory with an nft that takes its time while the slow_file is there."""
+    """A directory with an nft that takes its time to read rules while the slow_file is there."""
     directory = os.path.join(cluster.directory, "tools")
     os.mkdir(directory)
     path = os.path.join(directory, "nft")
     with open(path, "w", encoding="ascii") as file:
-        file.write(f"#!/bin/sh\nunset LD_PRELOAD\n[ ! -e {cluster.slow_file} ] || sleep {SLOW_S}\n"
+        file.write(f"#!/bin/sh\nunset LD_PRELOAD\n[ ! -e {cluster.slow_file} ] || [ \"$1\" != -f ] || sleep {SLOW_S}\n"
                    f'exec {shutil.which("nft", path=os.environ["PATH"] + ":/usr/sbin")} "$@"\n')
     os.chmod(path, 0o755)
     return directory
@@ -74,6 +75,7 @@ def stopped_at(cluster, place):
     """A client that connects, with dprd stopped at this place."""
     with cluster.site.inside("c1"):
         client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    time.sleep(QUIET_S)
     with open(cluster.stop_file, "w", encoding="ascii") as file:
         file.write(str(place))
     with client:
