@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Datapath 20: dprd freezes or dies with a SYN in hand. The client's copy of it may be answered meanwhile, by one node."""
 import contextlib
+import itertools
 import os
 import shutil
 import socket
@@ -13,6 +14,7 @@ from faultlib import wait_for
 FROZEN_S = 1.5  # the client sends its SYN again after 1 s
 # Where it stops: received; each of the next looks at the clock; about to send; about to talk to the kernel.
 PLACES = (0, 1, 2, 3, 4, 5, 6, -1, -2)
+KILLED_AT = (0, 3, -1, -2)
 # So long after that another dprd starts: when the client has sent its SYN again, or so that it does when dprd has its
 # queues, but its rules are not there yet.
 DEAD_S = (FROZEN_S, 0.2)
@@ -71,16 +73,17 @@ def ask(client):
 
 
 @contextlib.contextmanager
-def stopped_at(cluster, place):
+def stopped_at(cluster, place, v6=False):
     """A client that connects, with dprd stopped at this place."""
+    node = cluster.node("n1")
     with cluster.site.inside("c1"):
-        client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        client = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_STREAM)
     time.sleep(QUIET_S)
     with open(cluster.stop_file, "w", encoding="ascii") as file:
         file.write(str(place))
     with client:
         client.setblocking(False)
-        client.connect_ex((cluster.node("n1").service_v4, 80))
+        client.connect_ex((node.service_v6 if v6 else node.service_v4, 80))
         wait_for(lambda: is_stopped(cluster.pid("n1", "dprd")), f"dprd has stopped itself at {place}", 1)
         yield client
 
@@ -100,9 +103,9 @@ def converse(cluster, place):
     return nodes
 
 
-def outlive(cluster, place, dead_s):
+def outlive(cluster, place, dead_s, v6):
     """Connects, with dprd killed at this place, and goes on with another: the nodes that answered."""
-    with stopped_at(cluster, place) as client:
+    with stopped_at(cluster, place, v6) as client:
         cluster.kill("n1", "dprd")
         time.sleep(dead_s)
         with open(cluster.slow_file, "w", encoding="ascii"):
@@ -135,14 +138,13 @@ def test_d21_killed_with_a_syn_in_hand(clusters):
     left: a flow that the kernel may not have learnt of."""
     cluster = start(clusters)
     answered = {}
-    for dead_s in DEAD_S:
-        for place in PLACES:
-            try:
-                answered[place, dead_s] = outlive(cluster, place, dead_s)
-            except OSError as error:
-                answered[place, dead_s] = [os.strerror(error.errno) if error.errno else repr(error)]
-                if os.path.exists(cluster.slow_file):
-                    os.unlink(cluster.slow_file)
-                wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 sees all again", 15)
+    for v6, dead_s, place in itertools.product((False, True), DEAD_S, KILLED_AT):
+        try:
+            answered[v6, dead_s, place] = outlive(cluster, place, dead_s, v6)
+        except OSError as error:
+            answered[v6, dead_s, place] = [os.strerror(error.errno) if error.errno else repr(error)]
+            if os.path.exists(cluster.slow_file):
+                os.unlink(cluster.slow_file)
+            wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 sees all again", 15)
     print(answered)
     assert all(len(nodes) > 1 and len(set(nodes)) == 1 for nodes in answered.values()), answered
