@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What all parts of the benchmark share: the host's state, processor time, results."""
+import atexit
 import json
 import os
 import statistics
@@ -17,12 +18,22 @@ def build_directory():
     return os.path.join(TOP, named)
 
 
+def _set_autogroup(path, nice):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(nice)
+
+
 def raise_priority(pid="self"):
     """Puts the session of a process before the others of the host. Where the scheduler groups sessions
     (autogroup), the niceness of a process only counts within its own session. Says what worked."""
+    path = f"/proc/{pid}/autogroup"
     try:
-        with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as file:
-            file.write("-20")
+        with open(path, encoding="ascii") as file:
+            before = file.read().split()[-1]
+        _set_autogroup(path, "-20")
+        if pid == "self":
+            # The session is not ours alone: who called us goes on in it.
+            atexit.register(_set_autogroup, path, before)
         return "autogroup -20"
     except OSError:
         pass
