@@ -15,6 +15,9 @@
 
 #include "dprd/base/addr.h"
 
+/* A step that is also taken alone, where little of what it fills in is wanted: the compiler leaves out the rest. */
+#define PACKET_STEP static inline __attribute__((always_inline))
+
 enum packet_limits {
 	IPV4_HEADER_BYTES = 20,
 	IPV6_HEADER_BYTES = 40,
@@ -64,10 +67,10 @@ struct packet {
 	struct addr source, destination;
 	struct flow_key key;
 	uint8_t tcp_flags;
-	uint32_t tcp_sequence; /* host order */
 	uint16_t tcp_header_bytes;
-	const uint8_t *inner; /* PACKET_TUNNEL: the packet within; PACKET_ICMP_ERROR: the quoted one */
+	uint32_t tcp_sequence; /* host order */
 	uint32_t inner_bytes;
+	const uint8_t *inner; /* PACKET_TUNNEL: the packet within; PACKET_ICMP_ERROR: the quoted one */
 };
 
 static inline uint16_t to_be16(uint16_t value)
@@ -120,7 +123,7 @@ static inline bool packet_has(const struct packet_bytes *b, uint32_t at, uint32_
 	return b->bytes + at + count <= b->end;
 }
 
-static inline int packet_parse_v4(const struct packet_bytes *b, struct packet *p)
+PACKET_STEP int packet_parse_v4(const struct packet_bytes *b, struct packet *p)
 {
 	const uint8_t *bytes = b->bytes;
 
@@ -141,7 +144,7 @@ static inline int packet_parse_v4(const struct packet_bytes *b, struct packet *p
 	return read_be16(bytes + 6) & 0x3fff ? PACKET_FRAGMENT : 0;
 }
 
-static inline int packet_parse_v6(const struct packet_bytes *b, struct packet *p)
+PACKET_STEP int packet_parse_v6(const struct packet_bytes *b, struct packet *p)
 {
 	const uint8_t *bytes = b->bytes;
 
@@ -197,8 +200,8 @@ static inline bool icmp_is_error(const struct packet *p, uint8_t type)
 	return type == 3 || type == 11 || type == 12;
 }
 
-static inline enum packet_kind packet_parse_tcp(const struct packet_bytes *payload, uint32_t header_bytes,
-						struct packet *p)
+PACKET_STEP enum packet_kind packet_parse_tcp(const struct packet_bytes *payload, uint32_t header_bytes,
+					      struct packet *p)
 {
 	const uint8_t *tcp = payload->bytes;
 

@@ -62,16 +62,19 @@ INLINE int redirect_neighbour(const struct fastpath_way *way, bool v6)
 	return (int)bpf_redirect_neigh(way->interface, &next, sizeof(next), 0);
 }
 
-/* To a real server on one of this node's networks: the packet as it is, one hop further. */
+INLINE bool fits_direct(const struct __sk_buff *skb, const struct packet *p, const struct fastpath_way *way)
+{
+	if (skb->gso_size)
+		return p->header_bytes + (uint32_t)p->tcp_header_bytes + skb->gso_size <= way->mtu;
+	return p->total_bytes <= way->mtu;
+}
+
+/* To a real server on one of this node's networks: the packet as it is, one hop further. It fits_direct(). */
 INLINE int send_direct(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_way *way,
 		       enum reason reason, uint32_t tick)
 {
-	uint32_t segment = p->total_bytes, known = way->hardware_tick;
+	uint32_t known = way->hardware_tick;
 
-	if (skb->gso_size)
-		segment = p->header_bytes + (uint32_t)p->tcp_header_bytes + skb->gso_size;
-	if (segment > way->mtu)
-		return p->kind == PACKET_TCP ? too_big(skb, p, way->mtu) : drop(REASON_NO_TUNNEL);
 	if (!readdress(skb, p, v6, way->hardware, way->hardware + 6, reason))
 		return drop(REASON_NO_TUNNEL);
 	if (known && tick - known <= FASTPATH_MAC_TICKS)

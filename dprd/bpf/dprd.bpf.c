@@ -5,11 +5,13 @@
  *
  *   dprd_ingress   to an own service address: entry.h       to the cluster address: serving.h
  *                  to an address that all nodes share: shared.h, then entry.h
+ *                  what nearly all packets are goes a shorter way: plain.h
  *   dprd_egress    from an address that this node serves for a peer: serving.h
  *                  ARP and neighbour discovery for an address that all nodes share: answer.h
  */
 #include "dprd/bpf/answer.h"
 #include "dprd/bpf/entry.h"
+#include "dprd/bpf/plain.h"
 #include "dprd/bpf/serving.h"
 
 INLINE bool is_tunnel(const struct packet *p, bool v6)
@@ -31,7 +33,7 @@ INLINE int is_to_be_judged(const struct __sk_buff *skb, const struct fastpath_ta
 }
 
 /* v6 is known when this is compiled: each family has a program text of its own, without the other's questions. */
-INLINE int ingress(struct __sk_buff *skb, bool v6)
+INLINE int general(struct __sk_buff *skb, bool v6)
 {
 	const struct fastpath_tables *t = tables_get();
 	const struct fastpath_address *to;
@@ -61,6 +63,26 @@ INLINE int ingress(struct __sk_buff *skb, bool v6)
 	return judge < 0 ? TC_ACT_UNSPEC : entry(skb, &p, v6, t, to, judge);
 }
 
+/* Functions of their own, so that what is on the stack of one way is not on that of the other. */
+static __attribute__((noinline)) int general_v4(struct __sk_buff *skb)
+{
+	return general(skb, false);
+}
+
+static __attribute__((noinline)) int general_v6(struct __sk_buff *skb)
+{
+	return general(skb, true);
+}
+
+INLINE int ingress(struct __sk_buff *skb, bool v6)
+{
+	int action = v6 ? plain_v6(skb) : plain_v4(skb);
+
+	if (action != PLAIN_NOT)
+		return action;
+	return v6 ? general_v6(skb) : general_v4(skb);
+}
+
 SEC("tc")
 int dprd_ingress(struct __sk_buff *skb)
 {
@@ -84,7 +106,9 @@ INLINE int egress(struct __sk_buff *skb, bool v6)
 	source = v6 ? addr_from_v6(ip + 8) : addr_from_v4(load_u32(ip + 12));
 	from = fastpath_find(t, &source);
 	answers = v6 && ip[6] == PROTO_ICMPV6;
-	if ((!answers && !is_served_for_peer(from)) || !packet_read(skb, v6, &p))
+	if (!answers && (!is_served_for_peer(from) || leaves_as_it_is(skb, ip, v6, from)))
+		return TC_ACT_UNSPEC;
+	if (!packet_read(skb, v6, &p))
 		return TC_ACT_UNSPEC;
 	if (answers)
 		return p.kind == PACKET_OTHER ? answer_nd(skb, &p, t) : TC_ACT_UNSPEC;

@@ -162,10 +162,12 @@ INLINE int forward(struct __sk_buff *skb, const struct packet *p, bool v6, const
 		return drop(REASON_NO_TUNNEL);
 	if (leaving.way->flags & WAY_NAT)
 		return leave_to_nat(skb, p, leaving.way, reason);
-	if (leaving.way->flags & WAY_DIRECT)
-		return send_direct(skb, p, v6, leaving.way, reason, leaving.tick);
-	if (fits(skb, p, v6, &leaving))
+	if (leaving.way->flags & WAY_DIRECT) {
+		if (fits_direct(skb, p, leaving.way))
+			return send_direct(skb, p, v6, leaving.way, reason, leaving.tick);
+	} else if (fits(skb, p, v6, &leaving)) {
 		return encapsulate(skb, p, v6, &leaving);
+	}
 	if (p->kind != PACKET_TCP)
 		return drop(REASON_NO_TUNNEL);
 	return too_big(skb, p, leaving.way->mtu);

@@ -50,16 +50,31 @@ INLINE enum packet_kind inner_read(const struct __sk_buff *skb, const struct pac
 	return packet_parse_bytes(&b, inner);
 }
 
-/* What is to become of a tunnel packet. */
-INLINE enum reason judge(struct __sk_buff *skb, const struct packet *outer, struct serving *s, bool v6,
-			 struct packet *inner)
+/* The sender of a tunnel packet; NULL: nobody whose packets are taken. */
+INLINE const struct fastpath_address *living_peer(const struct fastpath_tables *t, const struct packet *outer)
+{
+	const struct fastpath_address *peer = fastpath_find(t, &outer->source);
+
+	return peer && peer->roles & ROLE_PEER_CLUSTER && peer->roles & ROLE_LIVING ? peer : NULL;
+}
+
+INLINE enum reason judge_inner(struct serving *s, const struct packet *outer, const struct packet *inner,
+			       const struct fastpath_address *peer)
 {
 	const struct decap_env env = {
 		.service_owner = serving_owner, .is_cluster_address = serving_is_cluster, .context = s, .self = s->self
 	};
-	const struct fastpath_address *peer = fastpath_find(s->tables, &outer->source);
 
-	if (!peer || !(peer->roles & ROLE_PEER_CLUSTER) || !(peer->roles & ROLE_LIVING))
+	return decapsulate_judge(&env, outer, inner, peer->member);
+}
+
+/* What is to become of a tunnel packet. */
+INLINE enum reason judge(struct __sk_buff *skb, const struct packet *outer, struct serving *s, bool v6,
+			 struct packet *inner)
+{
+	const struct fastpath_address *peer = living_peer(s->tables, outer);
+
+	if (!peer)
 		return REASON_NOT_PEER;
 	if (outer->kind != PACKET_TUNNEL)
 		return REASON_INNER_BAD;
@@ -68,7 +83,7 @@ INLINE enum reason judge(struct __sk_buff *skb, const struct packet *outer, stru
 			return REASON_INNER_BAD;
 		inner_read(skb, outer, v6, inner);
 	}
-	return decapsulate_judge(&env, outer, inner, peer->member);
+	return judge_inner(s, outer, inner, peer);
 }
 
 /* The inner ECN field by RFC 6040; false: drop. */
@@ -154,6 +169,27 @@ INLINE bool is_for_daemon(const struct __sk_buff *skb, const struct packet *inne
 	       daemon_works();
 }
 
+/* It may come out (REASON_FROM_PEER). */
+INLINE int take_out(struct __sk_buff *skb, const struct serving *s, const struct packet *outer,
+		    const struct packet *inner, bool v6)
+{
+	struct fastpath_counters *c = counters_get();
+	const struct addr *alias;
+
+	if (!s->service || !c ||
+	    bpf_skb_adjust_room(skb, v6 ? -ENCAP_V6_BYTES : -ENCAP_V4_BYTES, BPF_ADJ_ROOM_MAC,
+				BPF_F_ADJ_ROOM_NO_CSUM_RESET | BPF_F_ADJ_ROOM_FIXED_GSO) ||
+	    !mend_ecn(skb, inner, outer->tos, v6))
+		return drop(REASON_INNER_BAD);
+	alias = &s->tables->alias[s->service->member & (FASTPATH_MEMBERS - 1)]
+				 [s->service->service & (FASTPATH_SERVICES - 1)];
+	if (!addr_is_zero(alias) && to_alias(skb, inner, alias, v6))
+		return drop(REASON_INNER_BAD);
+	c->reason[REASON_FROM_PEER]++;
+	c->decapsulated_bytes += inner->total_bytes;
+	return TC_ACT_UNSPEC;
+}
+
 /* A tunnel packet to this node's cluster address. */
 INLINE int decapsulate(struct __sk_buff *skb, const struct packet *outer, const struct fastpath_tables *t,
 		       const struct fastpath_address *own, bool v6)
@@ -161,24 +197,10 @@ INLINE int decapsulate(struct __sk_buff *skb, const struct packet *outer, const 
 	struct serving s = { .tables = t, .self = own->member };
 	struct packet inner;
 	enum reason reason = judge(skb, outer, &s, v6, &inner);
-	struct fastpath_counters *c = counters_get();
-	const struct addr *alias;
 
 	if (is_for_daemon(skb, &inner, reason, v6))
 		return queue_to_daemon(skb, MARK_FORWARD);
-	if (reason != REASON_FROM_PEER)
-		return drop(reason);
-	if (!s.service || !c ||
-	    bpf_skb_adjust_room(skb, v6 ? -ENCAP_V6_BYTES : -ENCAP_V4_BYTES, BPF_ADJ_ROOM_MAC,
-				BPF_F_ADJ_ROOM_NO_CSUM_RESET | BPF_F_ADJ_ROOM_FIXED_GSO) ||
-	    !mend_ecn(skb, &inner, outer->tos, v6))
-		return drop(REASON_INNER_BAD);
-	alias = &t->alias[s.service->member & (FASTPATH_MEMBERS - 1)][s.service->service & (FASTPATH_SERVICES - 1)];
-	if (!addr_is_zero(alias) && to_alias(skb, &inner, alias, v6))
-		return drop(REASON_INNER_BAD);
-	c->reason[reason]++;
-	c->decapsulated_bytes += inner.total_bytes;
-	return TC_ACT_UNSPEC;
+	return reason == REASON_FROM_PEER ? take_out(skb, &s, outer, &inner, v6) : drop(reason);
 }
 
 /* --- the way back --- */
@@ -221,6 +243,19 @@ INLINE void lower_mss(struct __sk_buff *skb, uint32_t tcp, uint32_t options_byte
 INLINE bool is_served_for_peer(const struct fastpath_address *from)
 {
 	return from && from->roles & (ROLE_ALIAS | ROLE_PEER_SERVICE | ROLE_SHARED);
+}
+
+/*
+ * What leaves from such an address and is no SYN-ACK: nothing is changed in it, but for an alias. A fragment's bytes may
+ * pass for TCP flags: then it is looked at more closely.
+ */
+INLINE bool leaves_as_it_is(const struct __sk_buff *skb, const uint8_t *ip, bool v6,
+			    const struct fastpath_address *from)
+{
+	const uint8_t *flags = ip + (v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES) + 13;
+
+	return !(from->roles & ROLE_ALIAS) && flags + 1 <= packet_end(skb) && (v6 || ip[0] == 0x45) &&
+	       ip[v6 ? 6 : 9] == PROTO_TCP && !(*flags & TCP_SYN);
 }
 
 /* What this node sends from such an address. */

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plain.h - the packets that nearly all are: TCP without IP options, whole, no SYN, of a connection that stands. A
+ * shorter way through the same steps. Whatever else is in a packet, its way is the general one (PLAIN_NOT), and nothing
+ * has been done about it yet.
+ *
+ * What makes it shorter: nobody here wants the whole struct packet, so the compiler keeps in registers what is asked
+ * for, and the rest is never made.
+ */
+#ifndef DPRD_BPF_PLAIN_H
+#define DPRD_BPF_PLAIN_H
+
+#include "dprd/bpf/entry.h"
+#include "dprd/bpf/serving.h"
+
+/* What the functions below return beside TC_ACT_*. */
+enum { PLAIN_NOT = 0x200 };
+
+/* The datagram that begins at this offset from the IP header, as the parser wants it. */
+INLINE struct packet_bytes bytes_from(const struct __sk_buff *skb, uint32_t offset)
+{
+	return (struct packet_bytes) { .bytes = packet_data(skb) + ETHERNET_BYTES + offset,
+				       .end = packet_end(skb),
+				       .length = skb->len - ETHERNET_BYTES - offset };
+}
+
+/* The IP header alone. False: it is not a plain one, or not all of the packet is there. */
+INLINE bool plain_header(const struct packet_bytes *b, bool v6, struct packet *p)
+{
+	if (!packet_has(b, 0, v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES) || b->bytes[0] >> 4 != (v6 ? 6 : 4))
+		return false;
+	*p = (struct packet) { 0 };
+	return !(v6 ? packet_parse_v6(b, p) : packet_parse_v4(b, p)) && p->total_bytes <= b->length &&
+	       !(v6 && is_mapped(p));
+}
+
+/* And behind it TCP, but no SYN. */
+INLINE bool plain_tcp(const struct packet_bytes *b, bool v6, struct packet *p)
+{
+	uint32_t header_bytes = v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES;
+	struct packet_bytes payload = { .bytes = b->bytes + header_bytes, .end = b->end };
+
+	if (!plain_header(b, v6, p) || p->protocol != PROTO_TCP)
+		return false;
+	payload.length = p->total_bytes - header_bytes;
+	p->kind = packet_parse_tcp(&payload, header_bytes, p);
+	return p->kind == PACKET_TCP && !(p->tcp_flags & TCP_SYN);
+}
+
+/* From a client: entry() and forward(). to: the service address. */
+INLINE int plain_entry(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
+		       const struct fastpath_address *to)
+{
+	int port = fastpath_port(t, p->key.service_port);
+	struct leaving leaving = { .reason = REASON_FLOW };
+	struct flow_search search;
+	struct flow_slot *slot;
+
+	if (port < 0)
+		return TC_ACT_UNSPEC;
+	search_make(&search, p, v6, t->own_service[to->service & (FASTPATH_SERVICES - 1)][port & (FASTPATH_PORTS - 1)]);
+	slot = flow_get(&search);
+	if (!slot)
+		return TC_ACT_UNSPEC;
+	leaving.way = way_get(slot->target & FLOW_NODE_MASK, v6);
+	leaving.tick = tick_of(now_ns());
+	if ((leaving.way->flags & (WAY_USABLE | WAY_SELF | WAY_NAT)) != WAY_USABLE)
+		return PLAIN_NOT;
+	if (leaving.way->flags & WAY_DIRECT) {
+		if (!fits_direct(skb, p, leaving.way))
+			return PLAIN_NOT;
+		flow_slot_touch(slot, p->tcp_flags, leaving.tick);
+		return send_direct(skb, p, v6, leaving.way, REASON_FLOW, leaving.tick);
+	}
+	if (!fits(skb, p, v6, &leaving))
+		return PLAIN_NOT;
+	flow_slot_touch(slot, p->tcp_flags, leaving.tick);
+	return encapsulate(skb, p, v6, &leaving);
+}
+
+/* From a peer: decapsulate(). own: the cluster address. */
+INLINE int plain_decapsulate(struct __sk_buff *skb, struct packet *outer, const struct fastpath_tables *t,
+			     const struct fastpath_address *own, bool v6)
+{
+	struct packet_bytes b = bytes_from(skb, v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES);
+	struct serving s = { .tables = t, .self = own->member };
+	const struct fastpath_address *peer;
+	struct packet inner;
+
+	outer->inner_bytes = outer->total_bytes - outer->header_bytes;
+	if (!plain_tcp(&b, v6, &inner))
+		return PLAIN_NOT;
+	peer = living_peer(t, outer);
+	if (!peer || judge_inner(&s, outer, &inner, peer) != REASON_FROM_PEER)
+		return PLAIN_NOT;
+	return take_out(skb, &s, outer, &inner, v6);
+}
+
+INLINE int plain_family(struct __sk_buff *skb, bool v6)
+{
+	struct packet_bytes b = bytes_from(skb, 0);
+	const struct fastpath_tables *t = tables_get();
+	const struct fastpath_address *to;
+	struct addr destination;
+	struct packet p;
+
+	if (!plain_header(&b, v6, &p))
+		return PLAIN_NOT;
+	destination = v6 ? p.destination : addr_from_v4(p.destination.words[3]);
+	to = fastpath_find(t, &destination);
+	if (!to)
+		return TC_ACT_UNSPEC;
+	if (p.protocol == (v6 ? PROTO_IPV6 : PROTO_IPIP))
+		return to->roles & ROLE_OWN_CLUSTER ? plain_decapsulate(skb, &p, t, to, v6) : PLAIN_NOT;
+	if ((to->roles & (ROLE_OWN_SERVICE | ROLE_SHARED | ROLE_ALIAS)) != ROLE_OWN_SERVICE || !plain_tcp(&b, v6, &p))
+		return PLAIN_NOT;
+	return plain_entry(skb, &p, v6, t, to);
+}
+
+static __attribute__((noinline)) int plain_v4(struct __sk_buff *skb)
+{
+	return plain_family(skb, false);
+}
+
+static __attribute__((noinline)) int plain_v6(struct __sk_buff *skb)
+{
+	return plain_family(skb, true);
+}
+
+#endif
