@@ -126,20 +126,24 @@ enum fastpath_second_look {
 };
 
 struct fastpath_control {
+	/* Written often, and so in a cache line of its own. */
 	uint64_t heartbeat_ns; /* CLOCK_MONOTONIC, when dprd was last seen to work; 0: stopped */
 	uint64_t waiting_ns; /* since when a packet waits in a queue that none was taken from; 0: none */
-	uint64_t rest_of_line[6]; /* what is written often shares its cache line with nothing else */
+	uint64_t rest_of_line[6];
+	/* Read by each packet, written at a tick. */
 	uint32_t active; /* which of the tables */
 	uint32_t schedule; /* which of the schedules of a family */
-	uint32_t made; /* flows that the programs made, or had no room for, since dprd last set it to 0 */
-	uint32_t room; /* so many may be made; above it new connections are served here */
+	uint32_t room; /* so many flows may be made by the programs; above it new connections are served here */
 	uint32_t room_reason; /* why no more */
 	uint32_t swept; /* buckets of the flow table that the running round of expiry has passed */
-	uint32_t made_behind; /* of those made: in these buckets, where the round does not count them any more */
 	uint32_t second_look; /* enum fastpath_second_look */
 	uint32_t look_room; /* so many more may land, by what dprd knows, before the second look */
-	uint32_t landed; /* and were served, since dprd last said that */
-	uint32_t unused;
+	uint32_t rest_of_second_line[9];
+	/* Written by each connection. */
+	uint32_t made; /* flows that the programs made, or had no room for, since dprd last set it to 0 */
+	uint32_t made_behind; /* of those made: in these buckets, where the round does not count them any more */
+	uint32_t landed; /* SYNs of peers that were served, since dprd last told the room for them */
+	uint32_t rest_of_third_line[13];
 };
 
 /*
