@@ -37,6 +37,7 @@ enum {
 	DECIDE_COPY_BYTES = 2048, /* of SYNs and ICMP errors */
 	FLOW_EXPIRE_TICK_STEPS = 65536, /* slots looked at per tick, at most */
 	FLOW_EXPIRE_STEPS = 16384, /* slots looked at without giving the lock back */
+	FLOW_EXPIRE_EMPTY_PART = 8, /* a table without flows: that much more slowly */
 	HEARTBEAT_LATE_MS = 1000, /* a worker silent for longer stops the watchdog's pings */
 	TOO_BIG_PER_S = 100, /* ICMP messages to clients */
 	PLANE_WHY_BYTES = 256,
@@ -186,7 +187,7 @@ const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */
 void plane_update(struct dprd *d); /* each second, and after a change: what the programs are told */
 void plane_tick(struct dprd *d, bool works); /* every TICK_MS: that dprd works, and what the programs did */
 void plane_second_look(struct dprd *d, const struct decide_env *env); /* whether dprd wants to look. Lock held */
-void plane_served(struct dprd *d); /* one connection more, since dprd last told its room for those that land */
+void plane_served(struct dprd *d, unsigned connections); /* since dprd last told its room for those that land */
 void plane_count(struct dprd *d); /* the programs' counters into d->counters, now. Lock held */
 void plane_close(struct dprd *d, bool keep);
 

@@ -110,6 +110,7 @@ void path_env_syn(struct path *p, const struct packet *packet)
 	if (d->own_load_ms != p->now_ms) {
 		view_own_load(d);
 		plane_second_look(d, &p->env);
+		p->served = 0;
 		d->own_load_ms = p->now_ms;
 	}
 	if (p->family != packet->v6) {
@@ -270,7 +271,7 @@ void path_settle_syn(struct path *p, struct queued *q)
 		if (q->verdict.kind == VERDICT_DROP)
 			return;
 		d->view_nodes[0].load += d->config.factors.connections;
-		plane_served(d);
+		p->served++;
 	} else if (q->verdict.reason != REASON_SAME_SYN && q->verdict.reason != REASON_SAME_FLOW) {
 		make_flow(p, q);
 	}
@@ -320,6 +321,8 @@ static void decide_all(struct path *p)
 		else
 			decide_one(p, q);
 	}
+	/* All at once: the programs on other processors read that cache line, too. */
+	plane_served(p->d, p->served);
 }
 
 /* --- what must happen outside the lock --- */

@@ -17,6 +17,7 @@ struct path {
 	uint64_t now_ms;
 	uint64_t flow_ms; /* the same by the flow table's clock */
 	int family; /* the view's, -1: none selected yet */
+	unsigned served; /* connections, by dprd's decision, that the programs are not told of yet */
 	struct decide_env env;
 	/* Added to the counters at the end. */
 	uint64_t forward_bytes, segmented, too_big_sent, tunnel_errors;

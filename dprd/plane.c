@@ -329,10 +329,10 @@ void plane_second_look(struct dprd *d, const struct decide_env *env)
 			 __ATOMIC_RELEASE);
 }
 
-void plane_served(struct dprd *d)
+void plane_served(struct dprd *d, unsigned connections)
 {
-	if (d->fastpath)
-		__atomic_fetch_add(&d->fastpath->control->landed, 1, __ATOMIC_RELAXED);
+	if (d->fastpath && connections)
+		__atomic_fetch_add(&d->fastpath->control->landed, connections, __ATOMIC_RELAXED);
 }
 
 void plane_count(struct dprd *d)

@@ -27,7 +27,8 @@ static double open_share(const struct view_node *node, double life_s)
 {
 	double ages;
 
-	if (life_s <= 0)
+	/* Of nothing; the exponential would be the dearest step of a decision. */
+	if (life_s <= 0 || (!node->sent && node->sent_before_per_s <= 0))
 		return 0;
 	ages = node->age_ms / 1000.0 / life_s;
 	return ages < 1e-6 ? 1 : -expm1(-ages) / ages;

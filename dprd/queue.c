@@ -60,6 +60,7 @@ struct worker {
 	struct batch batch;
 	struct mmsghdr messages[QUEUE_BATCH_MAX];
 	struct iovec pieces[QUEUE_BATCH_MAX];
+	const struct nfqueue *pieces_of; /* the queue whose messages they have room for */
 	unsigned verdict_bytes;
 	uint64_t overruns, verdict_errors;
 	uint8_t buffers[QUEUE_BATCH_MAX * MESSAGE_BYTES] __attribute__((aligned(8)));
@@ -151,17 +152,26 @@ static void heartbeat(struct worker *w)
 	w->heartbeat_ms = now_ms;
 }
 
+static void make_room(struct worker *w, const struct nfqueue *queue)
+{
+	unsigned i;
+
+	for (i = 0; i < QUEUE_BATCH_MAX; i++) {
+		w->pieces[i] = (struct iovec) { .iov_base = w->buffers + (size_t)i * queue->message_bytes,
+						.iov_len = queue->message_bytes };
+		w->messages[i].msg_hdr = (struct msghdr) { .msg_iov = &w->pieces[i], .msg_iovlen = 1 };
+	}
+	w->pieces_of = queue;
+}
+
 /* Reads what is there, at most a batch. False: the queue is empty. */
 static bool receive(struct worker *w, struct nfqueue *queue)
 {
 	int i, count;
 
 	w->batch.count = 0;
-	for (i = 0; i < QUEUE_BATCH_MAX; i++) {
-		w->pieces[i] = (struct iovec) { .iov_base = w->buffers + (size_t)i * queue->message_bytes,
-						.iov_len = queue->message_bytes };
-		w->messages[i].msg_hdr = (struct msghdr) { .msg_iov = &w->pieces[i], .msg_iovlen = 1 };
-	}
+	if (w->pieces_of != queue)
+		make_room(w, queue);
 	count = recvmmsg(mnl_socket_get_fd(queue->socket), w->messages, QUEUE_BATCH_MAX, MSG_DONTWAIT, NULL);
 	/* Not before: a freeze may end a moment ago, with what came before it in hand. */
 	heartbeat(w);

@@ -66,14 +66,28 @@ static void remove_dead_peers(struct dprd *d, struct gone *gone, uint64_t now_ms
 	gone_flush(gone);
 }
 
-/* A whole round each second (a large table takes some more), the lock given back now and then. */
+/* Slots to look at in this tick: a whole round each second; a large table takes some more. */
+static unsigned expiry_steps(struct dprd *d)
+{
+	unsigned steps = flow_slots(d->flows) / (1000 / TICK_MS) + 1;
+	struct flow_counts counts;
+
+	pthread_mutex_lock(&d->lock);
+	counts = flow_counts(d->flows);
+	pthread_mutex_unlock(&d->lock);
+	if (steps > FLOW_EXPIRE_TICK_STEPS)
+		steps = FLOW_EXPIRE_TICK_STEPS;
+	/* Of an empty one only what is left over: reading all of it would drive what others use out of the caches. */
+	if (!counts.half_open && !counts.confirmed)
+		steps = steps / FLOW_EXPIRE_EMPTY_PART + 1;
+	return steps;
+}
+
+/* The lock is given back now and then. */
 static void expire(struct dprd *d, uint64_t now_ms, bool each_second)
 {
 	static struct gone gone; /* too large for a stack; main thread only */
-	unsigned left = flow_slots(d->flows) / (1000 / TICK_MS) + 1;
-
-	if (left > FLOW_EXPIRE_TICK_STEPS)
-		left = FLOW_EXPIRE_TICK_STEPS;
+	unsigned left = expiry_steps(d);
 
 	gone = (struct gone) { .d = d, .counter = &d->counters.flows_expired };
 	while (left) {
