@@ -88,6 +88,7 @@ lab-tools: $(LAB_TOOLS)
 $(BUILD)/tests/bench/progbench.o: $(BUILD)/tests/bench/progbench.skel.h
 $(BUILD)/tests/bench/livegen.o: $(BUILD)/tests/bench/livegen.skel.h
 $(BUILD)/tests/bench/tcsink.o: $(BUILD)/tests/bench/tcsink.skel.h
+$(BUILD)/tests/bench/bare.o: $(BUILD)/tests/bench/bare.skel.h
 $(LAB_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 

@@ -3,6 +3,7 @@
 import json
 import re
 
+from bench_bare import BARE
 from bench_dprd import PAIRS
 from bench_measure import Rounds, add_ratio, add_values, softirq_pids
 from hostinfo import task_seconds
@@ -34,6 +35,15 @@ RATIOS = [
     ("kernel_decision_cpu_of_direct", "cpu_us", "kernel", "direct"),
     ("kernel_decision_conn_p50_of_direct", "p50_us", "kernel", "direct"),
     ("kernel_decision_conn_p99_of_direct", "p99_us", "kernel", "direct"),
+    ("conn_rate_of_bare", "rate", "queue", "bare-syns"),
+    ("nfqueue_conn_rate_of_bare", "rate", "nfqueue", "bare-all"),
+    ("kernel_decision_conn_rate_of_bare", "rate", "kernel", "bare"),
+    ("bare_conn_rate_of_direct", "rate", "bare-syns", "direct"),
+    ("bare_cpu_per_conn_of_direct", "cpu_us", "bare-syns", "direct"),
+    ("bare_conn_p50_of_direct", "p50_us", "bare-syns", "direct"),
+    ("bare_all_conn_rate_of_direct", "rate", "bare-all", "direct"),
+    ("bare_kernel_decision_conn_rate_of_direct", "rate", "bare", "direct"),
+    ("bare_kernel_decision_cpu_of_direct", "cpu_us", "bare", "direct"),
     ("kernel_decision_local_conn_rate_of_without", "rate", "kernel-local", "direct"),
     ("kernel_decision_local_cpu_of_without", "cpu_us", "kernel-local", "direct"),
 ]
@@ -50,6 +60,7 @@ def all_paths(bench, names=None):
     """In this order; names: only these."""
     paths = [Path("direct", "plain", ["plain"]), Path("router", "router", ["plain"])]
     paths += [Path(pair.name, pair.name, [pair.name, pair.name + "-b"]) for pair in PAIRS if pair.name in bench.pairs]
+    paths += [Path(name, name, [name, name + "-b"]) for name in BARE]
     paths += [Path(name, name, [name, "plain"]) for name in ("dnat", "haproxy", "stream")]
     return [path for path in paths if names is None or path.name in names]
 
@@ -155,14 +166,17 @@ def run_requests(bench, results, rounds, seconds):
                               ("conn_p50", "us", "p50_us"), ("conn_p99", "us", "p99_us")):
         add_values(results, found, name, unit, value)
     add_errors(results, found)
+    for pair in bench.pairs.values():
+        pair.check_forwarded()
 
 
 def run_tools(bench, results, rounds, quick):
     """The same with other people's clients: closed loops of wrk, an open loop of httperf."""
     few = ("direct", "queue", "haproxy") if quick else None
+    most = [path.name for path in all_paths(bench) if path.name not in BARE]
     seconds = 1
     found = Rounds(f"wrk, a connection for each request, {IN_FLIGHT} in flight, {seconds} s each: requests/s",
-                   all_paths(bench, few), rounds).run(lambda path: wrk(bench, path, seconds, True), Requested.show)
+                   all_paths(bench, few or most), rounds).run(lambda path: wrk(bench, path, seconds, True), Requested.show)
     for path in ("queue", "kernel", "nfqueue", "haproxy"):
         name = {"queue": "", "kernel": "kernel_decision_"}.get(path, path + "_")
         add_ratio(bench, results, found, (f"wrk_{name}conn_rate_of_direct", "rate", path, "direct"))
@@ -184,19 +198,9 @@ def run_tools(bench, results, rounds, quick):
     results.add("httperf_errors", "count", [sum(one.errors for series in found.values() for one in series)])
 
 
-def add_memory(bench, results):
-    """Of a dprd with room for 1 M flows, all that is its own; the flow table is the kernel's (bytes_per_flow)."""
-    if "queue" not in bench.pairs:
-        return
-    pair = bench.pairs["queue"]
-    with open(f"/proc/{pair.pid(pair.entry, 'dprd')}/status", encoding="ascii", errors="replace") as file:
-        results.add("dprd_own_memory", "bytes", [find_number(r"RssAnon:\s+(\d+) kB", file.read()) * 1024])
-
-
 def run(bench, results, arguments):
     # Many short rounds: the host's speed changes within seconds, and what is compared must see the same one.
     rounds = arguments.rounds or (5 if arguments.quick else 25)
     run_delays(bench, results, max(5, rounds // 3), 0.2 if arguments.quick else 0.5)
     run_requests(bench, results, rounds, 0.5)
     run_tools(bench, results, max(5, rounds // 3), arguments.quick)
-    add_memory(bench, results)

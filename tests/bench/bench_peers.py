@@ -7,6 +7,7 @@ PEERS = ("router", "dnat", "haproxy", "stream")
 NGINX_CONF = """\
 daemon off;
 worker_processes 2;
+worker_cpu_affinity auto;
 worker_rlimit_nofile 20000;
 user nobody nogroup;
 pid {directory}/nginx.pid;
@@ -36,6 +37,7 @@ STREAM_CONF = """\
 load_module /usr/lib/nginx/modules/ngx_stream_module.so;
 daemon off;
 worker_processes 2;
+worker_cpu_affinity auto;
 worker_rlimit_nofile 40000;
 user nobody nogroup;
 pid {directory}/nginx.pid;
@@ -59,6 +61,7 @@ stream {{
 HAPROXY_CONF = """\
 global
 	nbthread 2
+	cpu-map auto:1/1-2 0-1
 	maxconn 9000
 defaults
 	mode tcp

@@ -11,6 +11,9 @@
               +------ queue -------- queue-b ---+  dprd, all connections served by queue-b
               +------ kernel ------- kernel-b --+  the same, decided by the BPF programs
               +------ nfqueue ------ nfqueue-b -+  the same without any BPF
+              +------ bare --------- bare-b ----+  the least that forwards: without a look, by BPF (bare.c)
+              +------ bare-syns ---- bare-syns-b   the same, SYNs by a queue
+              +------ bare-all ----- bare-all-b +  the same, every packet by queues, without any BPF
               +---------------------------------+
     client ---------- accept                       no server: the accept-all program, for SYNs
 
@@ -24,6 +27,7 @@ import sys
 import tempfile
 import time
 
+import bench_bare
 import bench_peers
 from bench_dprd import PAIRS, Pair
 from bench_measure import raise_priority
@@ -43,11 +47,12 @@ HOST_SYSCTLS = {**COMMON_SYSCTLS, "net.ipv4.ip_local_port_range": "1024 65535",
 class BenchSite:
     """Raised by "with"; removed at its end in any case."""
 
-    def __init__(self, build):
+    def __init__(self, build, for_flood=False):
+        """for_flood: dprd's flow table has room for a flood that is forwarded. Else it is as without configuration."""
         # As /run is where it belongs: on a disk each replaced file may wait for the device.
         if os.path.ismount(MEMORY):
             tempfile.tempdir = MEMORY
-        self.build, self.client_address = build, CLIENT_ADDRESS
+        self.build, self.for_flood, self.client_address = build, for_flood, CLIENT_ADDRESS
         self.site = Site(f"bn-{os.getpid()}")
         self.directory = None
         self.addresses = {}
@@ -149,7 +154,13 @@ class BenchSite:
                 self._add_host(host)
                 self.site.sysctl(host, NODE_SYSCTLS)
                 self._link_client(host)
+        for entry in () if self.for_flood else bench_bare.BARE:
+            for host in (entry, entry + "-b"):
+                self._add_host(host)
+                self._link_client(host)
         bench_peers.start(self)
+        if not self.for_flood:
+            bench_bare.start(self)
         for number, pair in enumerate(PAIRS):
             self._start_pair(pair, number)
         self.raise_priorities()

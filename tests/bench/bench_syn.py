@@ -2,6 +2,7 @@
 """SYNs through dprd and through the accept-all program: the rate of a flood, and the processor time."""
 import json
 import os
+import re
 import statistics
 import time
 
@@ -185,6 +186,16 @@ def run_drain(bench, results, arms, rounds, chunks):
         results.add(f"syn_cpu_{name}", "ns", series)
 
 
+def add_memory(bench, results):
+    """Of a dprd with room for 1 M flows, all that is its own; the flow table is the kernel's (bytes_per_flow)."""
+    if "queue" not in bench.pairs:
+        return
+    pair = bench.pairs["queue"]
+    with open(f"/proc/{pair.pid(pair.entry, 'dprd')}/status", encoding="ascii", errors="replace") as file:
+        found = re.search(r"RssAnon:\s+(\d+) kB", file.read())
+    results.add("dprd_own_memory", "bytes", [int(found.group(1)) * 1024])
+
+
 def run(bench, results, arguments):
     rounds = arguments.rounds or (5 if arguments.quick else 9)
     arms = make_arms(bench)
@@ -201,3 +212,4 @@ def run(bench, results, arguments):
         for arm in arms:
             if arm.pid:
                 pin(arm.pid, ALL)
+    add_memory(bench, results)

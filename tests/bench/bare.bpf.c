@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Forwards all packets to one address in a tunnel, and takes them out of it again (bare.c). */
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "tests/bench/bare.h"
+
+enum { TCP_FLAGS_AT = BARE_TCP + 13, SYN = 0x02, ACK = 0x10, DECAP_L3_IPV4 = 1 << 7 };
+
+/* Of bare.c. */
+const volatile uint32_t service, tunnel_end, out_interface;
+const volatile bool leave_syns;
+uint8_t outer[BARE_OUTER_BYTES]; /* Ethernet and IPv4 header, with a length of 0 */
+uint32_t outer_sum; /* of that, not folded */
+
+SEC("tc")
+int bare_entry(struct __sk_buff *skb)
+{
+	const uint8_t *data = (void *)(long)skb->data;
+	uint32_t length, sum;
+	uint8_t *at;
+
+	if (skb->protocol != __builtin_bswap16(BARE_IPV4_ETHERTYPE) ||
+	    data + TCP_FLAGS_AT + 1 > (const uint8_t *)(long)skb->data_end ||
+	    *(const uint32_t *)(data + BARE_DESTINATION) != service)
+		return TC_ACT_UNSPEC;
+	if (leave_syns && (data[TCP_FLAGS_AT] & (SYN | ACK)) == SYN)
+		return TC_ACT_UNSPEC;
+	length = BARE_IP_BYTES + (uint32_t)(data[BARE_IP + 2] << 8 | data[BARE_IP + 3]);
+	if (bpf_skb_adjust_room(skb, BARE_IP_BYTES, BPF_ADJ_ROOM_MAC,
+				BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_NO_CSUM_RESET | BPF_F_ADJ_ROOM_FIXED_GSO))
+		return TC_ACT_SHOT;
+	at = (void *)(long)skb->data;
+	if (at + BARE_OUTER_BYTES > (uint8_t *)(long)skb->data_end)
+		return TC_ACT_SHOT;
+	__builtin_memcpy(at, outer, BARE_OUTER_BYTES);
+	at[BARE_IP + 2] = (uint8_t)(length >> 8);
+	at[BARE_IP + 3] = (uint8_t)length;
+	sum = outer_sum + length;
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = ~((sum & 0xffff) + (sum >> 16));
+	at[BARE_IP_SUM] = (uint8_t)(sum >> 8);
+	at[BARE_IP_SUM + 1] = (uint8_t)sum;
+	return (int)bpf_redirect(out_interface, 0);
+}
+
+SEC("tc")
+int bare_serving(struct __sk_buff *skb)
+{
+	const uint8_t *data = (void *)(long)skb->data;
+
+	if (skb->protocol != __builtin_bswap16(BARE_IPV4_ETHERTYPE) ||
+	    data + BARE_TCP > (const uint8_t *)(long)skb->data_end || data[BARE_PROTOCOL] != BARE_PROTOCOL_IPIP ||
+	    *(const uint32_t *)(data + BARE_DESTINATION) != tunnel_end)
+		return TC_ACT_UNSPEC;
+	if (bpf_skb_adjust_room(skb, -BARE_IP_BYTES, BPF_ADJ_ROOM_MAC,
+				DECAP_L3_IPV4 | BPF_F_ADJ_ROOM_NO_CSUM_RESET | BPF_F_ADJ_ROOM_FIXED_GSO))
+		return TC_ACT_SHOT;
+	return TC_ACT_UNSPEC;
+}
+
+char _license[] SEC("license") = "GPL";

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The least that forwards in a tunnel (bare.c), in dprd's places: what this host lets any such program reach."""
+import bench_peers
+from bench_dprd import QUEUE
+from cluster import NODE_SYSCTLS
+
+# How packets come to it: all by BPF, SYNs by a queue, all by queues on both nodes.
+BARE = ("bare", "bare-syns", "bare-all")
+
+
+def _queue_rule(bench, host, words):
+    bench.site.execute(host, ["iptables-nft", "-t", "raw", "-A", "PREROUTING"] + words
+                       + ["-j", "NFQUEUE", "--queue-num", str(QUEUE)])
+
+
+def _start_pair(bench, entry, number):
+    serving, ends = entry + "-b", [f"10.82.{number}.{i}" for i in (1, 2)]
+    service = bench.address(entry)
+    bench.link(entry, "eth1", serving, "eth1")
+    for host, address in zip((entry, serving), ends):
+        bench.site.sysctl(host, NODE_SYSCTLS)
+        bench.site.ip(host, [f"addr add {address}/30 dev eth1"])
+    bench.site.ip(serving, [f"route add local {service} dev lo"])
+    bench.site.ip(entry, [f"neigh replace {ends[1]} lladdr {bench.hardware_address(serving, 'eth1')} dev eth1"])
+    bench_peers.start_web(bench, serving)
+    if entry == "bare-all":
+        _queue_rule(bench, entry, ["-p", "tcp", "--dport", "80"])
+        _queue_rule(bench, serving, ["-p", "4"])
+        bench.start_tool(entry, "bare", ["all"] + ends + [str(QUEUE)])
+        bench.start_tool(serving, "bare", ["take", str(QUEUE)])
+    else:
+        words = ["entry", "eth0", "eth1", bench.hardware_address(serving, "eth1"), service] + ends
+        if entry == "bare-syns":
+            _queue_rule(bench, entry, ["-p", "tcp", "--syn", "--dport", "80"])
+            words.append(str(QUEUE))
+        bench.start_tool(entry, "bare", words)
+        bench.start_tool(serving, "bare", ["serving", "eth1", ends[1]])
+    bench.wait_for(f"{serving} answers for {entry}", lambda: bench.answers(service) == {serving})
+
+
+def start(bench):
+    for number, entry in enumerate(BARE):
+        _start_pair(bench, entry, number)
