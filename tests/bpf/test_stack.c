@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * test_stack.c - the programs' stacks as the oldest kernel that dprd knows counts them (Linux 6.1,
+ * check_max_stack_depth()): each function's rounded up to 32 bytes, at most 512 for a chain of calls. The kernel below
+ * this test may round to 16, and takes more.
+ */
+#include <bpf/libbpf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h wants those before. */
+#include <cmocka.h>
+
+#include "dprd/bpf/dprd.skel.h"
+
+enum {
+	FUNCTIONS_MAX = 64,
+	CALLS_MAX = 8, /* of the kernel: MAX_CALL_FRAMES */
+	STACK_BYTES = 512,
+	ROUND_BYTES = 32,
+	LOG_BYTES = 1 << 20,
+	LOG_STATISTICS = 4,
+};
+
+/* The functions of a loaded program, in the order in which the kernel numbers them: by where they begin. */
+struct functions {
+	const struct bpf_insn *insns;
+	size_t insn_count;
+	unsigned count;
+	size_t start[FUNCTIONS_MAX];
+	unsigned stack_bytes[FUNCTIONS_MAX];
+};
+
+static int compare(const void *a, const void *b)
+{
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Or hands a function to a helper, which calls it. */
+static bool is_call(const struct bpf_insn *insn)
+{
+	return (insn->code == (BPF_JMP | BPF_CALL) && insn->src_reg == BPF_PSEUDO_CALL) ||
+	       (insn->code == (BPF_LD | BPF_IMM | BPF_DW) && insn->src_reg == BPF_PSEUDO_FUNC);
+}
+
+/* By its first instruction; the count: there is none. */
+static unsigned function_at(const struct functions *f, size_t start)
+{
+	unsigned i = 0;
+
+	while (i < f->count && f->start[i] != start)
+		i++;
+	return i;
+}
+
+static void find_functions(struct functions *f)
+{
+	size_t i;
+
+	f->count = 1; /* the program itself, at 0 */
+	for (i = 0; i < f->insn_count; i++) {
+		size_t start = i + 1 + (size_t)f->insns[i].imm;
+
+		if (!is_call(&f->insns[i]) || function_at(f, start) < f->count)
+			continue;
+		assert_true(f->count < FUNCTIONS_MAX);
+		f->start[f->count++] = start;
+	}
+	qsort(f->start, f->count, sizeof(f->start[0]), compare);
+}
+
+/* "stack depth 0+80+344": one number for each. */
+static void read_depths(struct functions *f, const char *log)
+{
+	const char *at = strstr(log, "stack depth ");
+	unsigned i;
+
+	assert_non_null(at);
+	at += strlen("stack depth ");
+	for (i = 0; i < f->count; i++) {
+		char *end;
+		unsigned long bytes = strtoul(at, &end, 10);
+
+		assert_ptr_not_equal(at, end);
+		assert_int_equal(*end, i + 1 < f->count ? '+' : '\n');
+		f->stack_bytes[i] = ((unsigned)(bytes ? bytes : 1) + ROUND_BYTES - 1) / ROUND_BYTES * ROUND_BYTES;
+		at = end + 1;
+	}
+}
+
+/* The most that a chain of calls beginning with this function takes. */
+static unsigned deepest(const struct functions *f, unsigned function, unsigned calls)
+{
+	size_t i, end = function + 1 < f->count ? f->start[function + 1] : f->insn_count;
+	unsigned most = 0;
+
+	assert_true(calls < CALLS_MAX);
+	for (i = f->start[function]; i < end; i++) {
+		unsigned bytes;
+
+		if (!is_call(&f->insns[i]))
+			continue;
+		bytes = deepest(f, function_at(f, i + 1 + (size_t)f->insns[i].imm), calls + 1);
+		if (bytes > most)
+			most = bytes;
+	}
+	return f->stack_bytes[function] + most;
+}
+
+static void check_program(struct bpf_program *program, const char *log)
+{
+	struct functions f = { .insns = bpf_program__insns(program), .insn_count = bpf_program__insn_cnt(program) };
+	unsigned bytes;
+
+	find_functions(&f);
+	read_depths(&f, log);
+	bytes = deepest(&f, 0, 0);
+	print_message("%s: %u functions, %u bytes of stack\n", bpf_program__name(program), f.count, bytes);
+	assert_true(bytes <= STACK_BYTES);
+}
+
+static void test_stack_of_linux_6_1(void **state)
+{
+	static char ingress_log[LOG_BYTES], egress_log[LOG_BYTES];
+	struct dprd_bpf *programs = dprd_bpf__open();
+
+	(void)state;
+	assert_non_null(programs);
+	bpf_program__set_log_level(programs->progs.dprd_ingress, LOG_STATISTICS);
+	bpf_program__set_log_buf(programs->progs.dprd_ingress, ingress_log, sizeof(ingress_log));
+	bpf_program__set_log_level(programs->progs.dprd_egress, LOG_STATISTICS);
+	bpf_program__set_log_buf(programs->progs.dprd_egress, egress_log, sizeof(egress_log));
+	assert_int_equal(dprd_bpf__load(programs), 0);
+	check_program(programs->progs.dprd_ingress, ingress_log);
+	check_program(programs->progs.dprd_egress, egress_log);
+	dprd_bpf__destroy(programs);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_stack_of_linux_6_1) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
