@@ -2,10 +2,10 @@
 """SYNs through dprd and through the accept-all program: the rate of a flood, and the processor time."""
 import json
 import os
-import re
 import statistics
 import time
 
+from bench_connections import find_number
 from bench_dprd import QUEUE, QUEUE_LENGTH, queue_state
 from bench_measure import Rounds, pin
 from hostinfo import task_seconds
@@ -192,8 +192,7 @@ def add_memory(bench, results):
         return
     pair = bench.pairs["queue"]
     with open(f"/proc/{pair.pid(pair.entry, 'dprd')}/status", encoding="ascii", errors="replace") as file:
-        found = re.search(r"RssAnon:\s+(\d+) kB", file.read())
-    results.add("dprd_own_memory", "bytes", [int(found.group(1)) * 1024])
+        results.add("dprd_own_memory", "bytes", [find_number(r"RssAnon:\s+(\d+) kB", file.read()) * 1024])
 
 
 def run(bench, results, arguments):
