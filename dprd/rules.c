@@ -9,13 +9,14 @@
  *   prerouting -300  raw: FORWARD -> queue, no by-pass: with dprd away these must wait, never reach
  *                         the own stack, which would reset them
  *                         DECIDE  -> queue with by-pass: with dprd away serve locally
- *   prerouting -295  the marks go away
+ *                         On the way into a queue the marks go away: nobody behind it sees them. (With
+ *                         real servers they stay until prerouting -295: there it is asked who passed by.)
  *   output           MSS of SYN-ACKs for tunnelled flows; alias back to service address
  *
  * With real servers behind this node rules_backend.c adds chains.
  *
- * With the BPF plane the programs mark, earlier, at tc ingress: only the queue rules and the last chain
- * are needed then.
+ * With the BPF plane the programs mark, earlier, at tc ingress: only the queue rules are needed then. Each chain costs
+ * all packets of this node, also those that are nobody else's.
  *
  * A set's content survives every reload and restart: the chains are replaced in one transaction.
  */
@@ -35,7 +36,11 @@ enum {
 	TCP_IP_V4_BYTES = IPV4_HEADER_BYTES + TCP_HEADER_BYTES,
 	TCP_IP_V6_BYTES = IPV6_HEADER_BYTES + TCP_HEADER_BYTES,
 	MTU_DEFAULT = 1500,
+	IPTABLES_CHAINS = 3,
 };
+
+/* Of the tables "raw"; in the order in which they can be deleted. */
+static const char *const iptables_chain[IPTABLES_CHAINS] = { "DPRD", "DPRD-FORWARD", "DPRD-DECIDE" };
 
 static void write_prerouting(FILE *out, const struct dprd *d, bool v6)
 {
@@ -101,16 +106,7 @@ static void write_leaving(FILE *out, const struct dprd *d, const char *chain, bo
 	fprintf(out, "add rule inet dprd %s %s saddr set %s saddr map @alias%c\n", chain, ip, ip, f);
 }
 
-static void write_unmark(FILE *out)
-{
-	fprintf(out,
-		"add rule inet dprd unmark meta mark & " MARK_BOTH " != 0 meta mark set meta mark & " MARK_CLEAR "\n");
-}
-
-/*
- * With the BPF plane it is the programs that mark. A base chain that stays is never deleted, not even to
- * be made anew: with a hook the kernel throws away what waits in the queues.
- */
+/* With the BPF plane it is the programs that mark. */
 static void write_small_table(FILE *out, struct dprd *d)
 {
 	static const char *const other[] = { "nft", "list", "chain", "inet", "dprd", "prerouting", NULL };
@@ -118,26 +114,25 @@ static void write_small_table(FILE *out, struct dprd *d)
 	/* What the other plane left goes, once. */
 	if (command_run(other, NULL, NULL) == 0)
 		fprintf(out, "delete table inet dprd\n");
-	fprintf(out, "add table inet dprd\n"
-		     "add chain inet dprd unmark { type filter hook prerouting priority -295 ; }\n"
-		     "flush chain inet dprd unmark\n");
-	write_unmark(out);
+	fprintf(out, "add table inet dprd\n");
 	rules_write_backends(out, d);
 }
 
+/*
+ * A base chain that stays is never deleted, not even to be made anew: with a hook the kernel throws away what waits in
+ * the queues.
+ */
 static void write_table(FILE *out, struct dprd *d)
 {
 	fprintf(out, "add table inet dprd\n"
 		     "add chain inet dprd prerouting { type filter hook prerouting priority -305 ; }\n"
-		     "add chain inet dprd unmark { type filter hook prerouting priority -295 ; }\n"
 		     "add chain inet dprd output { type filter hook output priority -150 ; }\n"
-		     "flush chain inet dprd prerouting\nflush chain inet dprd unmark\nflush chain inet dprd output\n");
+		     "flush chain inet dprd prerouting\nflush chain inet dprd output\n");
 	rules_write_sets(out, &d->config, false);
 	rules_write_sets(out, &d->config, true);
 	fprintf(out, "add rule inet dprd prerouting iifname \"lo\" accept\n");
 	write_prerouting(out, d, false);
 	write_prerouting(out, d, true);
-	write_unmark(out);
 	write_leaving(out, d, "output", false);
 	write_leaving(out, d, "output", true);
 	rules_write_backends(out, d);
@@ -189,16 +184,16 @@ static int nft_install(struct dprd *d)
 	return status < 0 ? status : status ? -EIO : 0;
 }
 
-static void write_queue(FILE *out, const char *mark, unsigned first, unsigned workers, const char *options)
+static void write_queue(FILE *out, const char *chain, unsigned first, unsigned workers, const char *options)
 {
-	fprintf(out, "-A DPRD -m mark --mark %s/%s -j NFQUEUE ", mark, mark);
+	fprintf(out, "-A %s -j NFQUEUE ", chain);
 	if (workers > 1)
 		fprintf(out, "--queue-balance %u:%u%s\n", first, first + workers - 1, options);
 	else
 		fprintf(out, "--queue-num %u%s\n", first, options);
 }
 
-/* The two queue rules of one family, and the jump to them. */
+/* The chains of one family that lead to the queues, and the jump to them. Who comes to DPRD has one of the marks. */
 static int iptables_install(const struct config *config, unsigned workers, bool v6, bool decide)
 {
 	const char *const tool = v6 ? "ip6tables-nft" : "iptables-nft";
@@ -209,14 +204,21 @@ static int iptables_install(const struct config *config, unsigned workers, bool 
 	char *script = NULL;
 	size_t bytes;
 	FILE *out = open_memstream(&script, &bytes);
-	int error;
+	int error, i;
 
 	if (!out)
 		return -ENOMEM;
 	fprintf(out, "*raw\n:DPRD - [0:0]\n");
-	write_queue(out, MARK_FORWARD, config->queue_first + workers, workers, "");
+	for (i = 1; i < IPTABLES_CHAINS; i++) {
+		fprintf(out, ":%s - [0:0]\n", iptables_chain[i]);
+		if (!config->own_backend_count)
+			fprintf(out, "-A %s -j MARK --set-xmark 0/" MARK_BOTH "\n", iptables_chain[i]);
+	}
+	fprintf(out, "-A DPRD -m mark --mark " MARK_FORWARD "/" MARK_FORWARD " -j DPRD-FORWARD\n"
+		     "-A DPRD -j DPRD-DECIDE\n");
+	write_queue(out, "DPRD-FORWARD", config->queue_first + workers, workers, "");
 	if (decide)
-		write_queue(out, MARK_DECIDE, config->queue_first, workers, " --queue-bypass");
+		write_queue(out, "DPRD-DECIDE", config->queue_first, workers, " --queue-bypass");
 	if (command_run(check, NULL, NULL) != 0)
 		fprintf(out, "-I PREROUTING -m mark ! --mark 0/" MARK_BOTH " -j DPRD\n");
 	fprintf(out, "COMMIT\n");
@@ -285,21 +287,25 @@ static void routes_remove(bool v6)
 	free(output);
 }
 
-/* The chain DPRD and the jump; and the table "raw" itself when nothing else is left in it. */
+/* The chains DPRD* and the jump; and the table "raw" itself when nothing else is left in it. */
 static void iptables_remove(bool v6)
 {
 	const char *const tool = v6 ? "ip6tables-nft" : "iptables-nft";
 	const char *const delete[] = { tool,   "-w", "5",      "-t",           "raw", "-D",   "PREROUTING", "-m",
 				       "mark", "!",  "--mark", "0/" MARK_BOTH, "-j",  "DPRD", NULL };
-	const char *const flush[] = { tool, "-w", "5", "-t", "raw", "-F", "DPRD", NULL };
-	const char *const drop[] = { tool, "-w", "5", "-t", "raw", "-X", "DPRD", NULL };
 	const char *const rules[] = { tool, "-w", "5", "-t", "raw", "-S", NULL };
 	const char *const table[] = { "nft", "delete", "table", v6 ? "ip6" : "ip", "raw", NULL };
 	char *output;
+	int i;
 
 	command_run(delete, NULL, NULL);
-	command_run(flush, NULL, NULL);
-	command_run(drop, NULL, NULL);
+	for (i = 0; i < IPTABLES_CHAINS; i++) {
+		const char *const flush[] = { tool, "-w", "5", "-t", "raw", "-F", iptables_chain[i], NULL };
+		const char *const drop[] = { tool, "-w", "5", "-t", "raw", "-X", iptables_chain[i], NULL };
+
+		command_run(flush, NULL, NULL);
+		command_run(drop, NULL, NULL);
+	}
 	if (command_run(rules, NULL, &output) == 0 && output && !strstr(output, "-A ") && !strstr(output, "-N "))
 		command_run(table, NULL, NULL);
 	free(output);
@@ -327,11 +333,11 @@ bool rules_present(const struct dprd *d)
 {
 	/* Not a list of the table: with its flows that takes seconds. */
 	static const char *const set[] = { "nft", "list", "set", "inet", "dprd", "own4", NULL };
-	static const char *const chain[] = { "nft", "list", "chain", "inet", "dprd", "unmark", NULL };
+	static const char *const table[] = { "nft", "-t", "list", "table", "inet", "dprd", NULL };
 	static const char *const v4[] = { "iptables-nft", "-w", "5", "-t", "raw", "-S", "DPRD", NULL };
 	static const char *const v6[] = { "ip6tables-nft", "-w", "5", "-t", "raw", "-S", "DPRD", NULL };
 
-	return command_run(d->fastpath ? chain : set, NULL, NULL) == 0 && command_run(v4, NULL, NULL) == 0 &&
+	return command_run(d->fastpath ? table : set, NULL, NULL) == 0 && command_run(v4, NULL, NULL) == 0 &&
 	       command_run(v6, NULL, NULL) == 0;
 }
 

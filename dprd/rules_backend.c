@@ -121,8 +121,7 @@ static void write_passed_by(FILE *out, struct dprd *d, bool v6)
 
 	rules_write_set(out, &d->config, "set", "backend_shared", v6, v6 ? "ipv6_addr" : "ipv4_addr",
 			rules_list_shared);
-	fprintf(out,
-		"insert rule inet dprd unmark meta mark & 0x%08x == 0x%08x %s daddr @backend_shared%c " RULES_SYN " ",
+	fprintf(out, "add rule inet dprd unmark meta mark & 0x%08x == 0x%08x %s daddr @backend_shared%c " RULES_SYN " ",
 		BACKEND_MARK_MASK | MARK_DECIDE_BIT, MARK_DECIDE_BIT, v6 ? "ip6" : "ip", f);
 	if (shares_now(d, v6).here)
 		fprintf(out, "meta mark set meta mark | 0x%08x\n", (unsigned)BACKEND_MARK_MASK);
@@ -165,8 +164,10 @@ static void write_family(FILE *out, struct dprd *d, bool v6)
 
 static void write_chains(FILE *out, bool bpf_plane)
 {
-	fprintf(out, "add chain inet dprd backend { type nat hook prerouting priority -100 ; }\n"
+	fprintf(out, "add chain inet dprd unmark { type filter hook prerouting priority -295 ; }\n"
+		     "add chain inet dprd backend { type nat hook prerouting priority -100 ; }\n"
 		     "add chain inet dprd backend_end { type filter hook prerouting priority -90 ; }\n"
+		     "flush chain inet dprd unmark\n"
 		     "flush chain inet dprd backend\nflush chain inet dprd backend_end\n");
 	if (!bpf_plane)
 		fprintf(out,
@@ -184,7 +185,8 @@ static void write_removal(FILE *out, bool bpf_plane)
 		return;
 	/* Nothing is missing in a table that is made anew, either: all is added before it is deleted. */
 	write_chains(out, bpf_plane);
-	fprintf(out, "delete chain inet dprd backend\ndelete chain inet dprd backend_end\n");
+	fprintf(out, "delete chain inet dprd unmark\ndelete chain inet dprd backend\n"
+		     "delete chain inet dprd backend_end\n");
 	if (!bpf_plane)
 		fprintf(out, "delete chain inet dprd " RULES_NAT_LEAVING "\n");
 	for (v6 = 0; v6 < 2; v6++) {
@@ -211,6 +213,8 @@ void rules_write_backends(FILE *out, struct dprd *d)
 	fprintf(out, "add rule inet dprd backend iifname \"lo\" accept\n");
 	write_family(out, d, false);
 	write_family(out, d, true);
+	fprintf(out,
+		"add rule inet dprd unmark meta mark & " MARK_BOTH " != 0 meta mark set meta mark & " MARK_CLEAR "\n");
 	fprintf(out, "add rule inet dprd backend_end meta mark & 0x%08x != 0 meta mark set meta mark & 0x%08x\n",
 		BACKEND_MARK_MASK, ~(unsigned)BACKEND_MARK_MASK);
 }

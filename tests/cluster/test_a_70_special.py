@@ -7,7 +7,7 @@ import pytest
 from scapy.all import IPOption_NOP, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, PadN, fragment
 
 from traffic import (CLIENT, FAMILIES, IP, TCP, Capture, IPv6, Raw, RawClient, counting, flow_of, forward_all, ip_layer,
-                     send, service, whoami)
+                     rules, send, service, whoami)
 
 NO_OPTIONS = IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0\0\0\0")])
 both = pytest.mark.parametrize("family", FAMILIES)
@@ -152,3 +152,19 @@ def test_a77_a_packet_to_an_alias_address_goes_nowhere(one3, family):
                  ("n1", "eth0"))
         assert seen.wait(lambda packet: TCP in packet and packet[TCP].sport == 20770) is not None
         assert seen.wait(lambda packet: TCP in packet and packet[TCP].dport == 20770, 0.5) is None
+
+
+@both
+def test_a78_marks_are_seen_by_nobody(cluster3, family):
+    """What came by dprd's queue, or passed it by with dprd killed, has lost its mark before the next rules see it."""
+    n1 = cluster3.nodes[0]
+    syns = f"meta nfproto ip{family} tcp dport 80 tcp flags & (syn | ack) == syn"
+    with rules(cluster3, "n1", [f"{syns} counter"], "prerouting", "lab_syns", -290) as came, \
+            rules(cluster3, "n1", ["meta mark & 0x60000000 != 0 counter"], "prerouting", "lab_marks", -290) as marked:
+        for _ in range(9):
+            whoami(cluster3, service(n1, family))
+        assert came() >= 1
+        cluster3.kill("n1", "dprd")
+        assert whoami(cluster3, service(n1, family)) == "n1"
+        assert came() >= 2
+        assert marked() == 0

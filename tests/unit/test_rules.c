@@ -128,7 +128,7 @@ static void test_choice(void **context)
 /* A SYN to a shared address that passed by the queue has no flow: BPF plane only, where one is needed. */
 static void test_passed_by(void **context)
 {
-	static const char wanted[] = "insert rule inet dprd unmark meta mark & 0x3f000000 == 0x20000000 ip6 daddr "
+	static const char wanted[] = "add rule inet dprd unmark meta mark & 0x3f000000 == 0x20000000 ip6 daddr "
 				     "@backend_shared6 tcp flags & (fin | syn | rst | ack) == syn ";
 	char rule[250];
 
