@@ -53,6 +53,7 @@ static bool add_member(struct fastpath_tables *t, const struct config *config, u
 		if (self)
 			continue;
 		t->alias[member][i] = config_alias(config, member, i);
+		t->alias_count += !addr_is_zero(&t->alias[member][i]);
 		fits = fits && add_address(t, &t->alias[member][i], ROLE_ALIAS, member, i);
 	}
 	return fits;

@@ -91,7 +91,7 @@ int dprd_ingress(struct __sk_buff *skb)
 	return skb->protocol == to_be16(0x86dd) ? ingress(skb, true) : TC_ACT_UNSPEC;
 }
 
-/* Most of what leaves is none of this: of that the address alone is read. */
+/* Most of what leaves is none of this: of that no more is read than its header, and with aliases its address. */
 INLINE int egress(struct __sk_buff *skb, bool v6)
 {
 	const struct fastpath_tables *t = tables_get();
@@ -99,14 +99,18 @@ INLINE int egress(struct __sk_buff *skb, bool v6)
 	const uint8_t *ip = header_read(skb, v6);
 	struct addr source;
 	struct packet p;
-	bool answers;
+	bool answers, as_it_is;
 
-	if (!ip)
+	/* Of what this node forwards that is all, too. */
+	if (!ip || (v6 ? ip[6] == PROTO_IPV6 : ip[9] != PROTO_TCP))
+		return TC_ACT_UNSPEC;
+	as_it_is = leaves_as_it_is(skb, ip, v6);
+	if (as_it_is && !t->alias_count)
 		return TC_ACT_UNSPEC;
 	source = v6 ? addr_from_v6(ip + 8) : addr_from_v4(load_u32(ip + 12));
 	from = fastpath_find(t, &source);
 	answers = v6 && ip[6] == PROTO_ICMPV6;
-	if (!answers && (!is_served_for_peer(from) || leaves_as_it_is(skb, ip, v6, from)))
+	if (!answers && (!is_served_for_peer(from) || (as_it_is && !(from->roles & ROLE_ALIAS))))
 		return TC_ACT_UNSPEC;
 	if (!packet_read(skb, v6, &p))
 		return TC_ACT_UNSPEC;

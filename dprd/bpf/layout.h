@@ -77,6 +77,7 @@ struct fastpath_tables {
 	uint32_t port_count;
 	be16 port[FASTPATH_PORTS];
 	uint16_t mss[2]; /* at most, in SYN-ACKs of tunnelled connections; by family */
+	uint32_t alias_count; /* of alias[], those that are set */
 	/* the flow table's index of it */
 	uint8_t own_service[FASTPATH_SERVICES + FASTPATH_SHARED][FASTPATH_PORTS];
 	uint64_t bucket_key[2];

@@ -246,16 +246,15 @@ INLINE bool is_served_for_peer(const struct fastpath_address *from)
 }
 
 /*
- * What leaves from such an address and is no SYN-ACK: nothing is changed in it, but for an alias. A fragment's bytes may
- * pass for TCP flags: then it is looked at more closely.
+ * No SYN-ACK: nothing is changed in it, but for an alias. A fragment's bytes may pass for TCP flags: then it is looked
+ * at more closely.
  */
-INLINE bool leaves_as_it_is(const struct __sk_buff *skb, const uint8_t *ip, bool v6,
-			    const struct fastpath_address *from)
+INLINE bool leaves_as_it_is(const struct __sk_buff *skb, const uint8_t *ip, bool v6)
 {
 	const uint8_t *flags = ip + (v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES) + 13;
 
-	return !(from->roles & ROLE_ALIAS) && flags + 1 <= packet_end(skb) && (v6 || ip[0] == 0x45) &&
-	       ip[v6 ? 6 : 9] == PROTO_TCP && !(*flags & TCP_SYN);
+	return flags + 1 <= packet_end(skb) && (v6 || ip[0] == 0x45) && ip[v6 ? 6 : 9] == PROTO_TCP &&
+	       !(*flags & TCP_SYN);
 }
 
 /* What this node sends from such an address. */
