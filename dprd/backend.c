@@ -10,7 +10,6 @@
 enum {
 	COUNT_TICKS = 5, /* the flow table is looked at in so many ticks, */
 	COUNT_STEPS = 65536, /* but no more slots of it with each of them */
-	KEEP_KNOWN_S = 20,
 };
 
 static const char *why_not(const struct dprd *d, const struct backend *backend)
@@ -301,17 +300,6 @@ unsigned backend_connections(const struct dprd *d)
 	return sum;
 }
 
-/*
- * What is sent to a hardware address is no reason for the kernel to ask for it, or to ask again: a datagram to the
- * discard port is (RFC 863). Once in a while, and each second as long as there is no answer.
- */
-static bool keep_known(const struct dprd *d, const struct addr *to, const struct neighbour *neighbour)
-{
-	if (!neighbour->known || d->second_ms / 1000 % KEEP_KNOWN_S == 0)
-		tunnel_discard(to);
-	return neighbour->known;
-}
-
 /* A route with a gateway leads to the gateway's hardware address: no good for a server that is to get the packet itself. */
 static void find_way(struct dprd *d, const struct backend *backend, bool v6, struct backend_way *ret)
 {
@@ -321,8 +309,11 @@ static void find_way(struct dprd *d, const struct backend *backend, bool v6, str
 	if (!to || backend->form == BACKEND_NAT || !tunnel_preferred_source(to, &ret->source) || !d->neighbours ||
 	    neighbour_find(d->neighbours, &ret->source, to, &ret->neighbour))
 		return;
-	if (backend->form == BACKEND_DIRECT &&
-	    (ret->neighbour.gateway || !ret->neighbour.ethernet || !keep_known(d, to, &ret->neighbour)))
+	if (backend->form == BACKEND_DIRECT && (ret->neighbour.gateway || !ret->neighbour.ethernet))
+		return;
+	if (ret->neighbour.stale || (backend->form == BACKEND_DIRECT && !ret->neighbour.known))
+		tunnel_discard(to);
+	if (backend->form == BACKEND_DIRECT && !ret->neighbour.known)
 		return;
 	ret->mtu = tunnel_path_mtu(&ret->source, to);
 }

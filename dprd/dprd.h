@@ -88,24 +88,26 @@ struct mnl_socket; /* libmnl */
 
 /* One packet of a batch, from the kernel's queue to its verdict. */
 struct queued {
+	/* All zero when the packet comes, but for these four. */
 	uint32_t id; /* of the kernel's queue */
-	uint8_t *bytes; /* the datagram, captured bytes of it; path.c may rewrite it in place */
-	uint32_t captured;
-	struct packet packet;
-	struct verdict verdict;
-	struct flow_key evicted; /* a flow that made room for this one, when evict is set */
-	uint8_t *replace; /* verdict DECAPSULATE: what the stack gets instead */
-	uint32_t replace_bytes;
-	struct addr tunnel_source, tunnel_destination; /* FORWARD: of the outer header */
-	uint16_t tunnel_mtu; /* FORWARD: of the way to it, inner bytes that fit */
-	bool is_direct; /* FORWARD: no outer header, but the hardware address of direct */
-	struct neighbour direct;
-	bool nat; /* FORWARD: the packet is accepted, for the kernel's NAT to send it on */
+	uint32_t captured; /* bytes of the datagram that are here */
+	uint8_t *bytes; /* the datagram; path.c may rewrite it in place */
 	uint32_t mark; /* as it came */
 	uint32_t backend_mark; /* BACKEND_MARK_SELF, or a backend's; 0: the packet keeps its mark */
+	uint8_t *replace; /* verdict DECAPSULATE: what the stack gets instead */
+	uint32_t replace_bytes;
+	uint16_t tunnel_mtu; /* FORWARD: of the way to it, inner bytes that fit */
+	bool is_direct; /* FORWARD: no outer header */
+	bool nat; /* FORWARD: the packet is accepted, for the kernel's NAT to send it on */
 	bool set_add, set_remove, evict; /* changes of the kernel's flow set */
 	bool fresh_flow; /* the flow was made by this packet */
 	bool tell_too_big; /* the client is told the tunnel's MTU */
+	struct neighbour next_hop; /* FORWARD: when known, sent to this hardware address, not by the kernel's routing */
+	/* Of a former packet until they are set. */
+	struct packet packet; /* its kind is OTHER when nothing was captured */
+	struct verdict verdict;
+	struct flow_key evicted; /* a flow that made room for this one, when evict is set */
+	struct addr tunnel_source, tunnel_destination; /* FORWARD: of the outer header */
 };
 
 struct batch {
@@ -154,6 +156,7 @@ struct dprd {
 	struct load_view view;
 	struct view_node view_nodes[MEMBERS_MAX];
 	unsigned tunnel_mtu[MEMBERS_MAX][2]; /* path MTU to a member, by family (0: IPv4); 0: no way */
+	struct neighbour next_hop[MEMBERS_MAX][2]; /* on the way to it, as the BPF programs know it */
 	struct sampler *sampler;
 	struct counters counters;
 	struct why_ring *why;
@@ -273,7 +276,7 @@ void socket_lookup_free(struct socket_lookup *lookup);
  * nothing is known and found[] is all false. */
 int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys, unsigned count, bool *found);
 
-/* tunnel.c: raw sockets of one thread. */
+/* tunnel.c: sockets of one thread. */
 struct tunnel *tunnel_new(void);
 void tunnel_free(struct tunnel *tunnel);
 /* One datagram of several pieces, whole IP header included; queued until tunnel_flush(). The bytes
@@ -291,15 +294,18 @@ uint8_t *tunnel_scratch(struct tunnel *tunnel, unsigned bytes);
 unsigned tunnel_path_mtu(const struct addr *source, const struct addr *destination);
 /* The address that the kernel sends from, to this one, unless told otherwise. False: no route. */
 bool tunnel_preferred_source(const struct addr *destination, struct addr *ret);
-/* An empty datagram to the discard port, without regard to what becomes of it. */
+/*
+ * An empty datagram to the discard port (RFC 863), without regard to what becomes of it: a reason for the kernel to ask
+ * for a hardware address, or to ask again. What is sent to that address directly is none.
+ */
 void tunnel_discard(const struct addr *destination);
 
 /*
- * The same for a packet without an outer header, to a hardware address. One that is not known yet is an error: to
+ * The same to a hardware address, without a look at routes or output rules. One that is not known yet is an error: to
  * ask for it is the kernel's.
  */
-bool tunnel_add_direct(struct tunnel *tunnel, const struct neighbour *to, bool v6, const void *packet, unsigned bytes,
-		       unsigned tag);
+bool tunnel_add_direct(struct tunnel *tunnel, const struct neighbour *to, bool v6, const void *head,
+		       unsigned head_bytes, const void *body, unsigned body_bytes, unsigned tag);
 
 /* rules.c: the nftables table "inet dprd", the two NFQUEUE rules and the local routes. All of them
  * idempotent. -errno with a line logged. */

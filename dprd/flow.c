@@ -251,7 +251,7 @@ bool flow_has_room(struct flow_table *t, uint64_t now_ms)
 
 	t->now_ms = now_ms;
 	return all_flows(t) < t->limits.max_confirmed &&
-	       (flow_counts(t).half_open < t->limits.max_half_open || find_old(t, now_ms, &unused));
+	       (flow_count_of(t->counts.half_open) < t->limits.max_half_open || find_old(t, now_ms, &unused));
 }
 
 bool flow_evict_old(struct flow_table *t, uint64_t now_ms)
@@ -320,7 +320,7 @@ bool flow_add(struct flow_table *t, const struct flow_key *key, uint32_t node_id
 	remove_same(t, &s);
 	if (all_flows(t) >= t->limits.max_confirmed)
 		return false;
-	if (flow_counts(t).half_open >= t->limits.max_half_open && !find_old(t, now_ms, &victim))
+	if (flow_count_of(t->counts.half_open) >= t->limits.max_half_open && !find_old(t, now_ms, &victim))
 		return false;
 	slot = insert_for(t, &s, syn_sequence << FLOW_SEQUENCE_SHIFT | (uint32_t)node, now_ms, &victim);
 	*ret_evicted = victim;

@@ -160,6 +160,7 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 	former = d->config;
 	d->config = fresh;
 	memcpy(d->tunnel_mtu, mtu, sizeof(mtu));
+	memset(d->next_hop, 0, sizeof(d->next_hop));
 	if (sampler)
 		d->sampler = sampler;
 	apply_config(d);

@@ -161,6 +161,7 @@ static void find_hardware(struct mnl_socket *socket, const struct addr *next_hop
 	if (ask(socket, message, RTM_NEWNEIGH, answer))
 		return;
 	entry = mnl_nlmsg_get_payload((struct nlmsghdr *)answer);
+	n->stale = entry->ndm_state & NUD_STALE;
 	if (entry->ndm_state & NEIGHBOUR_KNOWN)
 		mnl_attr_parse((struct nlmsghdr *)answer, sizeof(*entry), neighbour_attribute, n);
 }

@@ -14,6 +14,7 @@ struct neighbour {
 	bool ethernet; /* the interface wants hardware addresses */
 	bool gateway; /* it leads through a router: hardware[] is the router's */
 	bool known; /* hardware[] is set: the kernel knows the next hop's address */
+	bool stale; /* but has not heard of it for long: it asks again once it has something to send there */
 	uint8_t hardware[12]; /* destination, source: as an Ethernet header begins */
 };
 

@@ -146,7 +146,8 @@ static bool resolve_backend(struct path *p, struct queued *q, unsigned own)
 		return false;
 	if (q->nat && packet_is_syn(&q->packet))
 		q->backend_mark = own + 1;
-	q->direct = way->neighbour;
+	if (q->is_direct || p->d->fastpath)
+		q->next_hop = way->neighbour;
 	q->tunnel_source = way->source;
 	q->tunnel_destination = *to;
 	q->tunnel_mtu = (uint16_t)(way->mtu > UINT16_MAX ? UINT16_MAX : way->mtu);
@@ -172,6 +173,7 @@ bool path_resolve_target(struct path *p, struct queued *q)
 		q->tunnel_source = q->packet.v6 ? self->cluster_v6 : self->cluster_v4;
 		q->tunnel_destination = q->packet.v6 ? to->cluster_v6 : to->cluster_v4;
 		q->tunnel_mtu = (uint16_t)(mtu > UINT16_MAX ? UINT16_MAX : mtu);
+		q->next_hop = p->d->next_hop[member][q->packet.v6];
 	}
 	if (!q->is_direct && !q->nat)
 		q->tunnel_mtu = (uint16_t)(q->tunnel_mtu - encap_bytes(q->packet.v6));

@@ -21,11 +21,14 @@ static bool send_packet(struct path *p, struct queued *q, const struct packet *p
 	uint8_t *outer;
 
 	if (q->is_direct)
-		return tunnel_add_direct(p->tunnel, &q->direct, packet->v6, bytes, packet->total_bytes, tag);
+		return tunnel_add_direct(p->tunnel, &q->next_hop, packet->v6, bytes, packet->total_bytes, NULL, 0, tag);
 	outer = tunnel_scratch(p->tunnel, encap_bytes(packet->v6));
 	if (!outer)
 		return false;
 	encap_write(outer, packet, &q->tunnel_source, &q->tunnel_destination, may_return(p, q) ? ENCAP_MAY_RETURN : 0);
+	if (q->next_hop.known)
+		return tunnel_add_direct(p->tunnel, &q->next_hop, packet->v6, outer, encap_bytes(packet->v6), bytes,
+					 packet->total_bytes, tag);
 	return tunnel_add(p->tunnel, &q->tunnel_destination, outer, encap_bytes(packet->v6), bytes, packet->total_bytes,
 			  tag);
 }

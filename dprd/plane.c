@@ -154,13 +154,13 @@ static void fill_fellow(struct dprd *d, unsigned member, bool v6, struct fastpat
 		way->flags |= WAY_WATCHES;
 }
 
-static void fill_way(struct dprd *d, unsigned member, bool v6, struct fastpath_way *way)
+static void fill_way(struct dprd *d, unsigned member, bool v6, struct fastpath_way *way, struct neighbour *next_hop)
 {
 	const struct member *self = &d->config.member[d->config.self], *to = &d->config.member[member];
 	unsigned mtu = d->tunnel_mtu[member][v6];
-	struct neighbour neighbour;
 
 	memset(way, 0, sizeof(*way));
+	*next_hop = (struct neighbour) { 0 };
 	if (member == d->config.self) {
 		way->flags = WAY_SELF;
 		return;
@@ -168,13 +168,15 @@ static void fill_way(struct dprd *d, unsigned member, bool v6, struct fastpath_w
 	way->source = v6 ? self->cluster_v6 : self->cluster_v4;
 	way->destination = v6 ? to->cluster_v6 : to->cluster_v4;
 	if (mtu < TUNNEL_MTU_LEAST || !d->neighbours ||
-	    neighbour_find(d->neighbours, &way->source, &way->destination, &neighbour))
+	    neighbour_find(d->neighbours, &way->source, &way->destination, next_hop))
 		return;
-	way->flags = (uint16_t)(WAY_USABLE | (neighbour.ethernet ? WAY_ETHERNET : 0));
-	way->interface = neighbour.interface;
+	if (next_hop->stale)
+		tunnel_discard(&way->destination);
+	way->flags = (uint16_t)(WAY_USABLE | (next_hop->ethernet ? WAY_ETHERNET : 0));
+	way->interface = next_hop->interface;
 	way->mtu = (uint16_t)((mtu > UINT16_MAX ? UINT16_MAX : mtu) - encap_bytes(v6));
-	memcpy(way->hardware, neighbour.hardware, sizeof(way->hardware));
-	if (neighbour.known)
+	memcpy(way->hardware, next_hop->hardware, sizeof(way->hardware));
+	if (next_hop->known)
 		way->hardware_tick = (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
 }
 
@@ -236,9 +238,11 @@ static void update_ways(struct dprd *d)
 		pthread_mutex_unlock(&d->lock);
 		for (v6 = 0; node > 0 && v6 < 2; v6++) {
 			struct fastpath_way way;
+			struct neighbour next_hop;
 
-			fill_way(d, member, v6, &way);
+			fill_way(d, member, v6, &way, &next_hop);
 			pthread_mutex_lock(&d->lock);
+			d->next_hop[member][v6] = next_hop;
 			if (member != d->config.self)
 				fill_fellow(d, member, v6, &way);
 			pthread_mutex_unlock(&d->lock);

@@ -115,10 +115,33 @@ static int queue_bind(struct nfqueue *queue, unsigned length)
 	return configure(queue, message);
 }
 
+/* What is wanted of a message. (nfq_nlmsg_parse() would check and note twenty attributes more.) False: no packet's. */
+static bool take_attributes(struct queued *q, const struct nlmsghdr *message)
+{
+	const struct nlattr *attribute;
+	bool has_id = false;
+
+	mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
+	{
+		void *payload = mnl_attr_get_payload(attribute);
+		uint16_t type = mnl_attr_get_type(attribute), bytes = mnl_attr_get_payload_len(attribute);
+
+		if (type == NFQA_PACKET_HDR && bytes >= sizeof(struct nfqnl_msg_packet_hdr)) {
+			q->id = ntohl(((const struct nfqnl_msg_packet_hdr *)payload)->packet_id);
+			has_id = true;
+		} else if (type == NFQA_MARK && bytes >= sizeof(q->mark)) {
+			q->mark = ntohl(mnl_attr_get_u32(attribute));
+		} else if (type == NFQA_PAYLOAD) {
+			q->bytes = payload;
+			q->captured = bytes;
+		}
+	}
+	return has_id;
+}
+
 /* One received message into the batch; a message without a packet still gets its verdict. */
 static void take_message(struct worker *w, uint8_t *bytes, unsigned length)
 {
-	struct nlattr *attributes[NFQA_MAX + 1] = { 0 };
 	const struct nlmsghdr *message = (const struct nlmsghdr *)bytes;
 	struct queued *q = &w->batch.packets[w->batch.count];
 
@@ -128,18 +151,11 @@ static void take_message(struct worker *w, uint8_t *bytes, unsigned length)
 		w->verdict_errors += ((const struct nlmsgerr *)mnl_nlmsg_get_payload(message))->error != 0;
 		return;
 	}
-	if (message->nlmsg_type != (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET) ||
-	    nfq_nlmsg_parse(message, attributes) < 0 || !attributes[NFQA_PACKET_HDR])
+	if (message->nlmsg_type != (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET))
 		return;
-	memset(q, 0, sizeof(*q));
-	q->id = ntohl(((struct nfqnl_msg_packet_hdr *)mnl_attr_get_payload(attributes[NFQA_PACKET_HDR]))->packet_id);
-	if (attributes[NFQA_MARK])
-		q->mark = ntohl(mnl_attr_get_u32(attributes[NFQA_MARK]));
-	if (attributes[NFQA_PAYLOAD]) {
-		q->bytes = mnl_attr_get_payload(attributes[NFQA_PAYLOAD]);
-		q->captured = mnl_attr_get_payload_len(attributes[NFQA_PAYLOAD]);
-	}
-	w->batch.count++;
+	memset(q, 0, offsetof(struct queued, packet));
+	q->packet.kind = PACKET_OTHER;
+	w->batch.count += take_attributes(q, message);
 }
 
 /* The worker looks at its queues: at what may be old, when it has not done so for long. */

@@ -3,6 +3,7 @@
 import time
 
 from faultlib import FIRST_SYN_S, SECOND_SYN_S, eligible, load, members, settings, steady, wait_for
+from traffic import forward_all, run_in, service, tunnel_address, url
 
 ALL = ["n1", "n2", "n3"]
 
@@ -115,3 +116,24 @@ def test_b44_the_cable_is_pulled(own3):
         for address in (node.service_v4, node.service_v6):
             served = {connect.node for connect in work.made(since=back) if connect.to == address}
             assert "n3" in served and len(served) > 1, (address, served)
+
+
+def test_b45_hardware_address_is_another(clusters):
+    """n1 takes n2 for another's hardware address, and only what is forwarded goes there (Unicast=no): it finds out."""
+    cluster = clusters.fresh(nodes=2, layout="own", daemons=False)
+    cluster.set_config("Announce", "Unicast", "no")
+    for ip in ("ipv4", "ipv6"):  # an address counts as stale after a second, instead of half a minute
+        cluster.site.sysctl("n1", {f"net.{ip}.neigh.eth1.base_reachable_time_ms": 1000,
+                                   f"net.{ip}.neigh.eth1.delay_first_probe_time": 1})
+    cluster.start_daemons(policy="rr")
+    n1, n2 = forward_all(cluster), cluster.node("n2")
+
+    def is_served_by_n2(family):
+        command = ["curl", "-s", "-m", "0.5", "--noproxy", "*", url(service(n1, family), "/whoami")]
+        return run_in(cluster, "c1", command) == (0, "n2\n")
+    for family in ("v4", "v6"):
+        assert is_served_by_n2(family)
+        time.sleep(2.5)  # dprd has read the address that this SYN was the first to need
+        cluster.site.ip("n1", [f"neigh replace {tunnel_address(n2, family)} lladdr 02:00:00:00:00:99 dev eth1 nud stale"])
+        wait_for(lambda: not is_served_by_n2(family), f"{family}: nothing arrives there", 3)
+        wait_for(lambda: is_served_by_n2(family), f"{family}: the right address is found", 12)
