@@ -271,21 +271,31 @@ INLINE int serve(struct __sk_buff *skb, const struct packet *p, const struct fas
 	return TC_ACT_UNSPEC;
 }
 
-/* Decide=kernel: no flow of this key yet, or an ended one, which the verdict replaces. */
-INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
-			const struct flow_search *search, struct flow_slot **ret)
+/* Decide=kernel: node << 8 | reason; node 0: served here. -1: dprd must decide. */
+INLINE int draw(const struct packet *p, bool v6, const struct fastpath_tables *t)
+{
+	/* The cluster's own clients are for its real servers at most: none of them uses up a verdict. */
+	if (fastpath_find(t, &p->source))
+		return t->choices ? -1 : (int)REASON_CLUSTER_CLIENT;
+	return next_verdict(v6);
+}
+
+/* A verdict by which the stack gets the SYN, whatever socket it has: to look for one would double a flood's cost. */
+INLINE bool is_served_anyway(const struct fastpath_tables *t, int verdict)
+{
+	return verdict >= 0 && verdict <= 0xff && verdict != REASON_NO_BACKEND && t->choices != CHOICES;
+}
+
+/* Carries a verdict out. There is no flow of this key yet, or an ended one, which the verdict replaces. */
+INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, int verdict, bool v6,
+			const struct fastpath_tables *t, const struct flow_search *search, struct flow_slot **ret)
 {
 	struct fastpath_counters *c = counters_get();
 	const struct fastpath_way *way;
-	int verdict;
 	uint32_t node, reason;
 
 	if (!c)
 		return TC_ACT_UNSPEC;
-	/* The cluster's own clients are for its real servers at most: none of them uses up a verdict. */
-	if (fastpath_find(t, &p->source))
-		return t->choices ? queue_syn(skb, *ret) : serve(skb, p, t, *ret, REASON_CLUSTER_CLIENT);
-	verdict = next_verdict(v6);
 	if (verdict < 0)
 		return queue_syn(skb, *ret);
 	node = (uint32_t)verdict >> 8;
@@ -311,24 +321,27 @@ INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, bool v6, 
 INLINE int entry_syn(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		     const struct flow_search *search, struct flow_slot **slot)
 {
-	bool works = daemon_works();
-	int known = !works && *slot ? syn_alone(p, *slot, (uint8_t)t->self_node) : 0;
+	bool works = daemon_works(), decides, draws;
+	int known = !works && *slot ? syn_alone(p, *slot, (uint8_t)t->self_node) : 0, verdict;
 
 	if (known)
 		return known;
 	if (!works && !t->choices)
 		return TC_ACT_UNSPEC;
-	if (has_socket(skb, p, v6)) {
+	/* The kernel module may still drop it: dprd decides about what it lets through. */
+	decides = works && decide_in_kernel && !is_unjudged(skb);
+	draws = decides && (!*slot || is_over(p, *slot, t->self_node));
+	verdict = draws ? draw(p, v6, t) : -1;
+	if (!is_served_anyway(t, verdict) && has_socket(skb, p, v6)) {
 		count(REASON_LOCAL_SOCKET);
 		return TC_ACT_UNSPEC;
 	}
 	if (!works)
 		return new_alone(skb, p, v6, t, search, slot);
-	/* The kernel module may still drop it: dprd decides about what it lets through. */
-	if (!decide_in_kernel || is_unjudged(skb))
+	if (draws)
+		return entry_decide(skb, p, verdict, v6, t, search, slot);
+	if (!decides)
 		return queue_syn(skb, *slot);
-	if (!*slot || is_over(p, *slot, t->self_node))
-		return entry_decide(skb, p, v6, t, search, slot);
 	return is_clear_copy(p, *slot) ? ENTRY_FORWARD + REASON_SAME_SYN : queue_syn(skb, *slot);
 }
 

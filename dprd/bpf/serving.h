@@ -181,10 +181,12 @@ INLINE int take_out(struct __sk_buff *skb, const struct serving *s, const struct
 				BPF_F_ADJ_ROOM_NO_CSUM_RESET | BPF_F_ADJ_ROOM_FIXED_GSO) ||
 	    !mend_ecn(skb, inner, outer->tos, v6))
 		return drop(REASON_INNER_BAD);
-	alias = &s->tables->alias[s->service->member & (FASTPATH_MEMBERS - 1)]
-				 [s->service->service & (FASTPATH_SERVICES - 1)];
-	if (!addr_is_zero(alias) && to_alias(skb, inner, alias, v6))
-		return drop(REASON_INNER_BAD);
+	if (s->tables->alias_count) {
+		alias = &s->tables->alias[s->service->member & (FASTPATH_MEMBERS - 1)]
+					 [s->service->service & (FASTPATH_SERVICES - 1)];
+		if (!addr_is_zero(alias) && to_alias(skb, inner, alias, v6))
+			return drop(REASON_INNER_BAD);
+	}
 	c->reason[REASON_FROM_PEER]++;
 	c->decapsulated_bytes += inner->total_bytes;
 	return TC_ACT_UNSPEC;

@@ -132,26 +132,36 @@ static bool is_of_cluster(struct model *m, const struct addr *a)
 	return model_is_cluster_address(m, a) || model_find_alias(m->config, a, &unused);
 }
 
+static bool is_left_to_socket(struct model *m, const struct packet *p)
+{
+	bool found = m->has_socket(&p->key);
+
+	m->counted.reason[REASON_LOCAL_SOCKET] += found;
+	return found;
+}
+
 /* Decide=kernel: the next verdict of the schedule, unless the connection cannot be forwarded at all. */
 static void decide_scheduled(struct model *m, const struct frame *in, const struct packet *p, const struct flow *over,
 			     uint32_t gso_bytes, struct model_result *r)
 {
 	const struct fastpath_schedule *s = m->schedules[p->v6];
-	bool from_cluster = is_of_cluster(m, &p->source);
+	bool from_cluster = is_of_cluster(m, &p->source), drawn = !from_cluster && s->count;
 	uint32_t entry, node, reason;
 
 	if (from_cluster && !m->choices) {
 		serve(m, p, over, REASON_CLUSTER_CLIENT, r);
 		return;
 	}
-	if (from_cluster || !s->count) {
-		queue_syn(r, over);
-		return;
-	}
-	entry = s->entry[m->cursors[p->v6]++ & (s->count - 1)];
+	entry = drawn ? s->entry[m->cursors[p->v6]++ & (s->count - 1)] : 0;
 	node = entry >> 8;
 	reason = entry & 0xff;
-	if (!node) {
+	/* Differs: what is served here anyway is not asked for a socket. */
+	if ((!drawn || node || (m->choices && !m->serves_here) || reason == REASON_NO_BACKEND) &&
+	    is_left_to_socket(m, p))
+		return;
+	if (!drawn) {
+		queue_syn(r, over);
+	} else if (!node) {
 		serve(m, p, over, reason, r);
 	} else if (!(m->ways[2 * node + p->v6].flags & WAY_USABLE)) {
 		serve(m, p, over, REASON_FORWARD_FAILED, r);
@@ -200,17 +210,16 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 		      struct model_result *r)
 {
 	struct flow flow;
-	bool found = model_find_flow(m, p, &flow);
+	bool found = model_find_flow(m, p, &flow), scheduled;
 
 	model_finish(r, PASS);
 	if (!m->works && found && syn_alone(m, in, p, &flow, gso_bytes, r))
 		return;
 	if (!m->works && !m->choices)
 		return;
-	if (m->has_socket(&p->key)) {
-		m->counted.reason[REASON_LOCAL_SOCKET]++;
+	scheduled = m->works && !r->unjudged && m->schedules[p->v6] && (!found || is_over(m, p, &flow));
+	if (!scheduled && is_left_to_socket(m, p))
 		return;
-	}
 	if (!m->works) {
 		new_alone(m, in, p, found ? &flow : NULL, gso_bytes, r);
 		return;
@@ -220,7 +229,7 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 		queue_syn(r, found);
 		return;
 	}
-	if (m->schedules[p->v6] && (!found || is_over(m, p, &flow))) {
+	if (scheduled) {
 		decide_scheduled(m, in, p, found ? &flow : NULL, gso_bytes, r);
 	} else if (!m->schedules[p->v6] || !flow_same_sequence(&flow, p->tcp_sequence) ||
 		   flow.state != FLOW_HALF_OPEN || !is_young(m, &flow)) {
