@@ -156,7 +156,7 @@ struct dprd {
 	struct load_view view;
 	struct view_node view_nodes[MEMBERS_MAX];
 	unsigned tunnel_mtu[MEMBERS_MAX][2]; /* path MTU to a member, by family (0: IPv4); 0: no way */
-	struct neighbour next_hop[MEMBERS_MAX][2]; /* on the way to it, as the BPF programs know it */
+	struct neighbour next_hop[MEMBERS_MAX][2]; /* on the way to it; interface 0: no way */
 	struct sampler *sampler;
 	struct counters counters;
 	struct why_ring *why;
@@ -187,7 +187,7 @@ int plane_attach(struct dprd *d);
 /* After the rules: what the other plane left goes. */
 void plane_started(struct dprd *d);
 const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */
-void plane_update(struct dprd *d); /* each second, and after a change: what the programs are told */
+void plane_update(struct dprd *d); /* each second, and after a change: the ways to peers, and the programs */
 void plane_tick(struct dprd *d, bool works); /* every TICK_MS: that dprd works, and what the programs did */
 void plane_second_look(struct dprd *d, const struct decide_env *env); /* whether dprd wants to look. Lock held */
 void plane_served(struct dprd *d, unsigned connections); /* since dprd last told its room for those that land */

@@ -146,8 +146,7 @@ static bool resolve_backend(struct path *p, struct queued *q, unsigned own)
 		return false;
 	if (q->nat && packet_is_syn(&q->packet))
 		q->backend_mark = own + 1;
-	if (q->is_direct || p->d->fastpath)
-		q->next_hop = way->neighbour;
+	q->next_hop = way->neighbour;
 	q->tunnel_source = way->source;
 	q->tunnel_destination = *to;
 	q->tunnel_mtu = (uint16_t)(way->mtu > UINT16_MAX ? UINT16_MAX : way->mtu);

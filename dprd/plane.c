@@ -154,24 +154,53 @@ static void fill_fellow(struct dprd *d, unsigned member, bool v6, struct fastpat
 		way->flags |= WAY_WATCHES;
 }
 
-static void fill_way(struct dprd *d, unsigned member, bool v6, struct fastpath_way *way, struct neighbour *next_hop)
+/* What is sent there gives the kernel no reason to doubt a hardware address: so that is asked for here. */
+static struct neighbour find_next_hop(struct dprd *d, unsigned member, bool v6)
 {
 	const struct member *self = &d->config.member[d->config.self], *to = &d->config.member[member];
+	const struct addr *source = v6 ? &self->cluster_v6 : &self->cluster_v4;
+	const struct addr *destination = v6 ? &to->cluster_v6 : &to->cluster_v4;
+	struct neighbour found;
+
+	if (member == d->config.self || d->tunnel_mtu[member][v6] < TUNNEL_MTU_LEAST || !d->neighbours ||
+	    neighbour_find(d->neighbours, source, destination, &found))
+		return (struct neighbour) { 0 };
+	if (found.stale)
+		tunnel_discard(destination);
+	return found;
+}
+
+/* The kernel's answers are waited for without the lock: SYNs go on. */
+static void update_next_hops(struct dprd *d)
+{
+	unsigned member, v6;
+
+	for (member = 0; member < d->config.member_count; member++) {
+		for (v6 = 0; v6 < 2; v6++) {
+			struct neighbour found = find_next_hop(d, member, v6);
+
+			pthread_mutex_lock(&d->lock);
+			d->next_hop[member][v6] = found;
+			pthread_mutex_unlock(&d->lock);
+		}
+	}
+}
+
+static void fill_way(struct dprd *d, unsigned member, bool v6, struct fastpath_way *way)
+{
+	const struct member *self = &d->config.member[d->config.self], *to = &d->config.member[member];
+	const struct neighbour *next_hop = &d->next_hop[member][v6];
 	unsigned mtu = d->tunnel_mtu[member][v6];
 
 	memset(way, 0, sizeof(*way));
-	*next_hop = (struct neighbour) { 0 };
 	if (member == d->config.self) {
 		way->flags = WAY_SELF;
 		return;
 	}
 	way->source = v6 ? self->cluster_v6 : self->cluster_v4;
 	way->destination = v6 ? to->cluster_v6 : to->cluster_v4;
-	if (mtu < TUNNEL_MTU_LEAST || !d->neighbours ||
-	    neighbour_find(d->neighbours, &way->source, &way->destination, next_hop))
+	if (!next_hop->interface)
 		return;
-	if (next_hop->stale)
-		tunnel_discard(&way->destination);
 	way->flags = (uint16_t)(WAY_USABLE | (next_hop->ethernet ? WAY_ETHERNET : 0));
 	way->interface = next_hop->interface;
 	way->mtu = (uint16_t)((mtu > UINT16_MAX ? UINT16_MAX : mtu) - encap_bytes(v6));
@@ -225,7 +254,6 @@ static void update_backend_ways(struct dprd *d)
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* The kernel's answers are waited for without the lock: SYNs go on. */
 static void update_ways(struct dprd *d)
 {
 	unsigned member, v6;
@@ -238,11 +266,9 @@ static void update_ways(struct dprd *d)
 		pthread_mutex_unlock(&d->lock);
 		for (v6 = 0; node > 0 && v6 < 2; v6++) {
 			struct fastpath_way way;
-			struct neighbour next_hop;
 
-			fill_way(d, member, v6, &way, &next_hop);
+			fill_way(d, member, v6, &way);
 			pthread_mutex_lock(&d->lock);
-			d->next_hop[member][v6] = next_hop;
 			if (member != d->config.self)
 				fill_fellow(d, member, v6, &way);
 			pthread_mutex_unlock(&d->lock);
@@ -285,6 +311,7 @@ void plane_update(struct dprd *d)
 {
 	char why[FASTPATH_WHY_BYTES];
 
+	update_next_hops(d);
 	if (!d->fastpath)
 		return;
 	update_ways(d);
