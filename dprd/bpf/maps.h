@@ -92,7 +92,7 @@ INLINE void count(enum reason reason)
 	struct fastpath_counters *c = counters_get();
 
 	if (c)
-		c->reason[reason]++;
+		count_in(c, reason);
 }
 
 INLINE int drop(enum reason reason)

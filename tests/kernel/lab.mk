@@ -2,7 +2,8 @@
 # Guests with kernels of their own: tests of the kernel module, and the yardstick against IPVS.
 
 KERNEL_TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/kernel/bench/*.c tests/kernel/biactive/*.c))
-KERNEL_PROGRAMS := $(PROGRAMS) $(BUILD)/tests/lab/echoserver $(BUILD)/tests/bench/connclient $(KERNEL_TOOLS)
+KERNEL_PROGRAMS := $(PROGRAMS) $(BUILD)/tests/lab/echoserver $(BUILD)/tests/bench/connclient \
+	$(BUILD)/tests/bpf/test_stack $(KERNEL_TOOLS)
 
 $(KERNEL_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
