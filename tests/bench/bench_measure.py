@@ -114,10 +114,11 @@ class Results:
 
     def print_markdown(self):
         """The same for a document."""
-        print("\n| result | median | min | max | unit | rounds |\n|---|---:|---:|---:|---|---:|")
+        print("\n| result | median | range | of medians | unit | rounds |\n|---|---:|---:|---:|---|---:|")
         for result in self.results:
-            print(f"| `{result['name']}` | {result['median']:,.6g} | {result['min']:,.6g} | {result['max']:,.6g} | "
-                  f"{result['unit']} | {result['rounds']} |")
+            of_medians = f"{result['of_medians']:.3g}" if "of_medians" in result else ""
+            print(f"| `{result['name']}` | {result['median']:.3g} | {result['min']:.3g} to {result['max']:.3g} | "
+                  f"{of_medians} | {result['unit']} | {result['rounds']} |")
 
     def write(self, path):
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
