@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * decision.h - Decide=kernel: a new connection gets the next verdict of the schedule that dprd made.
+ * decision.h - Decide=kernel, and auto while SYNs come fast: a new connection gets the next verdict of the schedule that dprd made.
  * What a schedule cannot say (a port used again, a node that may be gone) is still queued to dprd.
  */
 #ifndef DPRD_BPF_DECISION_H
@@ -51,6 +51,14 @@ INLINE void remember(const struct packet *p, uint8_t reason, uint8_t node)
 	d->node = node;
 }
 
+/* Many more came than there was room for: dprd knows by now, and counting on would cost a flood's every SYN. */
+INLINE bool is_full(void)
+{
+	uint32_t made = control.made, room = control.room;
+
+	return made >= room && made - room >= FASTPATH_OVER_ROOM;
+}
+
 /* The verdict on a new connection: node << 8 | reason; node 0: serve here. -1: dprd must decide. */
 INLINE int next_verdict(bool v6)
 {
@@ -59,6 +67,8 @@ INLINE int next_verdict(bool v6)
 
 	if (!s || !s->count)
 		return -1;
+	if (is_full())
+		return (int)control.room_reason;
 	at = __sync_fetch_and_add(&s->cursor, 1) & (s->count - 1);
 	return s->entry[at & (FASTPATH_SCHEDULE_MAX - 1)];
 }

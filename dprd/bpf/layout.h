@@ -7,8 +7,8 @@
  *     control         which of the tables and schedules are in use, and dprd's heartbeat
  *     tables          addresses and ports of the cluster, twice: one in use, one being written
  *     ways            how to send to the node that a flow names: index 2 * node + v6
- *   schedules ARRAY   Decide=kernel: the next verdicts on new connections, two of each family
- *   recent    ARRAY   Decide=kernel: the last decisions, for "dprctl why"
+ *   schedules ARRAY   while the programs decide: the next verdicts on new connections, two of each family
+ *   recent    ARRAY   likewise: the last decisions, for "dprctl why"
  *   lease     ARRAY   shared addresses: who has a share, and until when this node may act on it; loadcast
  *                     writes it, also while no dprd runs
  *   refused   ARRAY   shared addresses: SYNs that were another node's
@@ -41,6 +41,7 @@ enum {
 	FASTPATH_NO_SERVICE = 0xff,
 	FASTPATH_SCHEDULE_MAX = 4096, /* verdicts; a power of two */
 	FASTPATH_RECENT = 4096, /* decisions remembered; a power of two */
+	FASTPATH_OVER_ROOM = 256, /* connections counted in a tick beyond those that there was room for */
 	SHARED_REFUSED_WORDS = 65536, /* a power of two */
 
 	FASTPATH_LATE_MS = 400, /* no heartbeat for so long: dprd is dead or frozen */

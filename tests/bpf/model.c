@@ -146,13 +146,16 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 {
 	const struct fastpath_schedule *s = m->schedules[p->v6];
 	bool from_cluster = is_of_cluster(m, &p->source), drawn = !from_cluster && s->count;
-	uint32_t entry, node, reason;
+	uint32_t entry = 0, node, reason;
 
 	if (from_cluster && !m->choices) {
 		serve(m, p, over, REASON_CLUSTER_CLIENT, r);
 		return;
 	}
-	entry = drawn ? s->entry[m->cursors[p->v6]++ & (s->count - 1)] : 0;
+	if (drawn && m->made >= m->room && m->made - m->room >= FASTPATH_OVER_ROOM)
+		entry = m->room_reason;
+	else if (drawn)
+		entry = s->entry[m->cursors[p->v6]++ & (s->count - 1)];
 	node = entry >> 8;
 	reason = entry & 0xff;
 	/* Differs: what is served here anyway is not asked for a socket. */

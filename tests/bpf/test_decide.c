@@ -213,6 +213,25 @@ static void test_room(void **state)
 	assert_string_equal(counted, "rate_guard*3 chosen*5 syn*8 made*5");
 }
 
+/* Far beyond it no verdict is used up, and nothing is counted for the next tick any more. */
+static void test_over_room(void **state)
+{
+	unsigned variant = variant_of(state), i;
+	struct plane *p = site_plane(variant);
+	struct fastpath_counters counters;
+	char counted[256];
+
+	site_reset(variant);
+	site_schedule(variant, "n2/chosen", "table_full");
+	p->fastpath->control->room = 5;
+	for (i = 0; i < 5 + FASTPATH_OVER_ROOM + 10; i++)
+		assert_int_equal(send_syn(variant, 40000 + i), i < 5 ? REDIRECT : PASS);
+	assert_int_equal(p->fastpath->control->made, 5 + FASTPATH_OVER_ROOM);
+	assert_int_equal(fastpath_schedule(p->fastpath, variant & SITE_V6, true)->cursor, 5 + FASTPATH_OVER_ROOM);
+	site_counted(variant, counted, sizeof(counted), &counters);
+	assert_string_equal(counted, "table_full*266 chosen*5 syn*271 made*5");
+}
+
 /* What the running round of expiry has passed is counted apart: its buckets, and no others. */
 static void test_behind(void **state)
 {
@@ -293,9 +312,9 @@ static void test_remembered(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest others[] = { BOTH(test_in_turn),   BOTH(test_families), BOTH(test_cluster_client),
-					     BOTH(test_room),      BOTH(test_behind),   BOTH(test_no_place),
-					     BOTH(test_remembered) };
+	const struct CMUnitTest others[] = { BOTH(test_in_turn),  BOTH(test_families),  BOTH(test_cluster_client),
+					     BOTH(test_room),     BOTH(test_over_room), BOTH(test_behind),
+					     BOTH(test_no_place), BOTH(test_remembered) };
 	const struct fixtures tables[] = { FIXTURES(decided), FIXTURES(chosen_here), FIXTURES(copies),
 					   FIXTURES(undecided) };
 
