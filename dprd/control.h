@@ -49,6 +49,7 @@ struct control_snapshot {
 	double own_load, max_load; /* per unit of weight, as decide() compares them */
 	const struct policy *policy;
 	bool draining, minority;
+	bool programs_decide; /* new connections, just now */
 	uint32_t arrivals_per_1000_s;
 	struct backend_status backends[OWN_BACKENDS_MAX]; /* by number */
 	bool serves_here; /* the own web server is one of those that get connections */

@@ -35,6 +35,7 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	s->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
 	s->draining = d->draining;
 	s->minority = d->minority;
+	s->programs_decide = plane_decide_runs(d);
 	s->arrivals_per_1000_s = d->arrivals_per_1000_s;
 	for (i = 0; i < d->config.own_backend_count; i++)
 		backend_status(d, i, &s->backends[i]);
@@ -249,6 +250,7 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 	json_object_set_new(head, "table_valid", json_boolean(s->table_valid));
 	json_object_set_new(head, "table_fresh", json_boolean(control_table_fresh(config, s)));
 	json_object_set_new(head, "datapath_why", control_text(d->plane_why));
+	json_object_set_new(head, "decided_by", json_string(s->programs_decide ? "programs" : "dprd"));
 	json_object_set_new(head, "announcements_rejected", control_count(s->table_valid, s->table.rejected));
 	return head;
 }

@@ -22,6 +22,8 @@ static void render_head(FILE *out, const json_t *status)
 static void render_datapath(FILE *out, const json_t *status)
 {
 	fprintf(out, "  datapath %s: %s\n", text_of(status, "datapath"), text_of(status, "datapath_why"));
+	fprintf(out, "  new connections are decided by %s\n",
+		strcmp(text_of(status, "decided_by"), "programs") ? "dprd" : "the programs");
 }
 
 static void render_cluster(FILE *out, const json_t *status)

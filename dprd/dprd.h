@@ -139,7 +139,7 @@ struct dprd {
 	struct mnl_socket *neighbours; /* BPF plane: routes and hardware addresses */
 	char plane_why[PLANE_WHY_BYTES]; /* why this plane */
 	uint64_t living_told; /* members whose tunnel packets the programs take */
-	struct plane_decide *decide_ahead; /* Decide=kernel; else NULL */
+	struct plane_decide *decide_ahead; /* Decide=auto or kernel; else NULL */
 	struct shared *shared; /* addresses that all nodes share; NULL: none */
 	void *flow_memory; /* nfqueue plane: the mapped file run_dir/flows */
 	size_t flow_memory_bytes;
@@ -194,8 +194,9 @@ void plane_served(struct dprd *d, unsigned connections); /* since dprd last told
 void plane_count(struct dprd *d); /* the programs' counters into d->counters, now. Lock held */
 void plane_close(struct dprd *d, bool keep);
 
-/* plane_decide.c: the programs' verdicts, see Decide=kernel. */
+/* plane_decide.c: the programs' verdicts, see Decide=. */
 struct plane_decide *plane_decide_new(void); /* free() frees it */
+bool plane_decide_runs(const struct dprd *d); /* whether the programs decide just now. Lock held */
 void plane_decide_tick(struct dprd *d, uint64_t now_ms); /* lock held */
 void plane_decide_remember(struct dprd *d, const struct decide_env *env); /* what they decided, for why. Lock held */
 /* After a change that the next new connection must find. Lock not held. */

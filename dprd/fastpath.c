@@ -172,7 +172,7 @@ static int programs_load(struct fastpath *f, const struct flow_table *flows, con
 	f->programs->rodata->flow_secret[0] = flow_table_hash_key(flows)[0];
 	f->programs->rodata->flow_secret[1] = flow_table_hash_key(flows)[1];
 	f->programs->rodata->flow_buckets = flow_table_buckets(flows);
-	f->programs->rodata->decide_in_kernel = config->decide_in == DECIDE_KERNEL;
+	f->programs->rodata->decide_in_kernel = config->decide_in != DECIDE_QUEUE;
 	error = bpf_map__reuse_fd(f->programs->maps.flows, f->flows_fd);
 	if (!error && config->shared_count && *f->pins)
 		error = pin_lease(f);

@@ -39,7 +39,7 @@ int plane_open(struct dprd *d)
 		return open_nfqueue(d);
 	}
 	if (!fastpath_open(&d->config, &d->flow_limits, &d->fastpath, &d->flows, why)) {
-		d->decide_ahead = d->config.decide_in == DECIDE_KERNEL ? plane_decide_new() : NULL;
+		d->decide_ahead = d->config.decide_in != DECIDE_QUEUE ? plane_decide_new() : NULL;
 		flowfile_adopt(d);
 		return 0;
 	}
@@ -56,9 +56,8 @@ static void describe(struct dprd *d)
 	char interfaces[PLANE_WHY_BYTES - 96];
 
 	fastpath_interfaces(d->fastpath, interfaces, sizeof(interfaces));
-	snprintf(d->plane_why, sizeof(d->plane_why), "%s; programs on %s%s",
-		 d->config.plane == PLANE_BPF ? "as configured" : "the kernel can do it", interfaces,
-		 d->decide_ahead ? "; new connections are decided there, too" : "");
+	snprintf(d->plane_why, sizeof(d->plane_why), "%s; programs on %s",
+		 d->config.plane == PLANE_BPF ? "as configured" : "the kernel can do it", interfaces);
 }
 
 int plane_attach(struct dprd *d)

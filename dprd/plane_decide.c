@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * plane_decide.c - Decide=kernel: at every tick the programs get the verdicts on the next connections,
- * and dprd learns how many of the last ones were used, and by whom.
+ * plane_decide.c - Decide=kernel, and auto while SYNs come fast: at every tick the programs get the verdicts on the
+ * next connections, and dprd learns how many of the last ones were used, and by whom.
  */
 #include <stdlib.h>
 
@@ -27,11 +27,18 @@ struct plane_decide {
 	struct ahead ahead[2]; /* IPv4, IPv6 */
 	double max_load;
 	uint32_t decisions_seen;
+	struct schedule_pace pace;
+	bool runs; /* the programs decide */
 };
 
 struct plane_decide *plane_decide_new(void)
 {
 	return calloc(1, sizeof(struct plane_decide));
+}
+
+bool plane_decide_runs(const struct dprd *d)
+{
+	return d->decide_ahead && d->decide_ahead->runs;
 }
 
 /* What was sent to a node counts from now on, whatever its place in the view is by now. */
@@ -160,6 +167,15 @@ static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t
 	s->count = a->count;
 }
 
+/* What comes is queued to dprd. */
+static void make_none(struct dprd *d, bool v6)
+{
+	struct fastpath_schedule *s = fastpath_schedule(d->fastpath, v6, false);
+
+	d->decide_ahead->ahead[v6].count = 0;
+	s->count = s->cursor = 0;
+}
+
 static uint32_t least(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
@@ -204,12 +220,14 @@ static void set_room(struct dprd *d, uint64_t now_ms)
 
 void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 {
+	struct plane_decide *p = d->decide_ahead;
 	struct decide_env env;
 	uint32_t used[2];
 	unsigned v6;
 
-	if (!d->decide_ahead)
+	if (!p)
 		return;
+	p->runs = schedule_pace_fast(&p->pace, now_ms, d->counters.syns) || d->config.decide_in == DECIDE_KERNEL;
 	path_decide_env(d, &env);
 	for (v6 = 0; v6 < 2; v6++) {
 		used[v6] = fastpath_schedule(d->fastpath, v6, true)->cursor;
@@ -217,9 +235,13 @@ void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 	}
 	plane_decide_remember(d, &env);
 	view_own_load(d);
-	for (v6 = 0; v6 < 2; v6++)
-		make(d, &env, v6, used[v6]);
-	d->decide_ahead->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
+	for (v6 = 0; v6 < 2; v6++) {
+		if (p->runs)
+			make(d, &env, v6, used[v6]);
+		else
+			make_none(d, v6);
+	}
+	p->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
 	set_room(d, now_ms);
 	fastpath_schedules_switch(d->fastpath);
 }

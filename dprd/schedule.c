@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "dprd/schedule.h"
 
+enum { FAST_PER_S = 1000, SLOW_PER_S = 500, FAST_STAYS_MS = 1000, PACE_LEAST_MS = 20 };
+
 void schedule_make(const struct decide_env *env, double connection_load, uint64_t seed, struct schedule_entry *entries,
 		   unsigned count)
 {
@@ -21,4 +23,21 @@ void schedule_make(const struct decide_env *env, double connection_load, uint64_
 			each.view->nodes[0].load += connection_load;
 		}
 	}
+}
+
+bool schedule_pace_fast(struct schedule_pace *pace, uint64_t now_ms, uint64_t syns)
+{
+	uint64_t elapsed_ms = now_ms - pace->since_ms, per_s;
+
+	if (elapsed_ms < PACE_LEAST_MS)
+		return pace->fast;
+	per_s = (syns - pace->syns) * 1000 / elapsed_ms;
+	pace->since_ms = now_ms;
+	pace->syns = syns;
+	if (per_s >= (pace->fast ? SLOW_PER_S : FAST_PER_S)) {
+		pace->fast = true;
+		pace->fast_ms = now_ms;
+	}
+	pace->fast = pace->fast && now_ms - pace->fast_ms < FAST_STAYS_MS;
+	return pace->fast;
 }

@@ -23,4 +23,17 @@ struct schedule_entry {
 void schedule_make(const struct decide_env *env, double connection_load, uint64_t seed, struct schedule_entry *entries,
 		   unsigned count);
 
+/* Decide=auto: by whom new connections are decided. All zero: by dprd, and nothing has come yet. */
+struct schedule_pace {
+	uint64_t since_ms, fast_ms; /* CLOCK_MONOTONIC: what came was counted, and came fast, for the last time */
+	uint64_t syns;
+	bool fast;
+};
+
+/*
+ * Whether SYNs come so fast that the programs had better decide: from 1,000 per second on, until for a second there
+ * were fewer than 500. syns: all that came so far. Asked again within 20 ms it says the same.
+ */
+bool schedule_pace_fast(struct schedule_pace *pace, uint64_t now_ms, uint64_t syns);
+
 #endif

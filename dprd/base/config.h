@@ -84,7 +84,7 @@ struct load_factors {
 enum datapath_plane { PLANE_AUTO, PLANE_BPF, PLANE_NFQUEUE };
 
 /* Where a new connection is decided: by dprd, which gets its SYN from a queue, or by the BPF programs. */
-enum decide_where { DECIDE_QUEUE, DECIDE_KERNEL };
+enum decide_where { DECIDE_AUTO, DECIDE_QUEUE, DECIDE_KERNEL };
 
 /* What judges frames to shared addresses: the module, BPF programs; auto: the module where it is loaded. */
 enum shared_form { SHARED_AUTO, SHARED_MODULE, SHARED_BPF };

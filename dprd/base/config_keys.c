@@ -36,7 +36,7 @@ const char *const config_backend_policy_names[] = { "wlc", "lc", "wrr", "rr", NU
 const char *const config_backend_form_names[] = { "nat", "direct", "tunnel", NULL };
 const char *const config_metric_names[] = { "connections", "cpu", "redirected", "sockets", "weighted", NULL };
 const char *const config_plane_names[] = { "auto", "bpf", "nfqueue", NULL };
-const char *const config_decide_names[] = { "queue", "kernel", NULL };
+const char *const config_decide_names[] = { "auto", "queue", "kernel", NULL };
 const char *const config_form_names[] = { "auto", "module", "bpf", NULL };
 const char *const config_check_names[] = { "none", "tcp", "http", NULL };
 
@@ -96,7 +96,7 @@ const struct config_key config_keys[] = {
 	KEY(QUEUE, "Workers", workers, workers, RANGE(1, 16), DEFAULT("auto")),
 
 	KEY(DATAPATH, "Plane", choice, plane, DEFAULT("auto"), .choices = config_plane_names),
-	KEY(DATAPATH, "Decide", choice, decide_in, DEFAULT("queue"), .choices = config_decide_names),
+	KEY(DATAPATH, "Decide", choice, decide_in, DEFAULT("auto"), .choices = config_decide_names),
 	WHOLE(DATAPATH, "Interfaces", interfaces, DEFAULT(""), REPEATABLE),
 	KEY(DATAPATH, "Pins", path, pin_dir, DEFAULT("/sys/fs/bpf/dprd")),
 

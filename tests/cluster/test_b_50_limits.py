@@ -104,7 +104,7 @@ def test_b52_flow_table_is_full(one3):
     work.check_flows()
     work.check_connects(FIRST_SYN_S)
     # What the programs decide themselves is counted when dprd looks: a few more in between.
-    most = 1024 + 10 * (one3.decide.get("Decide") == "kernel")
+    most = 1024 + 10 * (one3.plane == "bpf")
     assert full["max_confirmed"] == 1024 and full["confirmed"] <= most, full
     assert moved["n1"]["table_full"] > 100
     assert len(work.forwarded()) <= most

@@ -2,7 +2,7 @@
 """Storms 10: a flood of SYNs over ten thousand connections, and a dprd that dies all the time.
 
 With STORM=long in the environment both go on for much longer. STORM_DECIDE says where new connections are decided
-meanwhile ("queue kernel"; kernel is for the BPF plane only). All figures are in BUILD/storm.json.
+meanwhile ("auto queue kernel"; kernel is for the BPF plane only). All figures are in BUILD/storm.json.
 """
 import collections
 import os
@@ -19,7 +19,7 @@ from stormlib import LONG, Floods, Held, Steady, bad, quantile, report, steer
 
 ALL = ["n1", "n2", "n3"]
 STARVED = 3  # on a host that is slow without dprd, too: so many times what is seen there comes on top of a limit
-DECIDES = os.environ.get("STORM_DECIDE", "queue kernel" if LONG and PLANE == "bpf" else "queue").split()
+DECIDES = os.environ.get("STORM_DECIDE", "auto").split()
 
 HELD = 10_000
 ROUNDS, FLOOD_WITH_S, FLOOD_WITHOUT_S = (60, 10, 5) if LONG else (5, 4, 2)

@@ -7,7 +7,8 @@ import time
 
 import bpf
 from cluster import TOP
-from faultlib import load, taken_over, wait_for
+from faultlib import FIRST_SYN_S, load, taken_over, wait_for
+from stormlib import Floods
 
 CLASSIFIER = "pref 221 bpf"
 
@@ -101,9 +102,9 @@ def test_d13_a_plane_that_cannot_be(clusters):
     assert not [name for name in bpf.attached(cluster.site, "n1") if "dprd" in name]
 
 
-def decide_in_kernel(clusters, policy, **flows):
+def decide_in_kernel(clusters, policy, decide="kernel", **flows):
     cluster = clusters.fresh(nodes=3, layout="own", daemons=False, plane="bpf")
-    cluster.set_config("Datapath", "Decide", "kernel")
+    cluster.set_config("Datapath", "Decide", decide)
     for key, value in flows.items():
         cluster.set_config("Flows", key, value)
     cluster.start_daemons(policy=policy)
@@ -154,3 +155,35 @@ def test_d16_killed_while_the_kernel_decides(clusters):
     assert set(work.served_by(since=dead + 0.6, until=dead + 1.9)) == {"n1"}
     assert {"n2", "n3"} <= set(work.served_by(since=back))
     assert work.longest_ms(work.flows.each) < 1000
+
+
+def test_d17_the_programs_decide_while_many_come(clusters):
+    """Decide=auto: dprd decides about the few; the programs about the many, and dprd again about what comes later."""
+    cluster = decide_in_kernel(clusters, "rr", decide="auto")
+    cluster.site.sysctl("n1", {"net.ipv4.tcp_syncookies": 1})
+    floods = Floods(cluster)
+
+    def moved(before):
+        """(batches of dprd's queue, SYNs) since then."""
+        after = cluster.counters("n1")
+        return after["batches"] - before["batches"], after["syns"] - before["syns"]
+
+    with load(cluster, ["n1"], flows=0, per_second=60) as work:
+        before = cluster.counters("n1")
+        time.sleep(2)
+        batches, syns = moved(before)
+        assert cluster.status("n1")["decided_by"] == "dprd"
+        assert batches > 0.5 * syns > 40, f"{batches} batches of dprd's queue for {syns} SYNs"
+        floods.run("n1", 0.5, rate=3000)
+        before = cluster.counters("n1")
+        floods.run("n1", 1, rate=3000)
+        batches, syns = moved(before)
+        assert cluster.status("n1")["decided_by"] == "programs"
+        assert batches < 0.1 * syns, f"{batches} batches of dprd's queue for {syns} SYNs"
+        wait_for(lambda: cluster.status("n1")["decided_by"] == "dprd", "dprd decides again", 4)
+        before = cluster.counters("n1")
+        time.sleep(1)
+        batches, syns = moved(before)
+        assert batches > 0.5 * syns > 20, f"{batches} batches of dprd's queue for {syns} SYNs"
+    work.check_connects(FIRST_SYN_S)
+    assert {"n1", "n2", "n3"} == set(work.served_by())

@@ -97,8 +97,8 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
         if layout not in ("own", "one"):
             raise LabError(f"layout {layout}: must be own or one")
         self.plane = plane or os.environ.get("DPRD_PLANE") or "auto"
-        decide = os.environ.get("DPRD_DECIDE", "queue")
-        self.decide = {"Decide": decide} if decide != "queue" and self.plane != "nfqueue" else {}
+        decide = os.environ.get("DPRD_DECIDE", "auto")
+        self.decide = {"Decide": decide} if decide != "auto" and self.plane != "nfqueue" else {}
         if self.plane not in PLANES:
             raise LabError(f"plane {self.plane}: must be {', '.join(PLANES)}")
         self.layout, self.rate_mbit, self.ipv6, self.offload = layout, rate_mbit, ipv6, offload

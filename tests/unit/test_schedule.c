@@ -221,12 +221,38 @@ static void test_own_load_counts(void **context)
 	assert_int_not_equal(entries[4].reason, REASON_BELOW_MAX_LOAD);
 }
 
+/* Decide=auto: fast from 1,000 SYNs per second, until a second after the last tick with 500. */
+static void test_pace(void **context)
+{
+	struct schedule_pace pace = { .fast = false };
+	uint64_t now_ms = 100000, syns = 7, i;
+
+	(void)context;
+	/* What came before the first look was no burst. */
+	assert_false(schedule_pace_fast(&pace, now_ms, syns));
+	assert_false(schedule_pace_fast(&pace, now_ms += 50, syns += 49));
+	assert_true(schedule_pace_fast(&pace, now_ms += 50, syns += 50));
+	/* Too early to say. */
+	assert_true(schedule_pace_fast(&pace, now_ms + 19, syns));
+	for (i = 0; i < 40; i++)
+		assert_true(schedule_pace_fast(&pace, now_ms += 50, syns += 25));
+	for (i = 0; i < 19; i++)
+		assert_true(schedule_pace_fast(&pace, now_ms += 50, syns += 24));
+	assert_false(schedule_pace_fast(&pace, now_ms += 50, syns += 24));
+	assert_false(schedule_pace_fast(&pace, now_ms += 50, syns += 49));
+	assert_false(schedule_pace_fast(&pace, now_ms + 19, syns + 1000));
+	assert_true(schedule_pace_fast(&pace, now_ms + 20, syns + 20));
+	/* No clock, no counter: nothing breaks. */
+	assert_false(schedule_pace_fast(&(struct schedule_pace) { .fast = false }, 0, UINT64_MAX));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_every_policy, start, stop),
 		cmocka_unit_test_setup_teardown(test_states, start, stop),
 		cmocka_unit_test_setup_teardown(test_own_load_counts, start, stop),
+		cmocka_unit_test(test_pace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
