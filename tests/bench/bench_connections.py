@@ -15,14 +15,18 @@ HTTPERF_RATE = 4000
 
 # result, value of Connected, path, compared with
 RATIOS = [
-    ("conn_rate_of_direct", "rate", "queue", "direct"),
-    ("conn_rate_of_kernel_routing", "rate", "queue", "router"),
-    ("conn_rate_of_haproxy", "rate", "queue", "haproxy"),
-    ("conn_rate_of_nginx_stream", "rate", "queue", "stream"),
-    ("conn_rate_of_dnat", "rate", "queue", "dnat"),
-    ("cpu_per_conn_of_direct", "cpu_us", "queue", "direct"),
-    ("conn_p50_of_direct", "p50_us", "queue", "direct"),
-    ("conn_p99_of_direct", "p99_us", "queue", "direct"),
+    ("conn_rate_of_direct", "rate", "auto", "direct"),
+    ("conn_rate_of_kernel_routing", "rate", "auto", "router"),
+    ("conn_rate_of_haproxy", "rate", "auto", "haproxy"),
+    ("conn_rate_of_nginx_stream", "rate", "auto", "stream"),
+    ("conn_rate_of_dnat", "rate", "auto", "dnat"),
+    ("cpu_per_conn_of_direct", "cpu_us", "auto", "direct"),
+    ("conn_p50_of_direct", "p50_us", "auto", "direct"),
+    ("conn_p99_of_direct", "p99_us", "auto", "direct"),
+    ("queue_conn_rate_of_direct", "rate", "queue", "direct"),
+    ("queue_cpu_per_conn_of_direct", "cpu_us", "queue", "direct"),
+    ("queue_conn_p50_of_direct", "p50_us", "queue", "direct"),
+    ("queue_conn_p99_of_direct", "p99_us", "queue", "direct"),
     ("half_forwarded_conn_rate_of_direct", "rate", "half", "direct"),
     ("half_forwarded_cpu_of_direct", "cpu_us", "half", "direct"),
     ("local_conn_rate_of_without", "rate", "local", "direct"),
@@ -35,7 +39,7 @@ RATIOS = [
     ("kernel_decision_cpu_of_direct", "cpu_us", "kernel", "direct"),
     ("kernel_decision_conn_p50_of_direct", "p50_us", "kernel", "direct"),
     ("kernel_decision_conn_p99_of_direct", "p99_us", "kernel", "direct"),
-    ("conn_rate_of_bare", "rate", "queue", "bare-syns"),
+    ("queue_conn_rate_of_bare", "rate", "queue", "bare-syns"),
     ("nfqueue_conn_rate_of_bare", "rate", "nfqueue", "bare-all"),
     ("kernel_decision_conn_rate_of_bare", "rate", "kernel", "bare"),
     ("bare_conn_rate_of_direct", "rate", "bare-syns", "direct"),
@@ -137,7 +141,7 @@ def httperf(bench, path, seconds):
 def add_errors(results, found):
     """Of all connections of a path: a single one is too rare for a ratio of rounds."""
     for path, series in found.items():
-        suffix = "" if path == "queue" else "_" + path.replace("-", "_")
+        suffix = "" if path == "auto" else "_" + path.replace("-", "_")
         total = sum(one.connections + one.errors for one in series) / 1e6
         for kind in ("errors", "resets"):
             results.add(f"conn_{kind}_per_million{suffix}", "count",
@@ -145,7 +149,7 @@ def add_errors(results, found):
 
 
 def run_delays(bench, results, rounds, seconds):
-    paths = all_paths(bench, ("direct", "local", "queue", "kernel", "kernel-local", "nfqueue"))
+    paths = all_paths(bench, ("direct", "local", "auto", "queue", "kernel", "kernel-local", "nfqueue"))
     found = Rounds(f"connecting, one at a time, {seconds} s each: p50/p99 us", paths, rounds).run(
         lambda path: connect(bench, path, "connect", 1, seconds), Connected.show_delay)
     for path in paths[1:]:
@@ -157,6 +161,7 @@ def run_delays(bench, results, rounds, seconds):
 
 
 def run_requests(bench, results, rounds, seconds):
+    queued = bench.pairs["auto"].queued() if "auto" in bench.pairs else 0
     found = Rounds(f"requests of a connection each, {IN_FLIGHT} in flight, {seconds} s each: connections/s, processor "
                    "time of client, daemons and servers per connection", all_paths(bench), rounds).run(
         lambda path: connect(bench, path, "request", IN_FLIGHT, seconds), Connected.show_rate)
@@ -166,34 +171,38 @@ def run_requests(bench, results, rounds, seconds):
                               ("conn_p50", "us", "p50_us"), ("conn_p99", "us", "p99_us")):
         add_values(results, found, name, unit, value)
     add_errors(results, found)
+    if "auto" in found:
+        results.add("conn_queued_share", "ratio", [(bench.pairs["auto"].queued() - queued)
+                                                   / sum(one.connections for one in found["auto"])])
     for pair in bench.pairs.values():
         pair.check_forwarded()
 
 
 def run_tools(bench, results, rounds, quick):
     """The same with other people's clients: closed loops of wrk, an open loop of httperf."""
-    few = ("direct", "queue", "haproxy") if quick else None
+    few = ("direct", "auto", "haproxy") if quick else None
     most = [path.name for path in all_paths(bench) if path.name not in BARE]
     seconds = 1
     found = Rounds(f"wrk, a connection for each request, {IN_FLIGHT} in flight, {seconds} s each: requests/s",
                    all_paths(bench, few or most), rounds).run(lambda path: wrk(bench, path, seconds, True), Requested.show)
-    for path in ("queue", "kernel", "nfqueue", "haproxy"):
-        name = {"queue": "", "kernel": "kernel_decision_"}.get(path, path + "_")
+    for path in ("auto", "queue", "kernel", "nfqueue", "haproxy"):
+        name = {"auto": "", "kernel": "kernel_decision_"}.get(path, path + "_")
         add_ratio(bench, results, found, (f"wrk_{name}conn_rate_of_direct", "rate", path, "direct"))
     add_values(results, found, "wrk_conn_rate", "1/s", "rate")
     results.add("wrk_errors", "count", [sum(one.errors for series in found.values() for one in series)])
     found = Rounds(f"wrk, {IN_FLIGHT} connections that stay, {seconds} s each: requests/s",
-                   all_paths(bench, few or ("direct", "router", "queue", "nfqueue", "dnat", "haproxy", "stream")),
+                   all_paths(bench, few or ("direct", "router", "auto", "nfqueue", "dnat", "haproxy", "stream")),
                    rounds).run(lambda path: wrk(bench, path, seconds, False), Requested.show)
-    for name, path, base in (("keepalive_of_direct", "queue", "direct"), ("keepalive_of_haproxy", "queue", "haproxy"),
+    for name, path, base in (("keepalive_of_direct", "auto", "direct"), ("keepalive_of_haproxy", "auto", "haproxy"),
                              ("nfqueue_keepalive_of_direct", "nfqueue", "direct")):
         add_ratio(bench, results, found, (name, "rate", path, base))
     add_values(results, found, "keepalive_rate", "1/s", "rate")
     seconds = 0.5 if quick else 1
     found = Rounds(f"httperf, {HTTPERF_RATE} connections per second, {seconds} s each: connections/s, mean time of one",
-                   all_paths(bench, few or ("direct", "router", "queue", "kernel", "nfqueue", "dnat", "haproxy")),
+                   all_paths(bench, few or ("direct", "router", "auto", "queue", "kernel", "nfqueue", "dnat",
+                                            "haproxy")),
                    rounds).run(lambda path: httperf(bench, path, seconds), Requested.show)
-    add_ratio(bench, results, found, ("httperf_conn_rate_of_direct", "rate", "queue", "direct"))
+    add_ratio(bench, results, found, ("httperf_conn_rate_of_direct", "rate", "auto", "direct"))
     add_values(results, found, "httperf_conn_time", "ms", "time_ms")
     results.add("httperf_errors", "count", [sum(one.errors for series in found.values() for one in series)])
 

@@ -59,6 +59,8 @@ class BenchSite:
         self.links = []  # (host, interface) of every end
         self.offloads = {}  # what every link has when it is new
         self.pairs = {}
+        # In a flood auto is what kernel is.
+        self.plans = [plan for plan in PAIRS if not (for_flood and plan.decide == "auto")]
         self.missing = {}  # pair that could not be started -> why
 
     def __enter__(self):
@@ -149,7 +151,7 @@ class BenchSite:
         for host in ("plain",) + bench_peers.PEERS + ("accept",):
             self._add_host(host)
             self._link_client(host)
-        for pair in PAIRS:
+        for pair in self.plans:
             for host in (pair.name, pair.name + "-b"):
                 self._add_host(host)
                 self.site.sysctl(host, NODE_SYSCTLS)
@@ -161,7 +163,7 @@ class BenchSite:
         bench_peers.start(self)
         if not self.for_flood:
             bench_bare.start(self)
-        for number, pair in enumerate(PAIRS):
+        for number, pair in enumerate(self.plans):
             self._start_pair(pair, number)
         self.raise_priorities()
 

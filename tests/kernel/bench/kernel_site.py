@@ -211,7 +211,7 @@ class Balanced(Daemons):
     """dprd on the director and the server; the director is drained: it forwards every connection. For packets alone the
     server has no BPF programs: what it does with them is not to be measured, and they would come first."""
 
-    layout, ipv6, decide = "own", False, {}
+    layout, ipv6, decide = "own", False, {"Decide": "queue"}
 
     def __init__(self, hosts, plane, only_packets):
         self.hosts, self.plane = hosts, plane
