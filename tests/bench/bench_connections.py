@@ -178,7 +178,7 @@ def run_requests(bench, results, rounds, seconds):
         pair.check_forwarded()
 
 
-def run_tools(bench, results, rounds, quick):
+def run_tools(bench, results, rounds, quick, short):
     """The same with other people's clients: closed loops of wrk, an open loop of httperf."""
     few = ("direct", "auto", "haproxy") if quick else None
     most = [path.name for path in all_paths(bench) if path.name not in BARE]
@@ -197,7 +197,7 @@ def run_tools(bench, results, rounds, quick):
                              ("nfqueue_keepalive_of_direct", "nfqueue", "direct")):
         add_ratio(bench, results, found, (name, "rate", path, base))
     add_values(results, found, "keepalive_rate", "1/s", "rate")
-    seconds = 0.5 if quick else 1
+    seconds = 0.5 if short else 1
     found = Rounds(f"httperf, {HTTPERF_RATE} connections per second, {seconds} s each: connections/s, mean time of one",
                    all_paths(bench, few or ("direct", "router", "auto", "queue", "kernel", "nfqueue", "dnat",
                                             "haproxy")),
@@ -210,6 +210,7 @@ def run_tools(bench, results, rounds, quick):
 def run(bench, results, arguments):
     # Many short rounds: the host's speed changes within seconds, and what is compared must see the same one.
     rounds = arguments.rounds or (5 if arguments.quick else 25)
-    run_delays(bench, results, max(5, rounds // 3), 0.2 if arguments.quick else 0.5)
+    some = max(min(5, rounds), rounds // 3)
+    run_delays(bench, results, some, 0.2 if arguments.short else 0.5)
     run_requests(bench, results, rounds, 0.5)
-    run_tools(bench, results, max(5, rounds // 3), arguments.quick)
+    run_tools(bench, results, some, arguments.quick, arguments.short)

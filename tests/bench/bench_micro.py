@@ -13,7 +13,7 @@ NO_MORE_MEMBERS = ("an announcement echoes every member in one datagram of at mo
 
 def run(build, results, arguments):
     rounds = arguments.rounds or (7 if arguments.quick else 15)
-    wanted_ms = 5 if arguments.quick else 20
+    wanted_ms = 5 if arguments.short else 20
     print(f"\npure code, ns per call: {rounds} rounds of {wanted_ms} ms each (host {idle_percent():.0f} % idle)")
     output = run_command([os.path.join(build, "tests/bench/micro"), str(min(rounds, 50)), str(wanted_ms)])
     for line in output.splitlines():

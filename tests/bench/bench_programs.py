@@ -46,8 +46,8 @@ def add_results(results, ns, tables):
 
 
 def run(build, results, arguments):
-    passes = max(5, arguments.rounds or 5)
-    rounds, runs = (15, 40_000) if arguments.quick else (15, 200_000)
+    passes = arguments.rounds or 5
+    rounds, runs = (15, 40_000) if arguments.short else (15, 200_000)
     print(f"\nBPF programs, ns per run: {passes} passes, each the least of {rounds} rounds of {runs:,} runs, of all "
           f"programs and table sizes in turn (host {idle_percent():.0f} % idle)", flush=True)
     try:

@@ -201,8 +201,8 @@ def run(bench, results, arguments):
     sinks = start_sinks(bench)
     set_rules(bench, arms, True)
     try:
-        run_flood(bench, results, arms, rounds, 0.4 if arguments.quick else 1.0)
-        run_drain(bench, results, arms, rounds, 20 if arguments.quick else 60)
+        run_flood(bench, results, arms, rounds, 0.4 if arguments.short else 1.0)
+        run_drain(bench, results, arms, rounds, 20 if arguments.short else 60)
     finally:
         set_rules(bench, arms, False)
         for sink in sinks:
