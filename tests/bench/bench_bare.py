@@ -2,6 +2,7 @@
 """The least that forwards in a tunnel (bare.c), in dprd's places: what this host lets any such program reach."""
 import bench_peers
 from bench_dprd import QUEUE
+from bench_measure import pin_node
 from cluster import NODE_SYSCTLS
 
 # How packets come to it: all by BPF, SYNs by a queue, all by queues on both nodes.
@@ -11,6 +12,10 @@ BARE = ("bare", "bare-syns", "bare-all")
 def _queue_rule(bench, host, words):
     bench.site.execute(host, ["iptables-nft", "-t", "raw", "-A", "PREROUTING"] + words
                        + ["-j", "NFQUEUE", "--queue-num", str(QUEUE)])
+
+
+def _start(bench, host, words, serving):
+    pin_node(bench.start_tool(host, "bare", words).pid, serving)
 
 
 def _start_pair(bench, entry, number):
@@ -26,15 +31,15 @@ def _start_pair(bench, entry, number):
     if entry == "bare-all":
         _queue_rule(bench, entry, ["-p", "tcp", "--dport", "80"])
         _queue_rule(bench, serving, ["-p", "4"])
-        bench.start_tool(entry, "bare", ["all"] + ends + [str(QUEUE)])
-        bench.start_tool(serving, "bare", ["take", str(QUEUE)])
+        _start(bench, entry, ["all"] + ends + [str(QUEUE)], False)
+        _start(bench, serving, ["take", str(QUEUE)], True)
     else:
         words = ["entry", "eth0", "eth1", bench.hardware_address(serving, "eth1"), service] + ends
         if entry == "bare-syns":
             _queue_rule(bench, entry, ["-p", "tcp", "--syn", "--dport", "80"])
             words.append(str(QUEUE))
-        bench.start_tool(entry, "bare", words)
-        bench.start_tool(serving, "bare", ["serving", "eth1", ends[1]])
+        _start(bench, entry, words, False)
+        _start(bench, serving, ["serving", "eth1", ends[1]], True)
     bench.wait_for(f"{serving} answers for {entry}", lambda: bench.answers(service) == {serving})
 
 

@@ -3,6 +3,7 @@
 import os
 
 import bench_peers
+from bench_measure import pin_node
 from daemons import Daemons
 from netns import LabError
 
@@ -82,6 +83,8 @@ class Pair(Daemons):
             self.start_node_daemons(node)
         for node in self.nodes:
             self.wait_until(lambda node=node: self._runs(node), f"dprd of {node.name} answers")
+            if not self.bench.for_flood:
+                pin_node(self.pid(node, "dprd"), node is serving)
         wanted = self.plan.serves
         self.wait_until(lambda: self.bench.answers(entry.service_v4, 24) == wanted,
                         f"connections to {entry.name} are served by {' and '.join(sorted(wanted))}", 15)

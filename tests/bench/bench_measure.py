@@ -81,6 +81,12 @@ def pin(pid, processors):
         os.sched_setaffinity(int(task), processors)
 
 
+def pin_node(pid, serving):
+    """Two nodes share this host: the daemon of each gets one processor."""
+    processors = os.sched_getaffinity(0)
+    pin(pid, {max(processors) if serving else min(processors)})
+
+
 class Results:
     """Named series, one value per round."""
 

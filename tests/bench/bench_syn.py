@@ -24,11 +24,13 @@ add chain inet bench prerouting { type filter hook prerouting priority -150 ; }
 add rule inet bench prerouting ip saddr 198.19.0.0/16 counter name behind drop
 """
 
-# result, arm, compared with
+# result, arm, compared with. In a flood Decide=auto, the default, is what Decide=kernel is.
 FLOOD_RATIOS = [
-    ("flood_rate_of_accept_all", "local", "accept_all"),
-    ("flood_rate_half_forwarded_of_accept_all", "half", "accept_all"),
-    ("flood_rate_forwarded_of_accept_all", "queue", "accept_all"),
+    ("flood_rate_of_accept_all", "kernel-local", "accept_all"),
+    ("flood_rate_forwarded_of_accept_all", "kernel", "accept_all"),
+    ("queue_flood_rate_of_accept_all", "local", "accept_all"),
+    ("queue_flood_rate_half_forwarded_of_accept_all", "half", "accept_all"),
+    ("queue_flood_rate_forwarded_of_accept_all", "queue", "accept_all"),
     ("nfqueue_flood_rate_forwarded_of_accept_all", "nfqueue", "accept_all"),
     ("kernel_decision_flood_rate_of_without", "kernel-local", "no_queue"),
     ("kernel_decision_flood_rate_forwarded_of_without", "kernel", "no_queue"),
