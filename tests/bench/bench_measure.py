@@ -29,12 +29,14 @@ def raise_priority(pid="self"):
     path = f"/proc/{pid}/autogroup"
     try:
         with open(path, encoding="ascii") as file:
-            before = file.read().split()[-1]
-        _set_autogroup(path, "-20")
-        if pid == "self":
-            # The session is not ours alone: who called us goes on in it.
-            atexit.register(_set_autogroup, path, before)
-        return "autogroup -20"
+            before = file.read().split()
+        # Empty: of no session's group, as what the first process starts itself. There niceness counts.
+        if before:
+            _set_autogroup(path, "-20")
+            if pid == "self":
+                # The session is not ours alone: who called us goes on in it.
+                atexit.register(_set_autogroup, path, before[-1])
+            return "autogroup -20"
     except OSError:
         pass
     try:
