@@ -63,4 +63,11 @@ int bare_serving(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
+/* What leaves pays for being looked at, and no more. */
+SEC("tc")
+int bare_leaving(struct __sk_buff *skb)
+{
+	return skb->len ? TC_ACT_UNSPEC : TC_ACT_SHOT;
+}
+
 char _license[] SEC("license") = "GPL";

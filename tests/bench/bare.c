@@ -10,6 +10,8 @@
  *   bare all FROM TO QUEUE              each packet takes that way, without BPF
  *   bare take QUEUE                     takes each packet of the queue out of the tunnel, without BPF
  *
+ * -l IF, once or more before "serving" or "entry": an empty program looks at what leaves by IF.
+ *
  * As long as this one runs; it says "ready" when it is so.
  */
 #define _GNU_SOURCE
@@ -33,7 +35,7 @@
 #include "tests/bench/bare.skel.h"
 
 /* Not in the headers of all systems that this is built on. */
-enum { TCX_INGRESS = 46, BEFORE_ALL = 1 << 3 };
+enum { TCX_INGRESS = 46, TCX_EGRESS = 47, BEFORE_ALL = 1 << 3 };
 
 enum {
 	BATCH = 64,
@@ -42,6 +44,7 @@ enum {
 	ANSWER_BYTES = 2048,
 	QUEUE_LENGTH = 4096,
 	SOCKET_BUFFER_BYTES = 16 * 1024 * 1024,
+	LEAVING_MAX = 4,
 };
 
 /* A queue, and what waits to be sent of a batch of its packets. */
@@ -57,6 +60,8 @@ struct loop {
 };
 
 static struct loop loop = { .raw = -1 };
+static uint32_t leaving[LEAVING_MAX]; /* interfaces */
+static unsigned leaving_count;
 
 static void die(const char *what)
 {
@@ -66,8 +71,8 @@ static void die(const char *what)
 
 static void usage(void)
 {
-	fputs("usage: bare serving IF TUNNEL_END\n"
-	      "       bare entry IF OUT_IF OUT_MAC SERVICE FROM TO [QUEUE]\n"
+	fputs("usage: bare [-l IF]... serving IF TUNNEL_END\n"
+	      "       bare [-l IF]... entry IF OUT_IF OUT_MAC SERVICE FROM TO [QUEUE]\n"
 	      "       bare all FROM TO QUEUE\n"
 	      "       bare take QUEUE\n",
 	      stderr);
@@ -227,13 +232,21 @@ static void run_queue(void)
 
 /* --- BPF --- */
 
-static void attach(const struct bpf_program *program, uint32_t interface)
+static void attach(const struct bpf_program *program, uint32_t interface, int where)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, options, .flags = BEFORE_ALL);
 
 	/* The link ends with the process. */
-	if (bpf_link_create(bpf_program__fd(program), (int)interface, (enum bpf_attach_type)TCX_INGRESS, &options) < 0)
+	if (bpf_link_create(bpf_program__fd(program), (int)interface, (enum bpf_attach_type)where, &options) < 0)
 		die("attach (tcx needs Linux 6.6)");
+}
+
+static void attach_leaving(const struct bare_bpf *bare)
+{
+	unsigned i;
+
+	for (i = 0; i < leaving_count; i++)
+		attach(bare->progs.bare_leaving, leaving[i], TCX_EGRESS);
 }
 
 static void load(struct bare_bpf *bare)
@@ -249,7 +262,8 @@ static void start_serving(char **argv)
 	if (bare)
 		bare->rodata->tunnel_end = address_of(argv[3]);
 	load(bare);
-	attach(bare->progs.bare_serving, interface_of(argv[2]));
+	attach(bare->progs.bare_serving, interface_of(argv[2]), TCX_INGRESS);
+	attach_leaving(bare);
 }
 
 static void start_entry(int argc, char **argv)
@@ -271,13 +285,20 @@ static void start_entry(int argc, char **argv)
 		bind_queue(argv[8]);
 		open_raw(argv[6], argv[7]);
 	}
-	attach(bare->progs.bare_entry, interface_of(argv[2]));
+	attach(bare->progs.bare_entry, interface_of(argv[2]), TCX_INGRESS);
+	attach_leaving(bare);
 }
 
 int main(int argc, char **argv)
 {
-	const char *what = argc > 1 ? argv[1] : "";
+	const char *what;
 
+	while (argc > 2 && !strcmp(argv[1], "-l") && leaving_count < LEAVING_MAX) {
+		leaving[leaving_count++] = interface_of(argv[2]);
+		argc -= 2;
+		argv += 2;
+	}
+	what = argc > 1 ? argv[1] : "";
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
 	if (!strcmp(what, "serving") && argc == 4) {
 		start_serving(argv);

@@ -5,8 +5,10 @@ from bench_dprd import QUEUE
 from bench_measure import pin_node
 from cluster import NODE_SYSCTLS
 
-# How packets come to it: all by BPF, SYNs by a queue, all by queues on both nodes.
-BARE = ("bare", "bare-syns", "bare-all")
+# How packets come to it: all by BPF, SYNs by a queue, all by queues on both nodes. "bare-hooks" is the first with what
+# dprd needs beside it: a program that sees what leaves (SYN-ACKs' MSS), and the rule by which marked packets are queued.
+BARE = ("bare", "bare-hooks", "bare-syns", "bare-all")
+MARKED = ["-m", "mark", "!", "--mark", "0/0x60000000"]
 
 
 def _queue_rule(bench, host, words):
@@ -34,13 +36,25 @@ def _start_pair(bench, entry, number):
         _start(bench, entry, ["all"] + ends + [str(QUEUE)], False)
         _start(bench, serving, ["take", str(QUEUE)], True)
     else:
-        words = ["entry", "eth0", "eth1", bench.hardware_address(serving, "eth1"), service] + ends
+        leaving = ["-l", "eth0", "-l", "eth1"] if entry == "bare-hooks" else []
+        words = leaving + ["entry", "eth0", "eth1", bench.hardware_address(serving, "eth1"), service] + ends
         if entry == "bare-syns":
             _queue_rule(bench, entry, ["-p", "tcp", "--syn", "--dport", "80"])
             words.append(str(QUEUE))
         _start(bench, entry, words, False)
-        _start(bench, serving, ["serving", "eth1", ends[1]], True)
+        if entry == "bare-hooks":
+            for host in (entry, serving):
+                _queue_rule(bench, host, MARKED)
+        _start(bench, serving, leaving + ["serving", "eth1", ends[1]], True)
     bench.wait_for(f"{serving} answers for {entry}", lambda: bench.answers(service) == {serving})
+
+
+def start_hooks(bench, host):
+    """On the way of a SYN that nobody decides about: a program that passes it on, and the rule for marked packets."""
+    address = bench.address(host)
+    _queue_rule(bench, host, MARKED)
+    bench.start_tool(host, "bare", ["-l", "eth0", "entry", "eth0", "eth0", bench.hardware_address(host), address, address,
+                                    address, str(QUEUE)])
 
 
 def start(bench):

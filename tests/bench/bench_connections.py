@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a connection costs by every path: connections per second, delay, processor time, errors."""
 import json
+import os
 import re
+import shlex
 
 from bench_bare import BARE
 from bench_dprd import PAIRS
@@ -42,12 +44,15 @@ RATIOS = [
     ("queue_conn_rate_of_bare", "rate", "queue", "bare-syns"),
     ("nfqueue_conn_rate_of_bare", "rate", "nfqueue", "bare-all"),
     ("kernel_decision_conn_rate_of_bare", "rate", "kernel", "bare"),
+    ("kernel_decision_conn_rate_of_bare_hooks", "rate", "kernel", "bare-hooks"),
     ("bare_conn_rate_of_direct", "rate", "bare-syns", "direct"),
     ("bare_cpu_per_conn_of_direct", "cpu_us", "bare-syns", "direct"),
     ("bare_conn_p50_of_direct", "p50_us", "bare-syns", "direct"),
     ("bare_all_conn_rate_of_direct", "rate", "bare-all", "direct"),
     ("bare_kernel_decision_conn_rate_of_direct", "rate", "bare", "direct"),
     ("bare_kernel_decision_cpu_of_direct", "cpu_us", "bare", "direct"),
+    ("bare_hooks_conn_rate_of_direct", "rate", "bare-hooks", "direct"),
+    ("bare_hooks_cpu_of_direct", "cpu_us", "bare-hooks", "direct"),
     ("kernel_decision_local_conn_rate_of_without", "rate", "kernel-local", "direct"),
     ("kernel_decision_local_cpu_of_without", "cpu_us", "kernel-local", "direct"),
 ]
@@ -120,12 +125,17 @@ def find_number(pattern, text, otherwise=None):
 
 
 def wrk(bench, path, seconds, close):
-    text = bench.client(["wrk", "-t2", f"-c{IN_FLIGHT}", f"-d{seconds}s"]
-                              + (["-H", "Connection: close"] if close else [])
-                              + [f"http://{bench.address(path.host)}/whoami"])
-    errors = find_number(r"connect (\d+), read (\d+), write (\d+), timeout (\d+)", text, 0)
-    errors += find_number(r"Non-2xx or 3xx responses: (\d+)", text, 0)
-    return Requested(find_number(r"Requests/sec:\s+([\d.]+)", text), int(errors))
+    """One process on each processor, as the servers' workers: where the scheduler puts threads is another question."""
+    processors = sorted(os.sched_getaffinity(0))[:CLIENTS]
+    words = ["wrk", "-t1", f"-c{IN_FLIGHT // len(processors)}", f"-d{seconds}s"]
+    words += (["-H", "Connection: close"] if close else []) + [f"http://{bench.address(path.host)}/whoami"]
+    text = bench.client(["sh", "-c", "".join(f"taskset -c {processor} {shlex.join(words)} & "
+                                             for processor in processors) + "wait"])
+    rates = re.findall(r"Requests/sec:\s+([\d.]+)", text)
+    if len(rates) != len(processors):
+        raise LabError(f"{path.name}: wrk did not say how many requests it made: {text[-500:]}")
+    errors = re.findall(r"(?:connect|read|write|timeout|responses:) (\d+)", text)
+    return Requested(sum(map(float, rates)), sum(map(int, errors)))
 
 
 def httperf(bench, path, seconds):
@@ -191,10 +201,14 @@ def run_tools(bench, results, rounds, quick, short):
     add_values(results, found, "wrk_conn_rate", "1/s", "rate")
     results.add("wrk_errors", "count", [sum(one.errors for series in found.values() for one in series)])
     found = Rounds(f"wrk, {IN_FLIGHT} connections that stay, {seconds} s each: requests/s",
-                   all_paths(bench, few or ("direct", "router", "auto", "nfqueue", "dnat", "haproxy", "stream")),
-                   rounds).run(lambda path: wrk(bench, path, seconds, False), Requested.show)
+                   all_paths(bench, few or ("direct", "router", "auto", "nfqueue", "bare", "bare-hooks", "dnat",
+                                            "haproxy", "stream")),
+                   rounds if short else 2 * rounds).run(lambda path: wrk(bench, path, seconds, False), Requested.show)
     for name, path, base in (("keepalive_of_direct", "auto", "direct"), ("keepalive_of_haproxy", "auto", "haproxy"),
-                             ("nfqueue_keepalive_of_direct", "nfqueue", "direct")):
+                             ("keepalive_of_kernel_routing", "auto", "router"),
+                             ("nfqueue_keepalive_of_direct", "nfqueue", "direct"),
+                             ("bare_keepalive_of_direct", "bare", "direct"),
+                             ("bare_hooks_keepalive_of_direct", "bare-hooks", "direct")):
         add_ratio(bench, results, found, (name, "rate", path, base))
     add_values(results, found, "keepalive_rate", "1/s", "rate")
     seconds = 0.5 if short else 1

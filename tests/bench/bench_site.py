@@ -12,10 +12,12 @@
               +------ kernel ------- kernel-b --+  the same, decided by the BPF programs
               +------ nfqueue ------ nfqueue-b -+  the same without any BPF
               +------ bare --------- bare-b ----+  the least that forwards: without a look, by BPF (bare.c)
+              +------ bare-hooks --- bare-hooks-b  the same, with a program for what leaves and a rule for a queue
               +------ bare-syns ---- bare-syns-b   the same, SYNs by a queue
               +------ bare-all ----- bare-all-b +  the same, every packet by queues, without any BPF
               +---------------------------------+
     client ---------- accept                       no server: the accept-all program, for SYNs
+    client ---------- hooks                        no server: a program and a rule that let SYNs pass
 
 Every line is a veth pair. Answers of the nodes X-b go to the client by a link of their own: triangles.
 All web servers are nginx with two workers and the same configuration. All of it runs during the whole
@@ -148,7 +150,7 @@ class BenchSite:
         self.site.save()
         self._add_host("client")
         self.site.ip("client", [f"addr add {CLIENT_ADDRESS}/32 dev lo"])
-        for host in ("plain",) + bench_peers.PEERS + ("accept",):
+        for host in ("plain",) + bench_peers.PEERS + (("accept", "hooks") if self.for_flood else ()):
             self._add_host(host)
             self._link_client(host)
         for pair in self.plans:
@@ -161,7 +163,9 @@ class BenchSite:
                 self._add_host(host)
                 self._link_client(host)
         bench_peers.start(self)
-        if not self.for_flood:
+        if self.for_flood:
+            bench_bare.start_hooks(self, "hooks")
+        else:
             bench_bare.start(self)
         for number, pair in enumerate(self.plans):
             self._start_pair(pair, number)

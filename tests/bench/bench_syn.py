@@ -34,6 +34,7 @@ FLOOD_RATIOS = [
     ("nfqueue_flood_rate_forwarded_of_accept_all", "nfqueue", "accept_all"),
     ("kernel_decision_flood_rate_of_without", "kernel-local", "no_queue"),
     ("kernel_decision_flood_rate_forwarded_of_without", "kernel", "no_queue"),
+    ("bare_hooks_flood_rate_of_without", "hooks", "no_queue"),
 ]
 DRAIN_RATIOS = [
     ("syn_cpu_of_accept_all", "local", "accept_all"),
@@ -53,7 +54,8 @@ class Arm:
 
 
 def make_arms(bench):
-    arms = [Arm(bench, "accept_all", "accept", start_accept_all(bench)), Arm(bench, "no_queue", "plain", 0)]
+    arms = [Arm(bench, "accept_all", "accept", start_accept_all(bench)), Arm(bench, "no_queue", "plain", 0),
+            Arm(bench, "hooks", "hooks", 0)]
     for name, pair in bench.pairs.items():
         arms.append(Arm(bench, name, name, 0 if pair.plan.decide == "kernel" else pair.pid(pair.entry, "dprd")))
     return arms
