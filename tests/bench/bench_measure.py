@@ -10,6 +10,7 @@ from hostinfo import processor_model
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAUSE_S = 0.12
+LEFT_OUT = "not in a short run"
 
 
 def build_directory():
@@ -171,7 +172,7 @@ def add_ratio(bench, results, found, result):
     """result: its name, the attribute that counts, the arm, and the one to compare it with; says why there is none."""
     name, value, path, base = result
     if path not in found:
-        results.add_missing(name, bench.missing.get(path, "not in a short run"))
+        results.add_missing(name, bench.missing.get(path, LEFT_OUT))
         return
     results.add_ratio(name, [getattr(one, value) for one in found[path]], [getattr(one, value) for one in found[base]])
 
