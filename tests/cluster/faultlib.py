@@ -308,9 +308,9 @@ def taken_over(cluster, which):
 
 
 def goes_on_s(cluster):
-    """For how long after its end a dprd's node forwards new connections: with Decide=kernel, until its heartbeat is
-    late."""
-    return 0.6 if cluster.decide else 0.0
+    """For how long after its end a dprd's node forwards new connections: while its programs decide, until its heartbeat
+    is late. With Decide=auto they do so for a second after a burst, such as that of the flows a test begins with."""
+    return 0.6 if cluster.plane == "bpf" and cluster.decide.get("Decide") != "queue" else 0.0
 
 
 def members(cluster, which):
