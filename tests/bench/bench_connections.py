@@ -226,5 +226,5 @@ def run(bench, results, arguments):
     rounds = arguments.rounds or (5 if arguments.quick else 25)
     some = max(min(5, rounds), rounds // 3)
     run_delays(bench, results, some, 0.2 if arguments.short else 0.5)
-    run_requests(bench, results, rounds, 0.5)
+    run_requests(bench, results, rounds, 0.4 if arguments.short else 0.5)
     run_tools(bench, results, some, arguments.quick, arguments.short)

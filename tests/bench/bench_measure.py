@@ -171,8 +171,9 @@ class Rounds:
 def add_ratio(bench, results, found, result):
     """result: its name, the attribute that counts, the arm, and the one to compare it with; says why there is none."""
     name, value, path, base = result
-    if path not in found:
-        results.add_missing(name, bench.missing.get(path, LEFT_OUT))
+    absent = [one for one in (path, base) if one not in found]
+    if absent:
+        results.add_missing(name, bench.missing.get(absent[0], LEFT_OUT))
         return
     results.add_ratio(name, [getattr(one, value) for one in found[path]], [getattr(one, value) for one in found[base]])
 
