@@ -113,7 +113,7 @@ static struct flow_table *table_new(struct fastpath *f, const struct flow_limits
 	if (adopted < 0)
 		log_warning("%s/flows is of another version or damaged; starting with no flows", f->pins);
 	else if (f->former_memory)
-		log_info("%d forwarded flows taken over into a table of another size", adopted);
+		log_info("%d forwarded flows taken over into a table of another size or layout", adopted);
 	return flows;
 }
 

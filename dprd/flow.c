@@ -61,6 +61,13 @@ void flow_search_key(const struct flow_table *t, const struct flow_key *key, uns
 	flow_search_v6(ret, t->limits.hash_key, t->bucket_count, (uint8_t)service, high, low, key->client_port);
 }
 
+struct flow_slot *flow_insert(const struct flow_table *t, const struct flow_search *s, uint32_t target, uint32_t state)
+{
+	struct flow_bucket *home = flow_bucket_at(t, s->bucket);
+
+	return flow_slot_insert(home, home + 1, flow_occupied_at(t, s->bucket), s, target, state);
+}
+
 struct flow_slot *flow_slot_find(const struct flow_table *t, const struct flow_search *s)
 {
 	struct flow_bucket *home = flow_bucket_at(t, s->bucket);
@@ -287,9 +294,8 @@ static void remove_same(struct flow_table *t, const struct flow_search *s)
 static struct flow_slot *insert_for(struct flow_table *t, const struct flow_search *s, uint32_t target, uint64_t now_ms,
 				    struct flow *victim)
 {
-	struct flow_bucket *home = flow_bucket_at(t, s->bucket);
 	uint32_t word = flow_tick(now_ms) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN;
-	struct flow_slot *slot = flow_slot_insert(home, home + 1, s, target, word);
+	struct flow_slot *slot = flow_insert(t, s, target, word);
 	struct flow nearby;
 
 	if (!slot) {
@@ -300,7 +306,7 @@ static struct flow_slot *insert_for(struct flow_table *t, const struct flow_sear
 	}
 	if (victim->state != FLOW_FREE)
 		flow_remove_as_read(t, victim);
-	return slot ? slot : flow_slot_insert(home, home + 1, s, target, word);
+	return slot ? slot : flow_insert(t, s, target, word);
 }
 
 bool flow_add(struct flow_table *t, const struct flow_key *key, uint32_t node_id, uint32_t syn_sequence,

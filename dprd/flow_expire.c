@@ -163,6 +163,15 @@ static void end_round(struct flow_table *t)
 	}
 }
 
+/* All slots of this bucket were looked at: is it empty, its bits fade. */
+static void pass_bucket(const struct flow_table *t, uint32_t bucket)
+{
+	uint64_t *word = flow_occupied_at(t, bucket), as_read = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+
+	if (flow_is_occupied(&as_read, bucket) && flow_empty_slots(t, bucket * FLOW_BUCKET_SLOTS, FLOW_BUCKET_SLOTS))
+		flow_occupied_fade(word, as_read, bucket);
+}
+
 void flow_expire(struct flow_table *t, unsigned steps, uint64_t now_ms, flow_gone_fn *gone, void *context)
 {
 	struct expiry e = { .tick = flow_tick(now_ms), .gone = gone, .context = context };
@@ -183,6 +192,8 @@ void flow_expire(struct flow_table *t, unsigned steps, uint64_t now_ms, flow_gon
 			done = 1;
 		}
 		t->cursor += done;
+		if (t->cursor % FLOW_BUCKET_SLOTS == 0)
+			pass_bucket(t, t->cursor / FLOW_BUCKET_SLOTS - 1);
 		t->sample_slots += done;
 		steps -= done;
 		if (t->sample_slots >= count / FLOW_SAMPLES)

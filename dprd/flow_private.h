@@ -3,7 +3,8 @@
  * flow_private.h - the flow table's header and how a slot is read, between flow.c (single flows),
  * flow_expire.c (rounds through all of them) and flow_table.c (the table as a whole). Private to these.
  *
- * Memory: header, as long as FLOW_HEADER_BUCKETS | buckets | one bucket more, so that each has a next.
+ * Memory: header, as long as FLOW_HEADER_BUCKETS | buckets | one bucket more, so that each has a next | struct
+ * flow_occupied for all of these.
  * The header is written by dprd alone, with its lock; slots change at any time (flow_slot.h).
  */
 #ifndef DPRD_FLOW_PRIVATE_H
@@ -58,10 +59,18 @@ struct flow_table {
 
 _Static_assert(sizeof(struct flow_table) <= FLOW_HEADER_BUCKETS * sizeof(struct flow_bucket), "the header fits");
 _Static_assert(sizeof(struct flow_slot) == 16, "BPF programs of another build read them, too");
+_Static_assert(sizeof(struct flow_occupied) == sizeof(struct flow_bucket), "the BPF map's entries");
 
 static inline struct flow_bucket *flow_bucket_at(const struct flow_table *t, uint32_t bucket)
 {
 	return (struct flow_bucket *)(uintptr_t)t + FLOW_HEADER_BUCKETS + bucket;
+}
+
+static inline uint64_t *flow_occupied_at(const struct flow_table *t, uint32_t bucket)
+{
+	struct flow_occupied *rooms = (struct flow_occupied *)flow_bucket_at(t, t->bucket_count + 1);
+
+	return flow_occupied_word(&rooms[flow_occupied_room(bucket)], bucket);
 }
 
 static inline uint32_t flow_slot_count(const struct flow_table *t)
@@ -129,6 +138,8 @@ int flow_service_find(const struct flow_table *t, const struct addr *service, be
 
 /* The key as it is looked for, with the index of its service. */
 void flow_search_key(const struct flow_table *t, const struct flow_key *key, unsigned service, struct flow_search *ret);
+/* Puts a flow in its place: where it lies, or NULL: there is none. state: a whole word. */
+struct flow_slot *flow_insert(const struct flow_table *t, const struct flow_search *s, uint32_t target, uint32_t state);
 /* The slot of this flow, or NULL. */
 struct flow_slot *flow_slot_find(const struct flow_table *t, const struct flow_search *s);
 

@@ -13,6 +13,11 @@
  * Who makes a flow takes the slot by its target, fills it, and writes the key last; who ends one
  * clears the key first. So a reader that finds the key finds all of it. Only the state word changes
  * in the life of a flow, by compare-and-swap, since all processors see its packets.
+ *
+ * Behind the buckets lie two bits for each: occupied, noted. A packet of no flow looks at the first and need not wait
+ * for a bucket, which is in no cache, most of all in a flood. Occupied is set for the home of every flow that can be
+ * found, and for a while after the last one has gone. Who makes a flow sets both; rounds of expiry take noted from an
+ * empty bucket, and occupied in a later one if nothing was noted meanwhile. So it is never taken from a flow being made.
  */
 #ifndef DPRD_FLOW_SLOT_H
 #define DPRD_FLOW_SLOT_H
@@ -37,6 +42,9 @@ enum {
 	FLOW_TAG_V6 = 0xfe,
 	/* A key that means: found taken, but not published. Whoever died over it will not publish any more. */
 	FLOW_ABANDONED = 1,
+
+	FLOW_OCCUPIED_BUCKETS = 32, /* whose bits are in one word: occupied below, noted above */
+	FLOW_OCCUPIED_WORDS = 16, /* in a bucket's room */
 };
 
 /* What FLOW_STATE_MASK covers; enum flow_state is one more. */
@@ -68,6 +76,11 @@ struct flow_slot {
 
 struct flow_bucket {
 	struct flow_slot slot[FLOW_BUCKET_SLOTS];
+};
+
+/* A bucket's room with the bits of so many buckets. */
+struct flow_occupied {
+	uint64_t word[FLOW_OCCUPIED_WORDS];
 };
 
 /* What is looked for: made once per packet. */
@@ -212,13 +225,53 @@ static inline void flow_slot_publish(struct flow_slot *slot, const struct flow_s
 		__sync_val_compare_and_swap(&slot->key, FLOW_ABANDONED, s->slot.key);
 }
 
-/* Two buckets that follow each other, both with a place for the flow at most once: where it lies, or NULL. */
-static inline struct flow_slot *flow_slot_insert(struct flow_bucket *home, struct flow_bucket *next,
+/* Which bucket's room behind the buckets has the bits, and which word there. */
+static inline uint32_t flow_occupied_room(uint32_t bucket)
+{
+	return bucket / (FLOW_OCCUPIED_BUCKETS * FLOW_OCCUPIED_WORDS);
+}
+
+static inline uint64_t *flow_occupied_word(struct flow_occupied *room, uint32_t bucket)
+{
+	return &room->word[bucket / FLOW_OCCUPIED_BUCKETS % FLOW_OCCUPIED_WORDS];
+}
+
+static inline bool flow_is_occupied(const uint64_t *word, uint32_t bucket)
+{
+	return *(const volatile uint64_t *)word >> bucket % FLOW_OCCUPIED_BUCKETS & 1;
+}
+
+/* Before the flow is published, and after its slot was taken: an empty bucket with both bits loses them in two rounds. */
+static inline void flow_occupied_note(uint64_t *word, uint32_t bucket)
+{
+	uint64_t both = (1ull << FLOW_OCCUPIED_BUCKETS | 1) << bucket % FLOW_OCCUPIED_BUCKETS;
+
+	if ((*(volatile uint64_t *)word & both) != both)
+		__sync_fetch_and_or(word, both);
+}
+
+/* The bucket was found empty after the word was read. Whoever noted something since keeps what it noted. */
+static inline void flow_occupied_fade(uint64_t *word, uint64_t as_read, uint32_t bucket)
+{
+	uint64_t occupied = 1ull << bucket % FLOW_OCCUPIED_BUCKETS, noted = occupied << FLOW_OCCUPIED_BUCKETS;
+
+	if (as_read & noted)
+		__sync_fetch_and_and(word, ~noted);
+	else if (as_read & occupied)
+		__sync_val_compare_and_swap(word, as_read, as_read & ~occupied);
+}
+
+/*
+ * Two buckets that follow each other, both with a place for the flow at most once: where it lies, or NULL. occupied: the
+ * word of home.
+ */
+static inline struct flow_slot *flow_slot_insert(struct flow_bucket *home, struct flow_bucket *next, uint64_t *occupied,
 						 const struct flow_search *s, uint32_t target, uint32_t state)
 {
 	struct flow_slot *slot = flow_bucket_take(home, s, target);
 
 	if (slot) {
+		flow_occupied_note(occupied, s->bucket);
 		flow_slot_publish(slot, s, state);
 		return slot;
 	}
@@ -226,6 +279,7 @@ static inline struct flow_slot *flow_slot_insert(struct flow_bucket *home, struc
 	if (!slot)
 		return 0;
 	__sync_fetch_and_or(&home->slot[0].state, FLOW_OVERFLOW);
+	flow_occupied_note(occupied, s->bucket);
 	flow_slot_publish(slot, s, state);
 	/* Who clears the bit looks at the next bucket once more after that: one of the two sees the other. */
 	if (!flow_bucket_overflows(home))

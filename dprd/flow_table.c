@@ -7,7 +7,8 @@
 
 enum {
 	FLOW_MAGIC = 0x574f4c46, /* "FLOW" */
-	FLOW_VERSION = 3,
+	FLOW_VERSION = 4,
+	FLOW_VERSION_PLAIN = 3, /* without struct flow_occupied; adopted, too */
 	FLOW_BUCKETS_MAX = 1 << 24,
 };
 
@@ -22,14 +23,16 @@ static uint32_t buckets_for(const struct flow_limits *limits)
 			  sizeof(struct flow_bucket));
 }
 
-static size_t table_bytes(uint32_t buckets)
+static size_t table_bytes(uint32_t buckets, uint32_t version)
 {
-	return ((size_t)FLOW_HEADER_BUCKETS + buckets + 1) * sizeof(struct flow_bucket);
+	size_t occupied = version == FLOW_VERSION_PLAIN ? 0 : (size_t)flow_occupied_room(buckets) + 1;
+
+	return (FLOW_HEADER_BUCKETS + (size_t)buckets + 1 + occupied) * sizeof(struct flow_bucket);
 }
 
 size_t flow_table_bytes(const struct flow_limits *limits)
 {
-	return table_bytes(buckets_for(limits));
+	return table_bytes(buckets_for(limits), FLOW_VERSION);
 }
 
 struct flow_table *flow_table_init(void *memory, const struct flow_limits *limits)
@@ -59,10 +62,22 @@ static bool is_table(const void *memory, size_t size)
 {
 	const struct flow_table *t = memory;
 
-	return size >= table_bytes(1) && (uintptr_t)memory % sizeof(uint64_t) == 0 && t->magic == FLOW_MAGIC &&
-	       t->version == FLOW_VERSION && t->slot_bytes == sizeof(struct flow_slot) &&
-	       t->bucket_count <= FLOW_BUCKETS_MAX && size == table_bytes(t->bucket_count) &&
-	       t->service_count <= FLOW_SERVICES_MAX && !t->nodes[0].id;
+	return size >= table_bytes(1, FLOW_VERSION_PLAIN) && (uintptr_t)memory % sizeof(uint64_t) == 0 &&
+	       t->magic == FLOW_MAGIC && (t->version == FLOW_VERSION || t->version == FLOW_VERSION_PLAIN) &&
+	       t->slot_bytes == sizeof(struct flow_slot) && t->bucket_count <= FLOW_BUCKETS_MAX &&
+	       size == table_bytes(t->bucket_count, t->version) && t->service_count <= FLOW_SERVICES_MAX &&
+	       !t->nodes[0].id;
+}
+
+/* Whatever the bits were: those of buckets that hold something are set. Programs may make flows meanwhile. */
+static void note_all(const struct flow_table *t)
+{
+	uint32_t bucket;
+
+	for (bucket = 0; bucket <= t->bucket_count; bucket++) {
+		if (!flow_empty_slots(t, bucket * FLOW_BUCKET_SLOTS, FLOW_BUCKET_SLOTS))
+			flow_occupied_note(flow_occupied_at(t, bucket), bucket);
+	}
 }
 
 static bool count_one(void *context, const struct flow *flow)
@@ -76,7 +91,7 @@ struct flow_table *flow_table_open(void *memory, size_t size, struct flow_limits
 	struct flow_table *t = memory;
 	unsigned i;
 
-	if (!is_table(memory, size) || t->bucket_count != buckets_for(limits))
+	if (!is_table(memory, size) || t->version != FLOW_VERSION || t->bucket_count != buckets_for(limits))
 		return NULL;
 	memcpy(limits->hash_key, t->limits.hash_key, sizeof(limits->hash_key));
 	t->limits = *limits;
@@ -87,6 +102,7 @@ struct flow_table *flow_table_open(void *memory, size_t size, struct flow_limits
 		t->services[i].used = t->services[i].seen = 1;
 	for (i = 0; i <= FLOW_NODES_MAX; i++)
 		t->nodes[i].used = t->nodes[i].seen = 1;
+	note_all(t);
 	flow_each(t, count_one, t);
 	return t;
 }
@@ -230,7 +246,6 @@ static bool adopt_one(struct flow_table *t, const struct flow *flow, uint32_t wo
 	int service = flow_table_service(t, &flow->key.service, flow->key.service_port, true);
 	int node = flow_table_node(t, flow->node_id, true);
 	uint32_t target = flow->syn_sequence << FLOW_SEQUENCE_SHIFT | (uint32_t)node;
-	struct flow_bucket *home;
 	struct flow_slot *slot;
 	struct flow_search s;
 
@@ -248,9 +263,8 @@ static bool adopt_one(struct flow_table *t, const struct flow *flow, uint32_t wo
 	if (flow->state == FLOW_HALF_OPEN ? flow_counts(t).half_open >= t->limits.max_half_open
 					  : flow_counts(t).confirmed >= t->limits.max_confirmed)
 		return false;
-	home = flow_bucket_at(t, s.bucket);
 	word = (word & ~(uint32_t)FLOW_STATE_MASK) | (flow->state - FLOW_HALF_OPEN);
-	slot = flow_slot_insert(home, home + 1, &s, target, word);
+	slot = flow_insert(t, &s, target, word);
 	if (slot)
 		flow_count(t, (uint32_t)(slot - flow_slot_at(t, 0)), FLOW_FREE, flow->state);
 	return slot;

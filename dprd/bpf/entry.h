@@ -44,11 +44,24 @@ INLINE void search_make(struct flow_search *s, const struct packet *p, bool v6, 
 		flow_search_v4(s, secret, flow_buckets, service, a[3], p->key.client_port);
 }
 
+/* The word with the bits of a bucket. */
+INLINE uint64_t *occupied_get(uint32_t bucket)
+{
+	uint32_t index = FLOW_HEADER_BUCKETS + flow_buckets + 1 + flow_occupied_room(bucket);
+	struct flow_occupied *room = bpf_map_lookup_elem(&flows, &index);
+
+	return room ? flow_occupied_word(room, bucket) : NULL;
+}
+
 INLINE struct flow_slot *flow_get(const struct flow_search *s)
 {
-	struct flow_bucket *bucket = bucket_get(s->bucket);
+	const uint64_t *occupied = occupied_get(s->bucket);
+	struct flow_bucket *bucket;
 	struct flow_slot *slot;
 
+	if (!occupied || !flow_is_occupied(occupied, s->bucket))
+		return NULL;
+	bucket = bucket_get(s->bucket);
 	if (!bucket)
 		return NULL;
 	slot = flow_bucket_find(bucket, s);
@@ -66,10 +79,11 @@ static __attribute__((noinline)) struct flow_slot *flow_make(const struct flow_s
 							     uint32_t node)
 {
 	struct flow_bucket *home = bucket_get(s->bucket), *next = bucket_get(s->bucket + 1);
+	uint64_t *occupied = occupied_get(s->bucket);
 
-	if (!home || !next)
+	if (!home || !next || !occupied)
 		return NULL;
-	return flow_slot_insert(home, next, s, sequence << FLOW_SEQUENCE_SHIFT | node,
+	return flow_slot_insert(home, next, occupied, s, sequence << FLOW_SEQUENCE_SHIFT | node,
 				tick_of(now_ns()) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
 }
 

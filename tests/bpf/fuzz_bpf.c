@@ -202,6 +202,8 @@ static const char *compare(struct fuzz *f, struct trial *t)
 		return "the bytes";
 	if (memcmp(plane_buckets(&f->plane), flow_bucket_at(f->model.flows, 0), plane_bucket_bytes(&f->plane)) != 0)
 		return "the flow table";
+	if (memcmp(plane_occupied(&f->plane), flow_occupied_at(f->model.flows, 0), plane_occupied_bytes(&f->plane)) != 0)
+		return "which buckets are occupied";
 	if (memcmp(read_counters(f), &f->model.counted, sizeof(f->model.counted)) != 0)
 		return "the counters";
 	if (control->made != f->model.made || control->landed != f->model.landed)

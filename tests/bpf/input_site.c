@@ -163,7 +163,6 @@ static void add_flow(struct random *r, struct plane *p, const struct flow_key *k
 	int service = flow_table_service(p->flows, &key->service, key->service_port, true);
 	int node = flow_table_node(p->flows, random_node_id(r, &p->config), true);
 	uint32_t tick = tick_now() - ages[random_below(r, sizeof(ages) / sizeof(ages[0]))];
-	struct flow_bucket *home;
 	struct flow_search s;
 
 	if (service < 0 || node < 0)
@@ -171,16 +170,15 @@ static void add_flow(struct random *r, struct plane *p, const struct flow_key *k
 	flow_search_key(p->flows, key, (unsigned)service, &s);
 	if (flow_slot_find(p->flows, &s))
 		return;
-	home = flow_bucket_at(p->flows, s.bucket);
-	flow_slot_insert(home, home + 1, &s, sequence << FLOW_SEQUENCE_SHIFT | (uint32_t)node,
-			 tick << FLOW_TIME_SHIFT | random_below(r, 4));
+	flow_insert(p->flows, &s, sequence << FLOW_SEQUENCE_SHIFT | (uint32_t)node,
+		    tick << FLOW_TIME_SHIFT | random_below(r, 4));
 }
 
 static void add_flows(struct random *r, struct plane *p, struct input_site *site)
 {
 	unsigned i;
 
-	memset(plane_buckets(p), 0, plane_bucket_bytes(p));
+	plane_set_flows(p, 0);
 	site->key_count = INPUT_KEYS;
 	for (i = 0; i < INPUT_KEYS; i++) {
 		bool v6 = input_one_in(r, 2);

@@ -113,16 +113,14 @@ static bool make_flow(struct model *m, const struct packet *p, const struct flow
 {
 	int service = flow_table_service(m->flows, &p->key.service, p->key.service_port, false);
 	struct flow_search search;
-	struct flow_bucket *home;
 
 	if (over) {
 		renew(m, p, over, node);
 		return true;
 	}
 	flow_search_key(m->flows, &p->key, (unsigned)service, &search);
-	home = flow_bucket_at(m->flows, search.bucket);
-	return flow_slot_insert(home, home + 1, &search, p->tcp_sequence << FLOW_SEQUENCE_SHIFT | node,
-				m->tick << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
+	return flow_insert(m->flows, &search, p->tcp_sequence << FLOW_SEQUENCE_SHIFT | node,
+			   m->tick << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
 }
 
 static bool is_of_cluster(struct model *m, const struct addr *a)

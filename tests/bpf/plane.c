@@ -169,3 +169,19 @@ size_t plane_bucket_bytes(const struct plane *p)
 {
 	return ((size_t)flow_table_buckets(p->flows) + 1) * sizeof(struct flow_bucket);
 }
+
+void *plane_occupied(const struct plane *p)
+{
+	return (uint8_t *)plane_buckets(p) + plane_bucket_bytes(p);
+}
+
+size_t plane_occupied_bytes(const struct plane *p)
+{
+	return ((size_t)flow_occupied_room(flow_table_buckets(p->flows)) + 1) * sizeof(struct flow_occupied);
+}
+
+void plane_set_flows(struct plane *p, uint8_t byte)
+{
+	memset(plane_buckets(p), byte, plane_bucket_bytes(p));
+	memset(plane_occupied(p), byte, plane_occupied_bytes(p));
+}

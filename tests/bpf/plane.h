@@ -67,6 +67,11 @@ int plane_run(struct plane *p, struct plane_run *run, const struct frame *in, st
 /* Buckets that flows may lie in, behind the table's header. */
 void *plane_buckets(const struct plane *p);
 size_t plane_bucket_bytes(const struct plane *p);
+/* The bits that say which of them hold anything. */
+void *plane_occupied(const struct plane *p);
+size_t plane_occupied_bytes(const struct plane *p);
+/* Sets all bytes of both; 0: there are no flows. */
+void plane_set_flows(struct plane *p, uint8_t byte);
 
 /* Runs a command line of the shell; ends the process when it fails. */
 void plane_command(const char *format, ...) __attribute__((format(printf, 1, 2)));

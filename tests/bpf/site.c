@@ -220,7 +220,7 @@ void site_reset(unsigned variant)
 	struct plane *p = site_plane(variant);
 	unsigned member, v6;
 
-	memset(plane_buckets(p), 0, plane_bucket_bytes(p));
+	plane_set_flows(p, 0);
 	for (member = 0; member < SITE_MEMBERS; member++) {
 		for (v6 = 0; v6 < 2; v6++)
 			fill_way(p, member, v6);
@@ -287,7 +287,7 @@ static const char *const state_names[] = { "half_open", "confirmed", "closing", 
 /* A flow as its words say. */
 struct words {
 	unsigned state, member, isn, age;
-	bool overflow;
+	bool overflow, unoccupied;
 	struct flow_key key;
 };
 
@@ -308,10 +308,10 @@ static void parse_flow(unsigned variant, const char *words, struct words *ret)
 	w = strtok_r(NULL, " ", &rest);
 	ret->member = (unsigned)(w[1] - '1');
 	while ((w = strtok_r(NULL, " ", &rest))) {
-		if (strcmp(w, "overflow") == 0) {
-			ret->overflow = true;
+		ret->overflow |= strcmp(w, "overflow") == 0;
+		ret->unoccupied |= strcmp(w, "unoccupied") == 0;
+		if (strcmp(w, "overflow") == 0 || strcmp(w, "unoccupied") == 0)
 			continue;
-		}
 		v = strtok_r(NULL, " ", &rest);
 		if (v && strcmp(w, "isn") == 0)
 			ret->isn = (unsigned)atoi(v);
@@ -334,9 +334,8 @@ static void insert(struct flow_table *t, const struct flow_search *s, const stru
 		t, words->member ? member_id((char[]) { 'n', (char)('1' + words->member), '\0' }) : member_id("n1"),
 		true);
 	uint32_t state = (made_tick - words->age) << FLOW_TIME_SHIFT | words->state;
-	struct flow_bucket *home = flow_bucket_at(t, s->bucket);
 
-	if (node < 0 || !flow_slot_insert(home, home + 1, s, words->isn << FLOW_SEQUENCE_SHIFT | (uint32_t)node, state))
+	if (node < 0 || !flow_insert(t, s, words->isn << FLOW_SEQUENCE_SHIFT | (uint32_t)node, state))
 		plane_give_up("no room for a flow");
 }
 
@@ -379,6 +378,8 @@ void site_add_flow(unsigned variant, const char *text)
 	insert(t, &s, &words);
 	if (words.overflow != (flow_slot_find(t, &s) >= flow_bucket_at(t, s.bucket + 1)->slot))
 		plane_give_up("the flow does not lie where it should: %s", text);
+	if (words.unoccupied)
+		memset(plane_occupied(site_plane(variant)), 0, plane_occupied_bytes(site_plane(variant)));
 }
 
 static struct flow_slot *slot_of(unsigned variant, const char *text)

@@ -55,8 +55,8 @@ void site_way(unsigned variant, const char *words);
 
 /*
  * A flow as words: STATE nN isn N age N (ticks), by default of cl:40000 to s1:80; from N, port N, to ADDRESS for
- * others. "overflow": its bucket is full, so that it lies in the next one. The state is one of half_open,
- * confirmed, closing, reset.
+ * others. "overflow": its bucket is full, so that it lies in the next one; "unoccupied": the bits say that all buckets
+ * are empty. The state is one of half_open, confirmed, closing, reset.
  */
 void site_add_flow(unsigned variant, const char *words);
 

@@ -327,7 +327,7 @@ static void test_no_place(void **state)
 	site_reset(variant);
 	plane_beat(p, STOPPED, 0);
 	site_choices(variant, "n2");
-	memset(plane_buckets(p), 0x5a, plane_bucket_bytes(p));
+	plane_set_flows(p, 0x5a);
 	before = site_flows_copy(variant, NULL);
 	assert_int_equal(run_line(variant, SYN, &mark, &out), PASS);
 	assert_int_equal(mark, 0);
@@ -346,7 +346,7 @@ static unsigned draw(unsigned variant)
 	struct frame out;
 	uint32_t mark;
 
-	memset(plane_buckets(p), 0, plane_bucket_bytes(p));
+	plane_set_flows(p, 0);
 	assert_int_equal(run_line(variant, SYN, &mark, &out), PASS);
 	return mark == SELF ? p->fastpath->tables[p->fastpath->control->active].self_node : mark;
 }

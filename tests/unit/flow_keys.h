@@ -52,7 +52,9 @@ static inline int model_index(const struct flow_key *key)
 
 static inline size_t model_bytes(const struct flow_table *table)
 {
-	return (FLOW_HEADER_BUCKETS + flow_table_buckets(table) + 1) * sizeof(struct flow_bucket);
+	size_t buckets = flow_table_buckets(table);
+
+	return (FLOW_HEADER_BUCKETS + buckets + 1 + buckets / 512 + 1) * sizeof(struct flow_bucket);
 }
 
 #endif

@@ -124,6 +124,7 @@ static void model_compare(struct model *m)
 {
 	struct flow_counts counts = flow_counts(m->table);
 	unsigned i, closing = 0;
+	struct flow_search s;
 
 	flow_expire(m->table, 0, m->now_ms, model_gone, m); /* only says what time it is */
 	memset(m->gone, 0, sizeof(m->gone));
@@ -136,8 +137,11 @@ static void model_compare(struct model *m)
 		MODEL_CHECK(m->gone[i] == (m->flows[i].state != FLOW_FREE));
 		MODEL_CHECK(found == (m->flows[i].state != FLOW_FREE));
 		closing += m->flows[i].state == FLOW_CLOSING || m->flows[i].state == FLOW_RESET;
-		if (found)
-			model_same(&m->flows[i], &flow);
+		if (!found)
+			continue;
+		model_same(&m->flows[i], &flow);
+		model_home(m->table, i, &s);
+		MODEL_CHECK(flow_is_occupied(flow_occupied_at(m->table, s.bucket), s.bucket));
 	}
 	if (m->behind)
 		return;
@@ -213,17 +217,15 @@ static void model_bpf_add(struct model *m, unsigned i, uint8_t detail)
 	int service = flow_table_service(m->table, &key.service, key.service_port, true);
 	int node = flow_table_node(m->table, 1u + detail % MODEL_NODES, true);
 	struct flow_search s;
-	struct flow_bucket *home;
 	bool has_place;
 
 	MODEL_CHECK(service >= 0 && node > 0);
 	if (m->flows[i].state != FLOW_FREE)
 		return;
-	home = model_home(m->table, i, &s);
+	model_home(m->table, i, &s);
 	has_place = model_has_place(m->table, i);
-	MODEL_CHECK(has_place == !!flow_slot_insert(home, home + 1, &s,
-						    detail * 0x010101u << FLOW_SEQUENCE_SHIFT | (uint32_t)node,
-						    flow_tick(m->now_ms) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN));
+	MODEL_CHECK(has_place == !!flow_insert(m->table, &s, detail * 0x010101u << FLOW_SEQUENCE_SHIFT | (uint32_t)node,
+					       flow_tick(m->now_ms) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN));
 	if (!has_place)
 		return;
 	m->behind = true;
@@ -310,7 +312,7 @@ static void model_expire(struct model *m, unsigned steps)
 	MODEL_CHECK(removed <= steps);
 }
 
-/* After whole rounds the counts are right, no slot is lost, and each overflow bit has its reason. */
+/* After whole rounds the counts are right, no slot is lost, and each overflow bit and occupied bit has its reason. */
 static void model_settle(struct model *m)
 {
 	struct flow_search s;
@@ -318,7 +320,7 @@ static void model_settle(struct model *m)
 	uint32_t i;
 	unsigned guests[64] = { 0 };
 
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < 6; i++)
 		model_expire(m, flow_slots(m->table));
 	m->behind = false;
 	m->leaks = 0;
@@ -335,6 +337,9 @@ static void model_settle(struct model *m)
 	}
 	for (i = 0; i <= flow_table_buckets(m->table); i++)
 		MODEL_CHECK(flow_bucket_overflows(flow_bucket_at(m->table, i)) == (guests[i] > 0));
+	for (i = 0; i <= flow_table_buckets(m->table); i++)
+		MODEL_CHECK(!flow_is_occupied(flow_occupied_at(m->table, i), i) ||
+			    !flow_empty_slots(m->table, i * FLOW_BUCKET_SLOTS, FLOW_BUCKET_SLOTS));
 }
 
 /* Somebody takes a slot, writes half of a flow, and is killed. */

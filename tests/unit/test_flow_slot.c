@@ -61,8 +61,12 @@ static struct flow_search search_for(uint32_t number, bool v6)
 static struct flow_slot *put(struct flow_bucket *buckets, uint32_t number, bool v6)
 {
 	struct flow_search s = search_for(number, v6);
+	uint64_t occupied = 0;
+	struct flow_slot *slot =
+		flow_slot_insert(buckets, buckets + 1, &occupied, &s, number << FLOW_SEQUENCE_SHIFT | 1, 0);
 
-	return flow_slot_insert(buckets, buckets + 1, &s, number << FLOW_SEQUENCE_SHIFT | 1, 0);
+	assert_int_equal(flow_is_occupied(&occupied, s.bucket), slot != NULL);
+	return slot;
 }
 
 static struct flow_slot *look(struct flow_bucket *buckets, uint32_t number, bool v6)
@@ -117,6 +121,35 @@ static void an_address_is_compared_whole(void **state)
 	assert_ptr_equal(look(buckets, 1, true), slot);
 }
 
+/* Two rounds that find a bucket empty take its bits, unless something was noted after the first, or meanwhile. */
+static void bits_of_an_empty_bucket_fade(void **state)
+{
+	const uint64_t others = 0x5555555555555555ull;
+	uint32_t bucket;
+
+	(void)state;
+	for (bucket = 0; bucket < 2 * FLOW_OCCUPIED_BUCKETS; bucket++) {
+		uint64_t mine = 0x0000000100000001ull << bucket % FLOW_OCCUPIED_BUCKETS, word = others & ~mine, as_read;
+
+		flow_occupied_fade(&word, word, bucket);
+		assert_int_equal(word, others & ~mine);
+		flow_occupied_note(&word, bucket);
+		assert_int_equal(word, others | mine);
+		flow_occupied_fade(&word, word, bucket);
+		assert_true(flow_is_occupied(&word, bucket));
+		flow_occupied_note(&word, bucket);
+		flow_occupied_fade(&word, word, bucket);
+		assert_true(flow_is_occupied(&word, bucket));
+		as_read = word;
+		flow_occupied_note(&word, bucket);
+		flow_occupied_fade(&word, as_read, bucket);
+		assert_int_equal(word, others | mine);
+		flow_occupied_fade(&word, word, bucket);
+		flow_occupied_fade(&word, word, bucket);
+		assert_int_equal(word, others & ~mine);
+	}
+}
+
 /* An odd slot is IPv4's only beside IPv4, and IPv6 takes whole pairs. */
 static void families_do_not_mix_within_a_pair(void **state)
 {
@@ -158,6 +191,7 @@ int main(void)
 		cmocka_unit_test(packets_move_states_on),
 		cmocka_unit_test(two_buckets_hold_as_many_as_they_can),
 		cmocka_unit_test(an_address_is_compared_whole),
+		cmocka_unit_test(bits_of_an_empty_bucket_fade),
 		cmocka_unit_test(families_do_not_mix_within_a_pair),
 	};
 

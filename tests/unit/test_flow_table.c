@@ -14,12 +14,12 @@ static void a_flow_takes_40_bytes(void **state)
 	struct flow_limits limits = { .max_confirmed = 262144, .max_half_open = 16384 };
 
 	(void)state;
-	assert_int_equal(flow_table_bytes(&limits), 64 * 128 + (262144 + 16384) * 40 + 128);
+	assert_int_equal(flow_table_bytes(&limits), 64 * 128 + (262144 + 16384) * 40 + 128 + 171 * 128);
 	limits.max_confirmed = 4194304;
-	assert_int_equal(flow_table_bytes(&limits), 64 * 128 + (4194304 + 16384) * 40 + 128);
+	assert_int_equal(flow_table_bytes(&limits), 64 * 128 + (4194304 + 16384) * 40 + 128 + 2571 * 128);
 	limits.max_confirmed = 1;
 	limits.max_half_open = 0;
-	assert_int_equal(flow_table_bytes(&limits), 64 * 128 + 128 + 128);
+	assert_int_equal(flow_table_bytes(&limits), 64 * 128 + 128 + 128 + 128);
 }
 
 static void assert_same_flow(const struct flow *was, const struct flow *is)
@@ -117,6 +117,28 @@ static void smaller_tables_adopt_what_fits(void **state)
 	free(table);
 }
 
+/* Of a dprd that knew nothing of occupied buckets: its flows are taken, its memory is not used. */
+static void a_table_without_bits_is_adopted(void **state)
+{
+	struct flow_table *old = filled_table(), *table = new_table(&large_limits);
+	size_t bytes = FLOW_HEADER_BUCKETS * 128 + (flow_table_buckets(old) + 1) * sizeof(struct flow_bucket);
+	struct flow_limits limits = old->limits;
+	unsigned i;
+
+	(void)state;
+	assert_int_equal(old->version, 4);
+	old->version = 3;
+	assert_int_equal(flow_table_adopt(table, old, model_bytes(old)), -EINVAL);
+	assert_null(flow_table_open(old, bytes, &limits));
+	assert_int_equal(flow_table_adopt(table, old, bytes), 12);
+	for (i = 100; i < 112; i++)
+		assert_true(find_number(table, i, NULL));
+	old->version = 4;
+	assert_int_equal(flow_table_adopt(table, old, bytes), -EINVAL);
+	free(old);
+	free(table);
+}
+
 static void what_is_no_table_is_refused(void **state)
 {
 	struct flow_table *old = filled_table(), *table = new_table(&large_limits);
@@ -155,7 +177,17 @@ static void what_is_no_table_is_refused(void **state)
 	free(table);
 }
 
-/* dprd starts again: the same memory, new limits, the old hash key. */
+static bool is_occupied(void *context, const struct flow *flow)
+{
+	struct flow_table *table = context;
+	struct flow_search s;
+
+	flow_search_key(table, &flow->key, flow_slot_at(table, flow->slot)->v4.service, &s);
+	assert_true(flow_is_occupied(flow_occupied_at(table, s.bucket), s.bucket));
+	return true;
+}
+
+/* dprd starts again: the same memory, new limits, the old hash key; whatever the bits say. */
 static void an_opened_table_goes_on(void **state)
 {
 	struct flow_table *table = filled_table();
@@ -173,7 +205,9 @@ static void an_opened_table_goes_on(void **state)
 	limits.hash_key[0] = limits.hash_key[1] = 0;
 	memset(&table->counts, 7, sizeof(table->counts));
 	table->cursor = table->hand = UINT32_MAX;
+	memset(flow_occupied_at(table, 0), 0, sizeof(struct flow_occupied));
 	assert_ptr_equal(flow_table_open(table, model_bytes(table), &limits), table);
+	flow_each(table, is_occupied, table);
 	assert_memory_equal(limits.hash_key, model_limits.hash_key, sizeof(limits.hash_key));
 	assert_ptr_equal(flow_table_hash_key(table), table->limits.hash_key);
 	assert_memory_equal(table->limits.hash_key, model_limits.hash_key, sizeof(limits.hash_key));
@@ -408,6 +442,7 @@ int main(void)
 		cmocka_unit_test(adopted_flows_are_the_same),
 		cmocka_unit_test(adopting_again_takes_what_changed),
 		cmocka_unit_test(smaller_tables_adopt_what_fits),
+		cmocka_unit_test(a_table_without_bits_is_adopted),
 		cmocka_unit_test(what_is_no_table_is_refused),
 		cmocka_unit_test(an_opened_table_goes_on),
 		cmocka_unit_test(a_misplaced_flow_is_not_adopted),

@@ -19,8 +19,11 @@ static void step(void);
 #define __sync_fetch_and_and(at, bits) (step(), __sync_fetch_and_and(at, bits))
 #define __atomic_store_n(at, value, order) (step(), __atomic_store_n(at, value, order))
 #define __atomic_thread_fence(order) (step(), __atomic_thread_fence(order))
+#define __atomic_load_n(at, order) (step(), __atomic_load_n(at, order))
 
 #include "dprd/flow.c" // NOLINT(bugprone-suspicious-include)
+/* Between the look at a bucket's bits and that at its slots, too. */
+#define flow_empty_slots(table, slot, steps) (step(), flow_empty_slots(table, slot, steps))
 #include "dprd/flow_expire.c" // NOLINT(bugprone-suspicious-include)
 #include "tests/unit/flow_tables.h"
 
@@ -72,17 +75,14 @@ static void bpf_search(uint32_t i, struct flow_search *ret)
 static void bpf_insert(uint32_t i)
 {
 	struct flow_search s;
-	struct flow_bucket *home;
 
 	if (flows[i].there)
 		return;
 	bpf_search(i, &s);
-	home = flow_bucket_at(table, s.bucket);
 	flows[i].generation++;
-	flows[i].there = flow_slot_insert(home, home + 1, &s,
-					  sequence_of(i) << FLOW_SEQUENCE_SHIFT |
-						  (uint32_t)flow_table_node(table, node_of(i), false),
-					  flow_tick(NOW_MS) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
+	flows[i].there = flow_insert(
+		table, &s, sequence_of(i) << FLOW_SEQUENCE_SHIFT | (uint32_t)flow_table_node(table, node_of(i), false),
+		flow_tick(NOW_MS) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
 }
 
 static void bpf_touch(uint32_t i)
@@ -207,6 +207,7 @@ static bool is_of_table(void *context, const struct flow *flow)
 static void assert_all_there(void)
 {
 	unsigned shown = 0, expected = 0;
+	struct flow_search s;
 	struct flow_key key;
 	struct flow flow;
 	uint32_t i;
@@ -219,18 +220,20 @@ static void assert_all_there(void)
 			continue;
 		assert_int_equal(flow.syn_sequence, sequence_of(i) & FLOW_SEQUENCE_MASK);
 		assert_int_equal(flow.node_id, node_of(i));
+		bpf_search(i, &s);
+		assert_true(flow_is_occupied(flow_occupied_at(table, s.bucket), s.bucket));
 	}
 	flow_each(table, is_of_table, &shown);
 	assert_int_equal(shown, expected);
 }
 
-/* Nothing is lost for ever: after some rounds a slot has a flow, or is free. */
+/* Nothing is lost for ever: after some rounds a slot has a flow, or is free, and empty buckets are known as such. */
 static void assert_tidy(void)
 {
 	struct flow flow;
 	uint32_t i;
 
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < 6; i++)
 		flow_expire(table, flow_slot_count(table), NOW_MS, gone, NULL);
 	for (i = 0; i < flow_slot_count(table); i++) {
 		const struct flow_slot *slot = flow_slot_at(table, i);
@@ -238,6 +241,9 @@ static void assert_tidy(void)
 		assert_true(flow_slot_read(table, i, &flow) || flow_slot_is_free(slot) ||
 			    (i % 2 && flow_slot_tag(slot - 1) == FLOW_TAG_V6));
 	}
+	for (i = 0; i <= flow_table_buckets(table); i++)
+		assert_true(!flow_is_occupied(flow_occupied_at(table, i), i) ||
+			    !flow_empty_slots(table, i * FLOW_BUCKET_SLOTS, FLOW_BUCKET_SLOTS));
 }
 
 /* Empty, with one bucket or four, and one more. */
@@ -261,10 +267,11 @@ static void new_situation(bool small)
 	}
 }
 
-/* As many as there is room for, or some less. */
+/* As many as there is room for, some less, or none any more; and the bits of empty buckets new, old, or none. */
 static void random_flows(void)
 {
 	unsigned left;
+	uint32_t gone_too;
 
 	for (left = random_below(2 * KEYS); left; left--) {
 		uint32_t i = random_below(KEYS);
@@ -274,6 +281,10 @@ static void random_flows(void)
 		else
 			remove_flow(i);
 	}
+	for (gone_too = random_below(4) ? KEYS : 0; gone_too < KEYS; gone_too++)
+		remove_flow(gone_too);
+	for (left = random_below(3); left; left--)
+		flow_expire(table, flow_slot_count(table), NOW_MS, gone, NULL);
 }
 
 /* The same again and again, each time stopped one step later, until it comes to its end. */
