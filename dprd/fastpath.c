@@ -290,7 +290,7 @@ void fastpath_close(struct fastpath *f, bool keep)
 	fastpath_detach(f, keep);
 	if (f->programs) {
 		unmap(f->schedules, f->programs->maps.schedules);
-		unmap(f->recent, f->programs->maps.recent);
+		unmap((void *)(uintptr_t)f->recent, f->programs->maps.recent);
 		unmap((void *)(uintptr_t)f->lease, f->programs->maps.lease);
 		dprd_bpf__destroy(f->programs);
 	}

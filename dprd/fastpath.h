@@ -37,8 +37,8 @@ struct fastpath {
 	struct fastpath_control *control;
 	struct fastpath_tables *tables; /* two of them */
 	struct fastpath_way *ways;
-	struct fastpath_schedule *schedules; /* 2 * (which of the two) + v6 */
-	struct fastpath_recent *recent;
+	struct fastpath_schedule *schedules; /* FASTPATH_SCHEDULES */
+	const struct fastpath_recent *recent;
 	const struct bucket_lease_cell *lease; /* of shared addresses */
 	unsigned link_count;
 	struct fastpath_link links[FASTPATH_LINKS_MAX];
@@ -103,6 +103,7 @@ void fastpath_tables_switch(struct fastpath *f);
 
 /* Decide=kernel: the schedule of a family that is in use, or the other one; and the change over to that. */
 struct fastpath_schedule *fastpath_schedule(struct fastpath *f, bool v6, bool in_use);
+uint32_t *fastpath_cursor(struct fastpath *f, bool v6, bool in_use); /* the verdicts of it that were used */
 void fastpath_schedules_switch(struct fastpath *f);
 
 /* The descriptor of the map that holds the lease. */

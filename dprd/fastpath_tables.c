@@ -148,9 +148,19 @@ void fastpath_tables_switch(struct fastpath *f)
 	__atomic_store_n(&f->control->active, !f->control->active, __ATOMIC_RELEASE);
 }
 
+static unsigned which(const struct fastpath *f, bool v6, bool in_use)
+{
+	return 2 * (in_use ? f->control->schedule : !f->control->schedule) + v6;
+}
+
 struct fastpath_schedule *fastpath_schedule(struct fastpath *f, bool v6, bool in_use)
 {
-	return &f->schedules[2 * (in_use ? f->control->schedule : !f->control->schedule) + v6];
+	return &f->schedules[which(f, v6, in_use)];
+}
+
+uint32_t *fastpath_cursor(struct fastpath *f, bool v6, bool in_use)
+{
+	return &f->control->cursor[which(f, v6, in_use)];
 }
 
 void fastpath_schedules_switch(struct fastpath *f)

@@ -26,7 +26,6 @@ struct ahead {
 struct plane_decide {
 	struct ahead ahead[2]; /* IPv4, IPv6 */
 	double max_load;
-	uint32_t decisions_seen;
 	struct schedule_pace pace;
 	bool runs; /* the programs decide */
 };
@@ -74,8 +73,10 @@ static void catch_up(struct dprd *d, const struct decide_env *env, bool v6, unsi
 static void account(struct dprd *d, const struct decide_env *env, bool v6)
 {
 	struct ahead *a = &d->decide_ahead->ahead[v6];
-	const struct fastpath_schedule *s = fastpath_schedule(d->fastpath, v6, true);
-	unsigned used = s->cursor < a->count ? s->cursor : a->count;
+	unsigned used = *fastpath_cursor(d->fastpath, v6, true);
+
+	if (used > a->count)
+		used = a->count;
 
 	count_sent(d, a, used);
 	catch_up(d, env, v6, used);
@@ -85,14 +86,13 @@ static void account(struct dprd *d, const struct decide_env *env, bool v6)
 
 void plane_decide_remember(struct dprd *d, const struct decide_env *env)
 {
-	const struct fastpath_recent *recent = d->fastpath->recent;
+	struct fastpath_control *control = d->fastpath->control;
 	struct plane_decide *p = d->decide_ahead;
-	uint32_t next = __atomic_load_n(&recent->next, __ATOMIC_ACQUIRE), i = p->decisions_seen;
+	uint32_t next = __atomic_load_n(&control->decisions, __ATOMIC_ACQUIRE), i = control->decisions_seen;
+	uint32_t end = next - i > FASTPATH_RECENT ? i + FASTPATH_RECENT : next;
 
-	if (next - i > FASTPATH_RECENT)
-		i = next - FASTPATH_RECENT;
-	for (; i != next; i++) {
-		const struct fastpath_decision *made = &recent->decision[i & (FASTPATH_RECENT - 1)];
+	for (; i != end; i++) {
+		const struct fastpath_decision *made = &d->fastpath->recent->decision[i & (FASTPATH_RECENT - 1)];
 		struct packet packet = { .kind = PACKET_TCP, .key = made->key, .tcp_sequence = made->sequence };
 		struct verdict verdict = { .reason = (enum reason)made->reason };
 		struct decide_env then = *env;
@@ -105,7 +105,7 @@ void plane_decide_remember(struct dprd *d, const struct decide_env *env)
 		if (then.view->count)
 			why_remember(d->why, clock_now_ms(), &packet, &verdict, &then, p->max_load);
 	}
-	p->decisions_seen = next;
+	__atomic_store_n(&control->decisions_seen, next, __ATOMIC_RELEASE);
 }
 
 /* Twice what the last tick used, so that a schedule seldom has to start anew. */
@@ -163,17 +163,16 @@ static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t
 		backend_ahead_make(d, v6, policy_mix(d->random_state++), a->entries, a->count, &a->backends);
 	for (i = 0; i < a->count; i++)
 		s->entry[i] = entry_of(d, a, i);
-	s->cursor = 0;
+	*fastpath_cursor(d->fastpath, v6, false) = 0;
 	s->count = a->count;
 }
 
 /* What comes is queued to dprd. */
 static void make_none(struct dprd *d, bool v6)
 {
-	struct fastpath_schedule *s = fastpath_schedule(d->fastpath, v6, false);
-
 	d->decide_ahead->ahead[v6].count = 0;
-	s->count = s->cursor = 0;
+	fastpath_schedule(d->fastpath, v6, false)->count = 0;
+	*fastpath_cursor(d->fastpath, v6, false) = 0;
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -230,7 +229,7 @@ void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 	p->runs = schedule_pace_fast(&p->pace, now_ms, d->counters.syns) || d->config.decide_in == DECIDE_KERNEL;
 	path_decide_env(d, &env);
 	for (v6 = 0; v6 < 2; v6++) {
-		used[v6] = fastpath_schedule(d->fastpath, v6, true)->cursor;
+		used[v6] = *fastpath_cursor(d->fastpath, v6, true);
 		account(d, &env, v6);
 	}
 	plane_decide_remember(d, &env);

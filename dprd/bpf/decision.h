@@ -11,13 +11,6 @@
 /* Like COPY_PATIENCE_MS, in ticks. */
 enum { COPY_PATIENCE_TICKS = (int)COPY_PATIENCE_MS * 1000 / 16777 };
 
-INLINE struct fastpath_schedule *schedule_get(bool v6)
-{
-	uint32_t index = 2 * (control.schedule & 1) + v6;
-
-	return bpf_map_lookup_elem(&schedules, &index);
-}
-
 /* A copy of the SYN that made the flow, for which nothing has changed since. */
 INLINE bool is_clear_copy(const struct packet *p, const struct flow_slot *slot)
 {
@@ -35,15 +28,16 @@ INLINE bool is_over(const struct packet *p, const struct flow_slot *slot, uint32
 	return !same && ((slot->state & FLOW_STATE_MASK) >= SLOT_CLOSING || (slot->target & FLOW_NODE_MASK) == self);
 }
 
+/* In a flood most are not: dprd reads but so many, and there is no end of them. */
 INLINE void remember(const struct packet *p, uint8_t reason, uint8_t node)
 {
 	uint32_t zero = 0;
 	struct fastpath_recent *r = bpf_map_lookup_elem(&recent, &zero);
 	struct fastpath_decision *d;
 
-	if (!r)
+	if (!r || control.decisions - control.decisions_seen >= FASTPATH_RECENT)
 		return;
-	d = &r->decision[__sync_fetch_and_add(&r->next, 1) & (FASTPATH_RECENT - 1)];
+	d = &r->decision[__sync_fetch_and_add(&control.decisions, 1) & (FASTPATH_RECENT - 1)];
 	d->key = p->key;
 	d->sequence = p->tcp_sequence;
 	d->tick = tick_of(now_ns());
@@ -62,14 +56,14 @@ INLINE bool is_full(void)
 /* The verdict on a new connection: node << 8 | reason; node 0: serve here. -1: dprd must decide. */
 INLINE int next_verdict(bool v6)
 {
-	struct fastpath_schedule *s = schedule_get(v6);
-	uint32_t at;
+	uint32_t which = 2 * (control.schedule & 1) + v6, at;
+	struct fastpath_schedule *s = bpf_map_lookup_elem(&schedules, &which);
 
 	if (!s || !s->count)
 		return -1;
 	if (is_full())
 		return (int)control.room_reason;
-	at = __sync_fetch_and_add(&s->cursor, 1) & (s->count - 1);
+	at = __sync_fetch_and_add(&control.cursor[which & (FASTPATH_SCHEDULES - 1)], 1) & (s->count - 1);
 	return s->entry[at & (FASTPATH_SCHEDULE_MAX - 1)];
 }
 

@@ -8,7 +8,7 @@
  *     tables          addresses and ports of the cluster, twice: one in use, one being written
  *     ways            how to send to the node that a flow names: index 2 * node + v6
  *   schedules ARRAY   while the programs decide: the next verdicts on new connections, two of each family
- *   recent    ARRAY   likewise: the last decisions, for "dprctl why"
+ *   recent    ARRAY   likewise: decisions of this tick, for "dprctl why"
  *   lease     ARRAY   shared addresses: who has a share, and until when this node may act on it; loadcast
  *                     writes it, also while no dprd runs
  *   refused   ARRAY   shared addresses: SYNs that were another node's
@@ -40,7 +40,8 @@ enum {
 	FASTPATH_CHOICES = 256, /* a power of two */
 	FASTPATH_NO_SERVICE = 0xff,
 	FASTPATH_SCHEDULE_MAX = 4096, /* verdicts; a power of two */
-	FASTPATH_RECENT = 4096, /* decisions remembered; a power of two */
+	FASTPATH_SCHEDULES = 4, /* 2 * (which of the two) + v6 */
+	FASTPATH_RECENT = 4096, /* decisions remembered from tick to tick; a power of two */
 	FASTPATH_OVER_ROOM = 256, /* connections counted in a tick beyond those that there was room for */
 	SHARED_REFUSED_WORDS = 65536, /* a power of two */
 
@@ -140,21 +141,26 @@ struct fastpath_control {
 	uint32_t swept; /* buckets of the flow table that the running round of expiry has passed */
 	uint32_t second_look; /* enum fastpath_second_look */
 	uint32_t look_room; /* so many more may land, by what dprd knows, before the second look */
-	uint32_t rest_of_second_line[9];
-	/* Written by each connection. */
+	uint32_t decisions_seen; /* by dprd, of decisions */
+	uint32_t rest_of_second_line[8];
+	/* Written by each connection: one line, which the processors take from each other but once for it. */
 	uint32_t made; /* flows that the programs made, or had no room for, since dprd last set it to 0 */
 	uint32_t made_behind; /* of those made: in these buckets, where the round does not count them any more */
 	uint32_t landed; /* SYNs of peers that were served, since dprd last told the room for them */
-	uint32_t rest_of_third_line[13];
+	uint32_t decisions; /* remembered; counts on */
+	/* Of each schedule: the next verdict; counts on beyond the schedule's count, and starts anew then. */
+	uint32_t cursor[FASTPATH_SCHEDULES];
+	uint32_t rest_of_third_line[8];
 };
 
 /*
  * The verdicts that decide() would give to the next connections, one after the other: made by dprd at
- * every tick from the policy, the loads and what was sent since, used in turn by all processors.
+ * every tick from the policy, the loads and what was sent since, used in turn by all processors (struct
+ * fastpath_control has the cursors).
  */
 struct fastpath_schedule {
 	uint32_t count; /* a power of two; 0: new connections are queued to dprd */
-	uint32_t cursor; /* the next one; counts on beyond count, and starts anew then */
+	uint32_t unused; /* elements of a map lie at multiples of eight bytes */
 	uint16_t entry[FASTPATH_SCHEDULE_MAX]; /* node << 8 | reason; node 0: served here */
 };
 
@@ -163,12 +169,11 @@ struct fastpath_decision {
 	uint32_t sequence; /* of the SYN */
 	uint32_t tick;
 	uint8_t reason, node;
-	uint16_t unused;
+	uint16_t unused[9]; /* a cache line each: processors write neighbours at the same time */
 };
 
+/* What dprd has not read yet; what comes when all places are in use is not remembered. */
 struct fastpath_recent {
-	uint32_t next; /* counts on */
-	uint32_t unused;
 	struct fastpath_decision decision[FASTPATH_RECENT];
 };
 

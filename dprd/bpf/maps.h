@@ -25,7 +25,7 @@ const volatile uint32_t flow_buckets;
 const volatile bool decide_in_kernel;
 
 /* dprd writes these. They need no look-up: the programs know where they are. */
-struct fastpath_control control;
+struct fastpath_control control __attribute__((aligned(FASTPATH_LINE_BYTES)));
 struct fastpath_tables tables[2] __attribute__((aligned(FASTPATH_LINE_BYTES)));
 struct fastpath_way ways[FASTPATH_WAYS] __attribute__((aligned(FASTPATH_LINE_BYTES)));
 
@@ -40,7 +40,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 4);
+	__uint(max_entries, FASTPATH_SCHEDULES);
 	__type(key, uint32_t);
 	__type(value, struct fastpath_schedule);
 } schedules SEC(".maps");

@@ -96,6 +96,14 @@ INLINE int plain_decapsulate(struct __sk_buff *skb, struct packet *outer, const 
 	return take_out(skb, &s, outer, &inner, v6);
 }
 
+/* Where nearly all have it: for those the general way is all there is, and a flood is made of them. */
+INLINE bool is_plainly_syn(const struct packet_bytes *b, bool v6)
+{
+	uint32_t flags_at = (v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES) + 13;
+
+	return packet_has(b, 0, flags_at + 1) && b->bytes[v6 ? 6 : 9] == PROTO_TCP && b->bytes[flags_at] & TCP_SYN;
+}
+
 INLINE int plain_family(struct __sk_buff *skb, bool v6)
 {
 	struct packet_bytes b = bytes_from(skb, 0);
@@ -104,7 +112,7 @@ INLINE int plain_family(struct __sk_buff *skb, bool v6)
 	struct addr destination;
 	struct packet p;
 
-	if (!plain_header(&b, v6, &p))
+	if (is_plainly_syn(&b, v6) || !plain_header(&b, v6, &p))
 		return PLAIN_NOT;
 	destination = v6 ? p.destination : addr_from_v4(p.destination.words[3]);
 	to = fastpath_find(t, &destination);

@@ -202,14 +202,15 @@ static const char *compare(struct fuzz *f, struct trial *t)
 		return "the bytes";
 	if (memcmp(plane_buckets(&f->plane), flow_bucket_at(f->model.flows, 0), plane_bucket_bytes(&f->plane)) != 0)
 		return "the flow table";
-	if (memcmp(plane_occupied(&f->plane), flow_occupied_at(f->model.flows, 0), plane_occupied_bytes(&f->plane)) != 0)
+	if (memcmp(plane_occupied(&f->plane), flow_occupied_at(f->model.flows, 0), plane_occupied_bytes(&f->plane)) !=
+	    0)
 		return "which buckets are occupied";
 	if (memcmp(read_counters(f), &f->model.counted, sizeof(f->model.counted)) != 0)
 		return "the counters";
 	if (control->made != f->model.made || control->landed != f->model.landed)
 		return "the number of flows made, or of connections that landed";
 	for (v6 = 0; v6 < 2; v6++) {
-		if (fastpath_schedule(f->plane.fastpath, v6, true)->cursor != f->model.cursors[v6])
+		if (*fastpath_cursor(f->plane.fastpath, v6, true) != f->model.cursors[v6])
 			return "the schedule's cursor";
 	}
 	return NULL;
@@ -315,6 +316,7 @@ static void begin_epoch(struct fuzz *f, struct random *r)
 	input_site(r, &f->plane, &f->site);
 	plane_fill(&f->plane);
 	plane_forget_counters(&f->plane);
+	fastpath->control->decisions_seen = fastpath->control->decisions;
 	f->stopped = random_below(r, 3) == 0;
 	memcpy(f->model_memory, fastpath->flow_memory, fastpath->flow_memory_bytes);
 	f->model = (struct model) { .config = &f->plane.config,
@@ -330,10 +332,8 @@ static void begin_epoch(struct fuzz *f, struct random *r)
 				    .has_socket = has_socket };
 	f->model.choices = input_choices(r, &f->plane, f->model.choice, &f->model.serves_here);
 	for (v6 = 0; v6 < 2; v6++) {
-		const struct fastpath_schedule *s = fastpath_schedule(fastpath, v6, true);
-
-		f->model.schedules[v6] = in_kernel ? s : NULL;
-		f->model.cursors[v6] = s->cursor;
+		f->model.schedules[v6] = in_kernel ? fastpath_schedule(fastpath, v6, true) : NULL;
+		f->model.cursors[v6] = *fastpath_cursor(fastpath, v6, true);
 	}
 }
 

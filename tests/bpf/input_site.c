@@ -295,7 +295,7 @@ static void add_schedules(struct random *r, struct plane *p)
 	for (v6 = 0; v6 < 2; v6++) {
 		struct fastpath_schedule *s = fastpath_schedule(p->fastpath, v6, true);
 
-		s->cursor = (uint32_t)random_next(r);
+		*fastpath_cursor(p->fastpath, v6, true) = (uint32_t)random_next(r);
 		s->count = input_one_in(r, 6) ? 0 : 1u << random_below(r, 6);
 		for (i = 0; i < s->count; i++) {
 			s->entry[i] = random_entry(r, p);

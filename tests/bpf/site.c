@@ -221,6 +221,7 @@ void site_reset(unsigned variant)
 	unsigned member, v6;
 
 	plane_set_flows(p, 0);
+	p->fastpath->control->decisions_seen = p->fastpath->control->decisions;
 	for (member = 0; member < SITE_MEMBERS; member++) {
 		for (v6 = 0; v6 < 2; v6++)
 			fill_way(p, member, v6);
@@ -457,7 +458,7 @@ void site_schedule(unsigned variant, const char *words, const char *no_room)
 	p->fastpath->control->made = 0;
 	p->fastpath->control->room = no_room ? 0 : MAX_FLOWS;
 	p->fastpath->control->room_reason = no_room ? reason_of(no_room) : 0;
-	s->cursor = s->count = 0;
+	*fastpath_cursor(p->fastpath, variant & SITE_V6, true) = s->count = 0;
 	snprintf(text, sizeof(text), "%s", words);
 	for (w = strtok_r(text, " ", &rest); w; w = strtok_r(NULL, " ", &rest)) {
 		unsigned member = (unsigned)(w[1] - '1'), reason = reason_of(w + 3);

@@ -191,9 +191,9 @@ static void test_cluster_client(void **state)
 		site_schedule(variant, "n2/chosen n1/no_peer", NULL);
 		site_choices(variant, choices ? "n3+" : NULL);
 		assert_int_equal(send_syn_from(variant, "c2", 40000), PASS);
-		assert_int_equal(fastpath_schedule(p->fastpath, variant & SITE_V6, true)->cursor, 0);
+		assert_int_equal(*fastpath_cursor(p->fastpath, variant & SITE_V6, true), 0);
 		assert_int_equal(send_syn(variant, 40000), REDIRECT);
-		assert_int_equal(fastpath_schedule(p->fastpath, variant & SITE_V6, true)->cursor, 1);
+		assert_int_equal(*fastpath_cursor(p->fastpath, variant & SITE_V6, true), 1);
 	}
 }
 
@@ -227,7 +227,7 @@ static void test_over_room(void **state)
 	for (i = 0; i < 5 + FASTPATH_OVER_ROOM + 10; i++)
 		assert_int_equal(send_syn(variant, 40000 + i), i < 5 ? REDIRECT : PASS);
 	assert_int_equal(p->fastpath->control->made, 5 + FASTPATH_OVER_ROOM);
-	assert_int_equal(fastpath_schedule(p->fastpath, variant & SITE_V6, true)->cursor, 5 + FASTPATH_OVER_ROOM);
+	assert_int_equal(*fastpath_cursor(p->fastpath, variant & SITE_V6, true), 5 + FASTPATH_OVER_ROOM);
 	site_counted(variant, counted, sizeof(counted), &counters);
 	assert_string_equal(counted, "table_full*266 chosen*5 syn*271 made*5");
 }
@@ -278,30 +278,57 @@ static void test_no_place(void **state)
 	assert_string_equal(counted, expected);
 }
 
+static const struct fastpath_decision *next_decision(const struct plane *p)
+{
+	return &p->fastpath->recent->decision[p->fastpath->control->decisions % FASTPATH_RECENT];
+}
+
 /* "dprctl why" shows them. */
 static void test_remembered(void **state)
 {
 	unsigned variant = variant_of(state);
 	struct plane *p = site_plane(variant);
-	struct fastpath_recent *recent = p->fastpath->recent;
-	const struct fastpath_decision *d = &recent->decision[recent->next % FASTPATH_RECENT];
-	uint32_t next = recent->next;
+	const struct fastpath_decision *d = next_decision(p);
+	uint32_t next = p->fastpath->control->decisions;
 
 	site_reset(variant);
 	site_schedule(variant, "n2/chosen n1/no_peer", NULL);
 	send_syn(variant, 40000);
-	assert_int_equal(recent->next, next + 1);
+	assert_int_equal(p->fastpath->control->decisions, next + 1);
 	assert_int_equal(d->reason, REASON_CHOSEN);
 	assert_int_equal(d->node, flow_table_node(p->flows, p->config.member[1].id, false));
 	assert_int_equal(d->sequence, 40000);
 	assert_int_equal(d->key.client_port, htons(40000));
 	assert_int_equal(d->key.service_port, htons(80));
 	assert_true(addr_equal(&d->key.service, &p->config.member[0].service[variant & SITE_V6 ? 2 : 0]));
-	d = &recent->decision[recent->next % FASTPATH_RECENT];
+	d = next_decision(p);
 	send_syn(variant, 40001);
 	assert_int_equal(d->reason, REASON_NO_PEER);
 	assert_int_equal(d->node, 0);
 	assert_int_equal(d->key.client_port, htons(40001));
+}
+
+/* As many as dprd has not read yet; then no more, until it has. */
+static void test_forgotten(void **state)
+{
+	unsigned variant = variant_of(state), i;
+	struct plane *p = site_plane(variant);
+	struct fastpath_control *control = p->fastpath->control;
+	const struct fastpath_decision *first;
+
+	site_reset(variant);
+	site_schedule(variant, "n1/no_peer", NULL);
+	control->decisions = UINT32_MAX - 100; /* they count on beyond that */
+	control->decisions_seen = control->decisions;
+	first = next_decision(p);
+	for (i = 0; i < FASTPATH_RECENT + 10; i++)
+		send_syn(variant, 20000 + i);
+	assert_int_equal(control->decisions, control->decisions_seen + FASTPATH_RECENT);
+	assert_int_equal(first->key.client_port, htons(20000));
+	control->decisions_seen = control->decisions;
+	send_syn(variant, 40000);
+	assert_int_equal(control->decisions, control->decisions_seen + 1);
+	assert_int_equal(first->key.client_port, htons(40000));
 }
 
 #define BOTH(test_)                                                               \
@@ -312,9 +339,9 @@ static void test_remembered(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest others[] = { BOTH(test_in_turn),  BOTH(test_families),  BOTH(test_cluster_client),
-					     BOTH(test_room),     BOTH(test_over_room), BOTH(test_behind),
-					     BOTH(test_no_place), BOTH(test_remembered) };
+	const struct CMUnitTest others[] = { BOTH(test_in_turn),  BOTH(test_families),   BOTH(test_cluster_client),
+					     BOTH(test_room),     BOTH(test_over_room),  BOTH(test_behind),
+					     BOTH(test_no_place), BOTH(test_remembered), BOTH(test_forgotten) };
 	const struct fixtures tables[] = { FIXTURES(decided), FIXTURES(chosen_here), FIXTURES(copies),
 					   FIXTURES(undecided) };
 
