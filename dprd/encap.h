@@ -9,6 +9,7 @@
 #ifndef DPRD_ENCAP_H
 #define DPRD_ENCAP_H
 
+#include "dprd/base/inline.h"
 #include "dprd/packet.h"
 
 enum {
@@ -294,8 +295,8 @@ static inline uint32_t encap_segment(const uint8_t *bytes, const struct packet *
  * headers of the message, in front of quoted bytes of the packet, whose sum (checksum_add()) is
  * quoted_sum. out: encap_bytes() + ICMP_HEADER_BYTES.
  */
-static inline void encap_too_big_header(uint8_t *out, const struct packet *packet, uint32_t quoted, uint32_t quoted_sum,
-					uint32_t mtu)
+INLINE void encap_too_big_header(uint8_t *out, const struct packet *packet, uint32_t quoted, uint32_t quoted_sum,
+				 uint32_t mtu)
 {
 	uint32_t length = ICMP_HEADER_BYTES + quoted;
 	uint8_t *icmp = out + (packet->v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES);

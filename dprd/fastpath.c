@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/bpf/dprd.skel.h"
 #include "dprd/fastpath_private.h"
@@ -172,6 +173,7 @@ static int programs_load(struct fastpath *f, const struct flow_table *flows, con
 	f->programs->rodata->flow_secret[0] = flow_table_hash_key(flows)[0];
 	f->programs->rodata->flow_secret[1] = flow_table_hash_key(flows)[1];
 	f->programs->rodata->flow_buckets = flow_table_buckets(flows);
+	f->programs->rodata->jiffy_ns = clock_jiffy_ns();
 	f->programs->rodata->decide_in_kernel = config->decide_in != DECIDE_QUEUE;
 	error = bpf_map__reuse_fd(f->programs->maps.flows, f->flows_fd);
 	if (!error && config->shared_count && *f->pins)
@@ -188,7 +190,9 @@ static int programs_load(struct fastpath *f, const struct flow_table *flows, con
 	f->lease = map_memory(f->programs->maps.lease);
 	f->processors = (unsigned)libbpf_num_possible_cpus();
 	f->per_processor = calloc(f->processors, sizeof(struct fastpath_counters));
-	return f->schedules && f->recent && f->lease && f->per_processor ? 0 : -ENOMEM;
+	if (!f->schedules || !f->recent || !f->lease || !f->per_processor)
+		return -ENOMEM;
+	return fastpath_clock_set(f, NULL);
 }
 
 static void say_why_not(int error, char why[FASTPATH_WHY_BYTES])

@@ -109,6 +109,10 @@ void fastpath_schedules_switch(struct fastpath *f);
 /* The descriptor of the map that holds the lease. */
 int fastpath_lease_fd(const struct fastpath *f);
 
+/* Sets the programs' clock, which goes by the kernel's ticks (dprd_clock()). ret_tick: its time, unless NULL. 0 or
+ * -errno. */
+int fastpath_clock_set(struct fastpath *f, uint32_t *ret_tick);
+
 /* dprd works (now), or not: then the programs leave new connections to this node. */
 void fastpath_heartbeat(struct fastpath *f, bool works);
 

@@ -168,8 +168,20 @@ void fastpath_schedules_switch(struct fastpath *f)
 	__atomic_store_n(&f->control->schedule, !f->control->schedule, __ATOMIC_RELEASE);
 }
 
+int fastpath_clock_set(struct fastpath *f, uint32_t *ret_tick)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, options);
+	int error = bpf_prog_test_run_opts(bpf_program__fd(f->programs->progs.dprd_clock), &options);
+
+	if (!error && ret_tick)
+		*ret_tick = options.retval;
+	return error;
+}
+
 void fastpath_heartbeat(struct fastpath *f, bool works)
 {
+	if (works)
+		fastpath_clock_set(f, NULL);
 	__atomic_store_n(&f->control->heartbeat_ns, works ? clock_flow_ns() : 0, __ATOMIC_RELEASE);
 }
 

@@ -25,6 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dprd/base/inline.h"
+
 enum {
 	FLOW_BUCKET_SLOTS = 8,
 	FLOW_TICK_SHIFT = 24, /* ns to ticks of 16.8 ms */
@@ -190,8 +192,7 @@ static inline void flow_slot_give_back(struct flow_slot *slot, uint32_t target)
  * are in use. Who takes an odd one for IPv4 and who takes the pair for IPv6 both look again at the
  * other's place after their compare-and-swap, so that at most one of them stays.
  */
-static inline struct flow_slot *flow_bucket_take(struct flow_bucket *bucket, const struct flow_search *s,
-						 uint32_t target)
+INLINE struct flow_slot *flow_bucket_take(struct flow_bucket *bucket, const struct flow_search *s, uint32_t target)
 {
 	int i;
 

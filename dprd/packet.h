@@ -4,6 +4,8 @@
  *
  * Nothing is read beyond the captured length, and nothing is believed that the lengths in the
  * headers do not bear out. What is not understood is named by enum packet_kind and left alone.
+ * Steps that are INLINE are also taken alone, where little of what they fill in is wanted: the compiler leaves out the
+ * rest.
  * RFC 791, RFC 8200, RFC 9293, RFC 792, RFC 4443; RFC 2003 and RFC 2473 for the tunnel.
  */
 #ifndef DPRD_PACKET_H
@@ -14,9 +16,7 @@
 #include <string.h>
 
 #include "dprd/base/addr.h"
-
-/* A step that is also taken alone, where little of what it fills in is wanted: the compiler leaves out the rest. */
-#define PACKET_STEP static inline __attribute__((always_inline))
+#include "dprd/base/inline.h"
 
 enum packet_limits {
 	IPV4_HEADER_BYTES = 20,
@@ -123,7 +123,7 @@ static inline bool packet_has(const struct packet_bytes *b, uint32_t at, uint32_
 	return b->bytes + at + count <= b->end;
 }
 
-PACKET_STEP int packet_parse_v4(const struct packet_bytes *b, struct packet *p)
+INLINE int packet_parse_v4(const struct packet_bytes *b, struct packet *p)
 {
 	const uint8_t *bytes = b->bytes;
 
@@ -144,7 +144,7 @@ PACKET_STEP int packet_parse_v4(const struct packet_bytes *b, struct packet *p)
 	return read_be16(bytes + 6) & 0x3fff ? PACKET_FRAGMENT : 0;
 }
 
-PACKET_STEP int packet_parse_v6(const struct packet_bytes *b, struct packet *p)
+INLINE int packet_parse_v6(const struct packet_bytes *b, struct packet *p)
 {
 	const uint8_t *bytes = b->bytes;
 
@@ -200,8 +200,7 @@ static inline bool icmp_is_error(const struct packet *p, uint8_t type)
 	return type == 3 || type == 11 || type == 12;
 }
 
-PACKET_STEP enum packet_kind packet_parse_tcp(const struct packet_bytes *payload, uint32_t header_bytes,
-					      struct packet *p)
+INLINE enum packet_kind packet_parse_tcp(const struct packet_bytes *payload, uint32_t header_bytes, struct packet *p)
 {
 	const uint8_t *tcp = payload->bytes;
 
@@ -220,8 +219,7 @@ PACKET_STEP enum packet_kind packet_parse_tcp(const struct packet_bytes *payload
 }
 
 /* What follows the IP header of header_bytes; that is known when this is compiled. */
-static inline enum packet_kind packet_parse_payload(const struct packet_bytes *b, uint32_t header_bytes,
-						    struct packet *p)
+INLINE enum packet_kind packet_parse_payload(const struct packet_bytes *b, uint32_t header_bytes, struct packet *p)
 {
 	struct packet_bytes payload = { .bytes = b->bytes + header_bytes, .end = b->end }, quoted;
 
@@ -250,7 +248,7 @@ static inline enum packet_kind packet_parse_payload(const struct packet_bytes *b
  * Parses what can be read of a datagram of this family. PACKET_TRUNCATED though it is long enough: more
  * must be made readable.
  */
-static inline enum packet_kind packet_parse_family(const struct packet_bytes *b, bool v6, struct packet *p)
+INLINE enum packet_kind packet_parse_family(const struct packet_bytes *b, bool v6, struct packet *p)
 {
 	int problem;
 

@@ -35,6 +35,15 @@ static inline uint64_t clock_flow_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+/* How often that clock moves on, which is the kernel's tick: a jiffy. */
+static inline uint64_t clock_jiffy_ns(void)
+{
+	struct timespec t;
+
+	clock_getres(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_nsec;
+}
+
 static inline uint64_t clock_flow_ms(void)
 {
 	return clock_flow_ns() / 1000000;

@@ -73,11 +73,9 @@ INLINE bool fits_direct(const struct __sk_buff *skb, const struct packet *p, con
 INLINE int send_direct(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_way *way,
 		       enum reason reason, uint32_t tick)
 {
-	uint32_t known = way->hardware_tick;
-
 	if (!readdress(skb, p, v6, way->hardware, way->hardware + 6, reason))
 		return drop(REASON_NO_TUNNEL);
-	if (known && tick - known <= FASTPATH_MAC_TICKS)
+	if (knows_hardware(way, tick))
 		return (int)bpf_redirect(way->interface, 0);
 	return redirect_neighbour(way, v6);
 }

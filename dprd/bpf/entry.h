@@ -105,10 +105,7 @@ INLINE bool fits(const struct __sk_buff *skb, const struct packet *p, bool v6, s
 
 INLINE int redirect(const struct fastpath_way *way, uint32_t tick)
 {
-	uint32_t known = way->hardware_tick;
-
-	/* 0 is never, and not when the host was started. */
-	if (way->flags & WAY_ETHERNET && (!known || tick - known > FASTPATH_MAC_TICKS))
+	if (way->flags & WAY_ETHERNET && !knows_hardware(way, tick))
 		return (int)bpf_redirect_neigh(way->interface, NULL, 0, 0);
 	return (int)bpf_redirect(way->interface, 0);
 }

@@ -22,6 +22,7 @@
 
 #include "dprd/backend_mark.h"
 #include "dprd/base/addr.h"
+#include "dprd/base/inline.h"
 #include "dprd/decide.h"
 #include "dprd/flow_slot.h"
 #include "kernel-patch/biactive.h"
@@ -142,7 +143,8 @@ struct fastpath_control {
 	uint32_t second_look; /* enum fastpath_second_look */
 	uint32_t look_room; /* so many more may land, by what dprd knows, before the second look */
 	uint32_t decisions_seen; /* by dprd, of decisions */
-	uint32_t rest_of_second_line[8];
+	uint64_t jiffies_start_ns; /* the programs' clock at jiffy 0, modulo 2^64: dprd_clock() */
+	uint32_t rest_of_second_line[6];
 	/* Written by each connection: one line, which the processors take from each other but once for it. */
 	uint32_t made; /* flows that the programs made, or had no room for, since dprd last set it to 0 */
 	uint32_t made_behind; /* of those made: in these buckets, where the round does not count them any more */
@@ -215,7 +217,7 @@ static inline const struct fastpath_address *fastpath_find(const struct fastpath
 }
 
 /* Which of the service ports this is; -1: none. */
-static inline int fastpath_port(const struct fastpath_tables *tables, be16 port)
+INLINE int fastpath_port(const struct fastpath_tables *tables, be16 port)
 {
 	int i;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * plain.h - the packets that nearly all are: TCP without IP options, whole, no SYN, of a connection that stands. A
- * shorter way through the same steps. Whatever else is in a packet, its way is the general one (PLAIN_NOT), and nothing
- * has been done about it yet.
+ * shorter way through the same steps. Whatever else is in a packet, its way is the general one (INGRESS_GENERAL).
  *
  * What makes it shorter: nobody here wants the whole struct packet, so the compiler keeps in registers what is asked
  * for, and the rest is never made.
@@ -13,8 +12,11 @@
 #include "dprd/bpf/entry.h"
 #include "dprd/bpf/serving.h"
 
-/* What the functions below return beside TC_ACT_*. */
-enum { PLAIN_NOT = 0x200 };
+/* What the functions below return beside TC_ACT_*: */
+enum {
+	INGRESS_GENERAL = 0x200, /* not plain, and nothing has been done about it yet */
+	INGRESS_TUNNEL, /* nor is this; it is tunnelled to this node */
+};
 
 /* The datagram that begins at this offset from the IP header, as the parser wants it. */
 INLINE struct packet_bytes bytes_from(const struct __sk_buff *skb, uint32_t offset)
@@ -65,15 +67,15 @@ INLINE int plain_entry(struct __sk_buff *skb, const struct packet *p, bool v6, c
 	leaving.way = way_get(slot->target & FLOW_NODE_MASK, v6);
 	leaving.tick = tick_of(now_ns());
 	if ((leaving.way->flags & (WAY_USABLE | WAY_SELF | WAY_NAT)) != WAY_USABLE)
-		return PLAIN_NOT;
+		return INGRESS_GENERAL;
 	if (leaving.way->flags & WAY_DIRECT) {
 		if (!fits_direct(skb, p, leaving.way))
-			return PLAIN_NOT;
+			return INGRESS_GENERAL;
 		flow_slot_touch(slot, p->tcp_flags, leaving.tick);
 		return send_direct(skb, p, v6, leaving.way, REASON_FLOW, leaving.tick);
 	}
 	if (!fits(skb, p, v6, &leaving))
-		return PLAIN_NOT;
+		return INGRESS_GENERAL;
 	flow_slot_touch(slot, p->tcp_flags, leaving.tick);
 	return encapsulate(skb, p, v6, &leaving);
 }
@@ -89,10 +91,10 @@ INLINE int plain_decapsulate(struct __sk_buff *skb, struct packet *outer, const 
 
 	outer->inner_bytes = outer->total_bytes - outer->header_bytes;
 	if (!plain_tcp(&b, v6, &inner))
-		return PLAIN_NOT;
+		return INGRESS_TUNNEL;
 	peer = living_peer(t, outer);
 	if (!peer || judge_inner(&s, outer, &inner, peer) != REASON_FROM_PEER)
-		return PLAIN_NOT;
+		return INGRESS_TUNNEL;
 	return take_out(skb, &s, outer, &inner, v6);
 }
 
@@ -112,22 +114,17 @@ INLINE int plain_family(struct __sk_buff *skb, bool v6)
 	struct addr destination;
 	struct packet p;
 
-	if (is_plainly_syn(&b, v6) || !plain_header(&b, v6, &p))
-		return PLAIN_NOT;
+	if (!plain_header(&b, v6, &p))
+		return INGRESS_GENERAL;
 	destination = v6 ? p.destination : addr_from_v4(p.destination.words[3]);
 	to = fastpath_find(t, &destination);
 	if (!to)
 		return TC_ACT_UNSPEC;
 	if (p.protocol == (v6 ? PROTO_IPV6 : PROTO_IPIP))
-		return to->roles & ROLE_OWN_CLUSTER ? plain_decapsulate(skb, &p, t, to, v6) : PLAIN_NOT;
+		return to->roles & ROLE_OWN_CLUSTER ? plain_decapsulate(skb, &p, t, to, v6) : INGRESS_GENERAL;
 	if ((to->roles & (ROLE_OWN_SERVICE | ROLE_SHARED | ROLE_ALIAS)) != ROLE_OWN_SERVICE || !plain_tcp(&b, v6, &p))
-		return PLAIN_NOT;
+		return INGRESS_GENERAL;
 	return plain_entry(skb, &p, v6, t, to);
-}
-
-static __attribute__((noinline)) int plain_v4(struct __sk_buff *skb)
-{
-	return plain_family(skb, false);
 }
 
 static __attribute__((noinline)) int plain_v6(struct __sk_buff *skb)

@@ -43,6 +43,7 @@ struct fuzz {
 	struct model model;
 	void *model_memory, *saved_memory;
 	bool stopped; /* dprd, in this epoch */
+	uint32_t tick; /* of the programs, when it was last asked for */
 	int processor;
 	struct fastpath_counters *counters; /* of all processors */
 	struct fuzz_totals totals;
@@ -54,6 +55,7 @@ struct trial {
 	struct plane_run run;
 	struct frame out;
 	uint64_t before_ns, after_ns;
+	uint32_t before_tick, after_tick; /* the programs' clock */
 	struct model_result expected;
 	const char *difference;
 };
@@ -133,10 +135,12 @@ static void run_program(struct fuzz *f, struct trial *t)
 				      .mark = t->input.mark,
 				      .gso_bytes = t->input.gso_bytes };
 	t->before_ns = clock_flow_ns();
+	t->before_tick = f->tick;
 	control->heartbeat_ns = f->stopped ? 0 : t->before_ns;
 	control->waiting_ns = 0;
 	error = plane_run(&f->plane, &t->run, &t->input.frame, &t->out);
 	t->after_ns = clock_flow_ns();
+	t->after_tick = f->tick = plane_tick(&f->plane);
 	if (error)
 		plane_give_up("the program cannot be run: %s", strerror(-error));
 }
@@ -228,8 +232,9 @@ static void run_trial(struct fuzz *f, struct trial *t)
 	bool late;
 
 	run_program(f, t);
-	first = (uint32_t)(t->before_ns >> FLOW_TICK_SHIFT);
-	ticks = (uint32_t)(t->after_ns >> FLOW_TICK_SHIFT) - first + 1;
+	/* Setting the clock may have put it back a little. */
+	first = t->before_tick < t->after_tick ? t->before_tick : t->after_tick;
+	ticks = (t->before_tick < t->after_tick ? t->after_tick : t->before_tick) - first + 1;
 	late = t->after_ns - t->before_ns > LATE_NS && !f->stopped;
 	if (ticks > 1 || late)
 		memcpy(f->saved_memory, f->model_memory, bytes);
@@ -317,6 +322,7 @@ static void begin_epoch(struct fuzz *f, struct random *r)
 	plane_fill(&f->plane);
 	plane_forget_counters(&f->plane);
 	fastpath->control->decisions_seen = fastpath->control->decisions;
+	f->tick = plane_tick(&f->plane);
 	f->stopped = random_below(r, 3) == 0;
 	memcpy(f->model_memory, fastpath->flow_memory, fastpath->flow_memory_bytes);
 	f->model = (struct model) { .config = &f->plane.config,

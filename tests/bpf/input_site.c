@@ -2,7 +2,6 @@
 /* input_site.c - random clusters, flows, ways and schedules. */
 #include <stdarg.h>
 
-#include "dprd/base/clock.h"
 #include "dprd/flow_private.h"
 #include "tests/bpf/input_private.h"
 
@@ -142,11 +141,6 @@ void input_config(struct random *r, bool decide_kernel, char text[INPUT_CONFIG_B
 
 /* --- flows and ways --- */
 
-static uint32_t tick_now(void)
-{
-	return (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
-}
-
 /* A node that a flow may lead to: also this one, an own real server, or what is none of these any more. */
 static uint32_t random_node_id(struct random *r, const struct config *config)
 {
@@ -162,7 +156,7 @@ static void add_flow(struct random *r, struct plane *p, const struct flow_key *k
 	static const unsigned ages[] = { 0, 3, 14, 15, 16, 17, 30, 1000, 100000, 1 << 28, 1 << 29 };
 	int service = flow_table_service(p->flows, &key->service, key->service_port, true);
 	int node = flow_table_node(p->flows, random_node_id(r, &p->config), true);
-	uint32_t tick = tick_now() - ages[random_below(r, sizeof(ages) / sizeof(ages[0]))];
+	uint32_t tick = plane_tick(p) - ages[random_below(r, sizeof(ages) / sizeof(ages[0]))];
 	struct flow_search s;
 
 	if (service < 0 || node < 0)
@@ -195,14 +189,14 @@ static void add_flows(struct random *r, struct plane *p, struct input_site *site
 	}
 }
 
-static void random_link(struct random *r, struct fastpath_way *way)
+static void random_link(struct random *r, const struct plane *p, struct fastpath_way *way)
 {
 	static const uint16_t mtus[] = { 1480, 1460, 1480, 1460, 556, 300, 216, 9000 };
 	unsigned i;
 
 	way->mtu = mtus[random_below(r, sizeof(mtus) / sizeof(mtus[0]))];
 	way->interface = 1;
-	way->hardware_tick = input_one_in(r, 4) ? 0 : tick_now();
+	way->hardware_tick = input_one_in(r, 4) ? 0 : plane_tick(p);
 	for (i = 0; i < sizeof(way->hardware); i++)
 		way->hardware[i] = (uint8_t)random_next(r);
 }
@@ -222,7 +216,7 @@ static void random_way(struct random *r, struct plane *p, unsigned member, bool 
 		way->flags = WAY_SELF;
 	} else if (!addr_is_zero(&way->source) && !addr_is_zero(&way->destination) && !input_one_in(r, 12)) {
 		way->flags = (uint16_t)(WAY_USABLE | (input_one_in(r, 4) ? 0 : WAY_ETHERNET));
-		random_link(r, way);
+		random_link(r, p, way);
 	}
 	if (member != p->config.self && input_one_in(r, 2))
 		way->flags |= WAY_FELLOW;
@@ -246,7 +240,7 @@ static void random_backend_way(struct random *r, struct plane *p, unsigned own, 
 	if (backend->form == BACKEND_NAT)
 		way->mark = (own + 1) << BACKEND_MARK_SHIFT;
 	else
-		random_link(r, way);
+		random_link(r, p, way);
 }
 
 bool input_choices(struct random *r, struct plane *p, uint8_t ret[2], bool *serves_here)

@@ -113,6 +113,15 @@ struct fastpath_way *plane_way(struct plane *p, unsigned member, bool v6)
 	return &p->fastpath->ways[2 * node + v6];
 }
 
+uint32_t plane_tick(const struct plane *p)
+{
+	uint32_t tick;
+
+	if (fastpath_clock_set(p->fastpath, &tick))
+		plane_give_up("the programs' clock cannot be read: %s", strerror(errno));
+	return tick;
+}
+
 void plane_beat(struct plane *p, int ago_ms, int waiting_ms)
 {
 	struct fastpath_control *control = p->fastpath->control;

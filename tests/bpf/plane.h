@@ -54,6 +54,9 @@ void plane_fill(struct plane *p);
 /* The way to a member as the programs see it. */
 struct fastpath_way *plane_way(struct plane *p, unsigned member, bool v6);
 
+/* The tick that the programs see now. */
+uint32_t plane_tick(const struct plane *p);
+
 /* dprd was last seen to work so long ago (negative: it was stopped), and a queued packet has waited for so long
  * (0: none waits). */
 void plane_beat(struct plane *p, int ago_ms, int waiting_ms);

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "dprd/base/clock.h"
 #include "dprd/flow_private.h"
 #include "dprd/shared_module.h"
 
@@ -189,11 +188,6 @@ void site_shared_frames(unsigned variant, unsigned interface, bool by_module)
 
 /* --- before a test --- */
 
-static uint32_t tick_now(void)
-{
-	return (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
-}
-
 static void fill_way(struct plane *p, unsigned member, bool v6)
 {
 	const struct member *self = &p->config.member[0], *to = &p->config.member[member];
@@ -212,7 +206,7 @@ static void fill_way(struct plane *p, unsigned member, bool v6)
 	way->mtu = (uint16_t)(MTU - (v6 ? 40 : 20));
 	way->flags = WAY_USABLE | WAY_ETHERNET;
 	way->interface = 1;
-	way->hardware_tick = tick_now();
+	way->hardware_tick = plane_tick(p);
 }
 
 void site_reset(unsigned variant)
@@ -230,7 +224,7 @@ void site_reset(unsigned variant)
 	site_shared_frames(variant, 1, false);
 	plane_beat(p, 0, 0);
 	plane_forget_counters(p);
-	made_tick = tick_now();
+	made_tick = plane_tick(p);
 }
 
 static void make_fellow(struct fastpath_way *way)
@@ -260,7 +254,7 @@ void site_way(unsigned variant, const char *words)
 		else if (strcmp(w, "none") == 0)
 			memset(way, 0, sizeof(*way));
 		else if (strcmp(w, "stale") == 0)
-			way->hardware_tick = tick_now() - FASTPATH_MAC_TICKS - 2;
+			way->hardware_tick = plane_tick(site_plane(variant)) - FASTPATH_MAC_TICKS - 2;
 		else if (strcmp(w, "unknown") == 0)
 			way->hardware_tick = 0;
 		else if (strcmp(w, "raw") == 0)
@@ -398,7 +392,7 @@ void site_flow_text(unsigned variant, const char *words, char text[SITE_FLOW_BYT
 {
 	const struct plane *p = site_plane(variant);
 	const struct flow_slot *slot = slot_of(variant, words);
-	uint32_t tick, now = tick_now();
+	uint32_t tick, now = plane_tick(p);
 	int member;
 
 	snprintf(text, SITE_FLOW_BYTES, "none");

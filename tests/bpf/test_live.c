@@ -76,6 +76,24 @@ static void test_old_hardware_address(void **state)
 	check_forwarded(variant, "ip cl>s1 | tcp 40000>80 P. | data 101", NULL);
 }
 
+/* dprd's clock may be ahead of the programs'. The kernel would put the hardware address that it knows in its place. */
+static void test_hardware_address_of_next_tick(void **state)
+{
+	unsigned variant = variant_of(state);
+	struct frame in = live_make(variant, "ip cl>s1 | tcp 40000>80 P. | data 100", NULL), expected;
+	struct fastpath_way *way;
+
+	live_prepare(&live, variant);
+	site_add_flow(variant, CONFIRMED);
+	way = plane_way(site_plane(variant), 1, variant & SITE_V6);
+	way->hardware_tick = plane_tick(site_plane(variant)) + 2;
+	way->hardware[1] = 0xee;
+	expected = live_make(variant, TO_N2, &in);
+	expected.bytes[1] = 0xee;
+	tap_send(&live.client, &in, NULL);
+	live_expect(&live.cluster, &expected);
+}
+
 /* Only so many bytes can be read before the program asks for more. */
 static void test_forward_in_pieces(void **state)
 {
@@ -365,6 +383,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BOTH(test_forward),
 		BOTH(test_old_hardware_address),
+		BOTH(test_hardware_address_of_next_tick),
 		BOTH(test_forward_in_pieces),
 		BOTH(test_icmp_in_pieces),
 		BOTH(test_missing_sum),

@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "dprd/base/clock.h"
 #include "dprd/bpf/dprd.skel.h"
 
 enum { MARK = 0x40000000, PER_SECOND = 100 };
@@ -190,7 +189,7 @@ static void begin_second(struct plane *p, uint32_t ticks_ago)
 {
 	struct fastpath_counters *all = calloc(p->fastpath->processors, sizeof(*all));
 	int fd = bpf_map__fd(p->fastpath->programs->maps.counters);
-	uint32_t zero = 0, tick = (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT), i;
+	uint32_t zero = 0, tick = plane_tick(p), i;
 
 	assert_non_null(all);
 	assert_int_equal(bpf_map_lookup_elem(fd, &zero, all), 0);
