@@ -149,7 +149,9 @@ INLINE int egress(struct __sk_buff *skb, bool v6)
 		return TC_ACT_UNSPEC;
 	if (answers)
 		return p.kind == PACKET_OTHER ? answer_nd(skb, &p, t) : TC_ACT_UNSPEC;
-	return p.kind == PACKET_TCP ? leave(skb, &p, t, from, v6) : TC_ACT_UNSPEC;
+	/* It is found, or answers is set: the compiler sees that, Linux 6.1 has to be told. */
+	asm volatile("" : "+r"(from));
+	return from && p.kind == PACKET_TCP ? leave(skb, &p, t, from, v6) : TC_ACT_UNSPEC;
 }
 
 SEC("tc")
