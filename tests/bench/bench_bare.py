@@ -52,6 +52,7 @@ def _start_pair(bench, entry, number):
 def start_hooks(bench, host):
     """On the way of a SYN that nobody decides about: a program that passes it on, and the rule for marked packets."""
     address = bench.address(host)
+    bench_peers.start_web(bench, host)
     _queue_rule(bench, host, MARKED)
     bench.start_tool(host, "bare", ["-l", "eth0", "entry", "eth0", "eth0", bench.hardware_address(host), address, address,
                                     address, str(QUEUE)])

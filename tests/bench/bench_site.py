@@ -17,7 +17,7 @@
               +------ bare-all ----- bare-all-b +  the same, every packet by queues, without any BPF
               +---------------------------------+
     client ---------- accept                       no server: the accept-all program, for SYNs
-    client ---------- hooks                        no server: a program and a rule that let SYNs pass
+    client ---------- hooks                        plain, behind a program and a rule that let SYNs pass
 
 Every line is a veth pair. Answers of the nodes X-b go to the client by a link of their own: triangles.
 All web servers are nginx with two workers and the same configuration. All of it runs during the whole

@@ -36,6 +36,10 @@ FLOOD_RATIOS = [
     ("kernel_decision_flood_rate_forwarded_of_without", "kernel", "no_queue"),
     ("bare_hooks_flood_rate_of_without", "hooks", "no_queue"),
 ]
+ANSWERED_RATIOS = [
+    ("kernel_decision_flood_answered_of_without", "kernel-local", "no_queue"),
+    ("bare_hooks_flood_answered_of_without", "hooks", "no_queue"),
+]
 DRAIN_RATIOS = [
     ("syn_cpu_of_accept_all", "local", "accept_all"),
     ("syn_cpu_half_forwarded_of_accept_all", "half", "accept_all"),
@@ -153,6 +157,23 @@ def flood(bench, arm, seconds):
     return Flooded(output["sent"], output["seconds"], decided, cpu_s, forwarded)
 
 
+def segments_sent(bench, host):
+    """By the TCP of a host, so far."""
+    names, values = [line.split() for line in bench.site.execute(host, ["cat", "/proc/net/snmp"]).splitlines()
+                     if line.startswith("Tcp:")]
+    return int(values[names.index("OutSegs")])
+
+
+def flood_answered(bench, arm, seconds):
+    """SYNs per second to which the kernel sent a SYN-ACK, while the generator sends as fast as it can."""
+    before = segments_sent(bench, arm.host)
+    output = generate(bench, arm, GENERATOR, ["flood", seconds])
+    answered = segments_sent(bench, arm.host) - before
+    if answered <= 0:
+        raise LabError(f"{arm.name}: no SYN was answered")
+    return answered / output["seconds"]
+
+
 def drain(bench, arm, chunks):
     """ns of the program's processor time per SYN of a waiting backlog. On one processor, since from
     another's cache every packet costs half as much again, and the scheduler would pick at random."""
@@ -181,6 +202,14 @@ def run_flood(bench, results, arms, rounds, seconds):
             results.add(f"flood_share_forwarded_{name}", "ratio", [one.forwarded for one in found[name]])
 
 
+def run_answered(bench, results, arms, rounds, seconds):
+    wanted = {name for ratio in ANSWERED_RATIOS for name in ratio[1:]}
+    found = Rounds(f"a flood of {seconds} s that the web server's kernel answers: SYN-ACKs per second",
+                   [arm for arm in arms if arm.name in wanted], rounds).run(
+                       lambda arm: flood_answered(bench, arm, seconds), lambda rate: f"{rate / 1e3:.0f}k")
+    add_ratios(bench, results, ANSWERED_RATIOS, found)
+
+
 def run_drain(bench, results, arms, rounds, chunks):
     queued = [arm for arm in arms if arm.pid]
     found = Rounds(f"waiting backlog of {CHUNK} SYNs, median of {chunks}: the program's processor time per SYN", queued,
@@ -207,8 +236,9 @@ def run(bench, results, arguments):
     try:
         run_flood(bench, results, arms, rounds, 0.4 if arguments.short else 1.0)
         run_drain(bench, results, arms, rounds, 20 if arguments.short else 60)
-    finally:
         set_rules(bench, arms, False)
+        run_answered(bench, results, arms, rounds, 0.4 if arguments.short else 1.0)
+    finally:
         for sink in sinks:
             sink.terminate()
             sink.wait(5)
