@@ -90,7 +90,7 @@ class Pair(Daemons):
                         f"connections to {entry.name} are served by {' and '.join(sorted(wanted))}", 15)
         # At first there are no verdicts yet that dprd made ahead.
         self.wait_until(lambda: self._decides_as_planned(24),
-                        f"dprd of {entry.name} gets so many packets of a connection as Decide={plan.decide} says", 15)
+                        f"dprd of {entry.name} gets so many packets of a connection as Decide={self.plan.decide} says", 15)
 
     def _configure(self):
         plan = self.plan
