@@ -113,6 +113,14 @@ struct fastpath_way *plane_way(struct plane *p, unsigned member, bool v6)
 	return &p->fastpath->ways[2 * node + v6];
 }
 
+uint64_t plane_monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
+}
+
 uint32_t plane_tick(const struct plane *p)
 {
 	uint32_t tick;

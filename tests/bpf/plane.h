@@ -11,6 +11,7 @@
 #include "dprd/fastpath.h"
 #include "tests/bpf/craft.h"
 
+enum { SECOND_NS = 1000000000 };
 enum plane_verdict { PASS = TC_ACT_UNSPEC, DROP = TC_ACT_SHOT, REDIRECT = TC_ACT_REDIRECT };
 
 struct plane {
@@ -53,6 +54,9 @@ void plane_fill(struct plane *p);
 
 /* The way to a member as the programs see it. */
 struct fastpath_way *plane_way(struct plane *p, unsigned member, bool v6);
+
+/* CLOCK_MONOTONIC: the programs' clock is at most a few jiffies behind it, and never ahead. */
+uint64_t plane_monotonic_ns(void);
 
 /* The tick that the programs see now. */
 uint32_t plane_tick(const struct plane *p);

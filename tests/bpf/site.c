@@ -402,8 +402,11 @@ void site_flow_text(unsigned variant, const char *words, char text[SITE_FLOW_BYT
 	tick = slot->state >> FLOW_TIME_SHIFT;
 	snprintf(text, SITE_FLOW_BYTES, "%s n%d isn %u age %u", state_names[slot->state & FLOW_STATE_MASK], member + 1,
 		 slot->target >> FLOW_SEQUENCE_SHIFT, (made_tick - tick) & (FLOW_TICKS - 1));
-	/* What was made now cannot be told from what was seen now: its age is 0, then. */
-	if (((tick - made_tick) & (FLOW_TICKS - 1)) <= now - made_tick && !strstr(words, " age 0"))
+	/*
+	 * What was made now cannot be told from what was seen now: its age is 0, then. And the clock may just have been
+	 * set back, by a jiffy.
+	 */
+	if (((tick - made_tick) & (FLOW_TICKS - 1)) <= now + 1 - made_tick && !strstr(words, " age 0"))
 		snprintf(strstr(text, " age"), 5, " now");
 }
 

@@ -10,16 +10,7 @@ enum {
 	PAUSE_US = 1000,
 	BEHIND_JIFFIES = 2,
 	LATE_JIFFIES = 2, /* that a busy host may count one so late */
-	SECOND_NS = 1000000000,
 };
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
-}
 
 /* Since when a SYN waits that the programs queue now. */
 static uint64_t programs_ns(struct plane *p)
@@ -38,7 +29,7 @@ static uint64_t programs_ns(struct plane *p)
 static void check_now(struct plane *p)
 {
 	uint64_t allowed_ns = (BEHIND_JIFFIES + LATE_JIFFIES) * clock_jiffy_ns();
-	uint64_t before_ns = monotonic_ns(), ns = programs_ns(p), after_ns = monotonic_ns();
+	uint64_t before_ns = plane_monotonic_ns(), ns = programs_ns(p), after_ns = plane_monotonic_ns();
 
 	assert_in_range(ns, before_ns - allowed_ns, after_ns);
 }
