@@ -23,6 +23,7 @@
 #include "dprd/backend.h"
 #include "dprd/base/config.h"
 #include "dprd/decide.h"
+#include "dprd/flood.h"
 #include "dprd/flow.h"
 #include "dprd/policy.h"
 #include "dprd/why.h"
@@ -139,6 +140,8 @@ struct dprd {
 	struct mnl_socket *neighbours; /* BPF plane: routes and hardware addresses */
 	char plane_why[PLANE_WHY_BYTES]; /* why this plane */
 	uint64_t living_told; /* members whose tunnel packets the programs take */
+	struct flood flood; /* nfqueue plane */
+	bool flood_refused; /* the firewall knows no limit: it is not asked again */
 	struct plane_decide *decide_ahead; /* Decide=auto or kernel; else NULL */
 	struct shared *shared; /* addresses that all nodes share; NULL: none */
 	void *flow_memory; /* nfqueue plane: the mapped file run_dir/flows */
@@ -314,6 +317,8 @@ int rules_install(struct dprd *d);
 /* keep_forwarding: only what hands new SYNs to dprd; forwarded flows then wait for the next dprd. */
 int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding);
 bool rules_present(const struct dprd *d);
+/* What of the SYNs comes to dprd, by d->flood; nfqueue plane. */
+int rules_set_flood(struct dprd *d);
 /* The MSS that fits the narrowest tunnel of a family: what clients of tunnelled flows are told. */
 unsigned rules_mss(const struct dprd *d, bool v6);
 /* Tunnel packets of strangers that the kernel dropped since dprd started; -errno. */

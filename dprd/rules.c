@@ -5,7 +5,7 @@
  * statement is not in every kernel; the NFQUEUE target is.)
  *
  *   prerouting -305  forwarded flow, or tunnel packet to us   -> mark FORWARD
- *                    SYN or ICMP error to an own service      -> mark DECIDE
+ *                    SYN or ICMP error to an own service      -> mark DECIDE (in a flood: few)
  *   prerouting -300  raw: FORWARD -> queue, no by-pass: with dprd away these must wait, never reach
  *                         the own stack, which would reset them
  *                         DECIDE  -> queue with by-pass: with dprd away serve locally
@@ -42,6 +42,16 @@ enum {
 /* Of the tables "raw"; in the order in which they can be deleted. */
 static const char *const iptables_chain[IPTABLES_CHAINS] = { "DPRD", "DPRD-FORWARD", "DPRD-DECIDE" };
 
+/* Where SYNs go. In a flood most of them pass by: this node serves them. */
+static void write_decide(FILE *out, const struct dprd *d)
+{
+	fprintf(out, "add chain inet dprd decide\nflush chain inet dprd decide\n");
+	if (d->flood.on && !d->config.own_backend_count)
+		fprintf(out, "add rule inet dprd decide limit rate over %d/second burst %d packets accept\n",
+			FLOOD_DECIDED_PER_SECOND, FLOOD_BURST);
+	fprintf(out, "add rule inet dprd decide meta mark set meta mark | " MARK_DECIDE "\n");
+}
+
 static void write_prerouting(FILE *out, const struct dprd *d, bool v6)
 {
 	const char *ip = v6 ? "ip6" : "ip", *tunnel = v6 ? "meta nfproto ipv6 meta l4proto 41" : "ip protocol 4";
@@ -61,10 +71,8 @@ static void write_prerouting(FILE *out, const struct dprd *d, bool v6)
 	/* An alias is local but never on a wire: only decapsulation may bring packets to it. */
 	if (!d->config.member[d->config.self].own_cluster_address)
 		fprintf(out, "add rule inet dprd prerouting %s daddr @foreign%c drop\n", ip, f);
-	fprintf(out,
-		"add rule inet dprd prerouting %s daddr . tcp dport @service%c " RULES_SYN
-		" meta mark set meta mark | " MARK_DECIDE " accept\n",
-		ip, f);
+	fprintf(out, "add rule inet dprd prerouting %s daddr . tcp dport @service%c " RULES_SYN " goto decide\n", ip,
+		f);
 	if (v6)
 		fprintf(out, "add rule inet dprd prerouting ip6 daddr @own6 icmpv6 type "
 			     "{ destination-unreachable, packet-too-big, time-exceeded, parameter-problem } "
@@ -130,6 +138,7 @@ static void write_table(FILE *out, struct dprd *d)
 		     "flush chain inet dprd prerouting\nflush chain inet dprd output\n");
 	rules_write_sets(out, &d->config, false);
 	rules_write_sets(out, &d->config, true);
+	write_decide(out, d);
 	fprintf(out, "add rule inet dprd prerouting iifname \"lo\" accept\n");
 	write_prerouting(out, d, false);
 	write_prerouting(out, d, true);
@@ -182,6 +191,23 @@ static int nft_install(struct dprd *d)
 	free(output);
 	free(script);
 	return status < 0 ? status : status ? -EIO : 0;
+}
+
+int rules_set_flood(struct dprd *d)
+{
+	static const char *const nft[] = { "nft", "-f", "-", NULL };
+	char *script = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&script, &bytes);
+	int error;
+
+	if (!out)
+		return -ENOMEM;
+	write_decide(out, d);
+	fclose(out);
+	error = run(nft, script);
+	free(script);
+	return error;
 }
 
 static void write_queue(FILE *out, const char *chain, unsigned first, unsigned workers, const char *options)

@@ -288,6 +288,36 @@ void tick_restore_rules(struct dprd *d, uint64_t now_ms)
 		log_warning("the firewall rules are incomplete; new connections are served locally");
 }
 
+/* Not with real servers: the rules for these would not know of a SYN that passed by that it is one. */
+static void watch_for_flood(struct dprd *d, uint64_t now_ms)
+{
+	struct flood_signs signs = { .max_half_open = d->flow_limits.max_half_open,
+				     .max_per_second = d->config.max_new_flows_per_s };
+	bool changed;
+
+	if (d->fastpath || d->flood_refused || d->config.own_backend_count ||
+	    signs.max_per_second == NEW_FLOWS_UNGUARDED)
+		return;
+	pthread_mutex_lock(&d->lock);
+	signs.half_open = flow_counts(d->flows).half_open;
+	signs.syns = d->counters.syns;
+	changed = flood_update(&d->flood, &signs, now_ms);
+	pthread_mutex_unlock(&d->lock);
+	if (!changed)
+		return;
+	if (d->flood.on)
+		log_warning("a flood of SYNs: this node serves them undecided, but for %d in a second",
+			    FLOOD_DECIDED_PER_SECOND);
+	else
+		log_info("the flood of SYNs is over");
+	if (!rules_set_flood(d))
+		return;
+	log_warning("the firewall is as before: is its limit (CONFIG_NFT_LIMIT) in this kernel?");
+	d->flood_refused = d->flood.on;
+	/* What could not be ended is tried again when it seems to be over once more. */
+	d->flood = (struct flood) { .on = !d->flood.on, .since_ms = now_ms };
+}
+
 static void update_rate(struct dprd *d, uint64_t elapsed_ms)
 {
 	uint64_t syns = d->counters.syns - d->syns_at_rate;
@@ -345,6 +375,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 	plane_tick(d, alive);
 	shared_tick(d, now_ms);
 	expire(d, now_ms, each_second);
+	watch_for_flood(d, now_ms);
 	pthread_mutex_lock(&d->lock);
 	backend_refresh(d);
 	if (each_second)

@@ -30,6 +30,7 @@ enum {
 	SHARED_MAX = 8, /* addresses that all nodes share */
 	BACKENDS_MAX = 128, /* real servers in the file, of all nodes */
 	OWN_BACKENDS_MAX = 30, /* behind one node: five bits of a mark, less two values */
+	NEW_FLOWS_UNGUARDED = 10000000, /* MaxNewFlowsPerSecond=: no guard against floods */
 	CONFIG_ERRORS_MAX = 32, /* reported at most; the rest is counted */
 	CONFIG_ERROR_BYTES = 320,
 };

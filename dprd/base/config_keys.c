@@ -84,7 +84,7 @@ const struct config_key config_keys[] = {
 
 	KEY(FLOWS, "MaxFlows", count, max_flows, RANGE(1024, 4194304), DEFAULT("262144")),
 	KEY(FLOWS, "MaxHalfOpen", count, max_half_open, RANGE(64, 262144), DEFAULT("16384")),
-	KEY(FLOWS, "MaxNewFlowsPerSecond", count, max_new_flows_per_s, RANGE(1, 10000000), DEFAULT("50000")),
+	KEY(FLOWS, "MaxNewFlowsPerSecond", count, max_new_flows_per_s, RANGE(1, NEW_FLOWS_UNGUARDED), DEFAULT("50000")),
 	KEY(FLOWS, "IdleTimeout", time, idle_timeout_ms, RANGE(100 * MS, 168 * HOUR), DEFAULT("8000s")),
 	KEY(FLOWS, "SynTimeout", time, syn_timeout_ms, RANGE(100 * MS, 1 * HOUR), DEFAULT("60s")),
 	KEY(FLOWS, "FinTimeout", time, fin_timeout_ms, RANGE(100 * MS, 1 * HOUR), DEFAULT("120s")),

@@ -145,7 +145,13 @@ def test_c11_syn_flood(clusters, decide):
     assert more <= RESENT_SHARE, f"{more:.2%} of the SYNs were lost"
     assert with_dprd[1] <= P99_MS + STARVED * without[1], f"99 % of the connects took up to {with_dprd[1]:.0f} ms"
     assert all(after[name] - before[name] <= RSS_GROWTH_KB for name in after), (before, after)
-    assert decided["flows_made"] > 16384, "the flood was not forwarded"
+    if cluster.plane == "bpf":
+        assert decided["flows_made"] > 16384, "the flood was not forwarded"
+    else:
+        # It was, until it was noticed: three quarters of 16,384. Of 1,000 SYNs per second half is forwarded from then on.
+        assert 12288 < decided["flows_made"] < 65536, "a flood came to dprd"
+        assert "a flood of SYNs" in cluster.log_text("n1", "dprd")
+        assert any("flood" in one["text"] for one in cluster.status("n1")["warnings"])
 
 
 # ---- dprd dies ----

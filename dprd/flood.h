@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * flood.h - nfqueue plane: when SYNs are a flood. Pure.
+ *
+ * Without BPF each SYN goes to dprd and back, and in a flood real clients' SYNs wait behind the others. So while one
+ * lasts the firewall lets only a part of the SYNs come to dprd, and this node serves the rest undecided, as it serves what
+ * comes above MaxNewFlowsPerSecond=. (With BPF the programs decide in a flood, docs/fastpath.md.)
+ */
+#ifndef DPRD_FLOOD_H
+#define DPRD_FLOOD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	FLOOD_WINDOW_MS = 200, /* the rate of SYNs is that of so long */
+	FLOOD_LASTS_MS = 60000, /* at least */
+	FLOOD_DECIDED_PER_SECOND = 1000, /* so many SYNs still come to dprd */
+	FLOOD_BURST = 100,
+};
+
+struct flood {
+	bool on;
+	uint64_t since_ms; /* when it began or, in one that lasts, was last seen */
+	uint64_t window_ms, window_syns; /* when the running window began, and the counter of SYNs then */
+};
+
+/* What is looked at. */
+struct flood_signs {
+	uint32_t half_open, max_half_open; /* flows */
+	uint64_t syns; /* that came to dprd; counts on */
+	uint32_t max_per_second; /* new flows */
+};
+
+/*
+ * To be called at each tick. A flood is on once three quarters of the flows that may be half-open are: clients would
+ * answer. Or once more SYNs come than flows may be made: then it does not matter whose they are. It is over when an eighth
+ * at most is half-open and it lasted for FLOOD_LASTS_MS. True: on has changed.
+ */
+bool flood_update(struct flood *flood, const struct flood_signs *signs, uint64_t now_ms);
+
+#endif

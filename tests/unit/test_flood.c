@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* test_flood.c - when SYNs are a flood. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "dprd/flood.h"
+
+enum { TICK_MS = 50, MAX_HALF_OPEN = 16384, MAX_PER_SECOND = 50000 };
+
+static struct flood flood;
+static struct flood_signs signs;
+static uint64_t now_ms;
+
+static int start(void **state)
+{
+	(void)state;
+	flood = (struct flood) { .on = false };
+	signs = (struct flood_signs) { .max_half_open = MAX_HALF_OPEN, .max_per_second = MAX_PER_SECOND };
+	now_ms = 5000000;
+	return 0;
+}
+
+/* So many ticks, with so many SYNs in each. How often it changed. */
+static unsigned go_on(unsigned ticks, unsigned syns)
+{
+	unsigned changed = 0;
+
+	while (ticks--) {
+		now_ms += TICK_MS;
+		signs.syns += syns;
+		changed += flood_update(&flood, &signs, now_ms);
+	}
+	return changed;
+}
+
+static void test_quiet(void **state)
+{
+	(void)state;
+	signs.half_open = MAX_HALF_OPEN / 4 * 3;
+	assert_int_equal(go_on(1000, MAX_PER_SECOND / (1000 / TICK_MS)), 0);
+	assert_false(flood.on);
+}
+
+static void test_half_open(void **state)
+{
+	(void)state;
+	signs.half_open = MAX_HALF_OPEN / 4 * 3 + 1;
+	assert_int_equal(go_on(1, 0), 1);
+	assert_true(flood.on);
+	assert_int_equal(go_on(100, 0), 0);
+}
+
+static void test_rate(void **state)
+{
+	(void)state;
+	go_on(20, 0);
+	/* A whole window of them, whenever one begins. */
+	assert_int_equal(go_on(2 * FLOOD_WINDOW_MS / TICK_MS, MAX_PER_SECOND / (1000 / TICK_MS) + 1), 1);
+	assert_true(flood.on);
+}
+
+/* A burst that is none of 200 ms. */
+static void test_burst(void **state)
+{
+	(void)state;
+	go_on(20, 0);
+	assert_int_equal(go_on(1, 3 * MAX_PER_SECOND / (1000 / TICK_MS)), 0);
+	assert_int_equal(go_on(20, 0), 0);
+	assert_false(flood.on);
+}
+
+/* What came before the first look, or while dprd stood still, is no rate. */
+static void test_no_window(void **state)
+{
+	(void)state;
+	assert_int_equal(go_on(1, MAX_PER_SECOND), 0);
+	assert_int_equal(go_on(20, 0), 0);
+	now_ms += 10000;
+	assert_int_equal(go_on(1, MAX_PER_SECOND * 5), 0);
+	assert_false(flood.on);
+}
+
+static void test_ends(void **state)
+{
+	(void)state;
+	signs.half_open = MAX_HALF_OPEN;
+	go_on(1, 0);
+	signs.half_open = MAX_HALF_OPEN / 8;
+	assert_int_equal(go_on(FLOOD_LASTS_MS / TICK_MS - 1, 0), 0);
+	assert_true(flood.on);
+	assert_int_equal(go_on(1, 0), 1);
+	assert_false(flood.on);
+}
+
+/* Half-open flows say that it goes on, though few SYNs come to dprd. */
+static void test_lasts(void **state)
+{
+	(void)state;
+	signs.half_open = MAX_HALF_OPEN;
+	go_on(1, 0);
+	signs.half_open = MAX_HALF_OPEN / 8 + 1;
+	assert_int_equal(go_on(10 * FLOOD_LASTS_MS / TICK_MS, FLOOD_DECIDED_PER_SECOND / (1000 / TICK_MS)), 0);
+	assert_true(flood.on);
+	signs.half_open--;
+	assert_int_equal(go_on(1, 0), 1);
+}
+
+/* It is reckoned from when it was last seen. */
+static void test_again(void **state)
+{
+	(void)state;
+	signs.half_open = MAX_HALF_OPEN;
+	go_on(FLOOD_LASTS_MS / TICK_MS, 0);
+	signs.half_open = 0;
+	assert_int_equal(go_on(FLOOD_LASTS_MS / TICK_MS - 1, 0), 0);
+	assert_int_equal(go_on(1, 0), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_quiet, start),     cmocka_unit_test_setup(test_half_open, start),
+		cmocka_unit_test_setup(test_rate, start),      cmocka_unit_test_setup(test_burst, start),
+		cmocka_unit_test_setup(test_no_window, start), cmocka_unit_test_setup(test_ends, start),
+		cmocka_unit_test_setup(test_lasts, start),     cmocka_unit_test_setup(test_again, start),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
