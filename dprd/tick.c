@@ -291,13 +291,15 @@ void tick_restore_rules(struct dprd *d, uint64_t now_ms)
 /* Not with real servers: the rules for these would not know of a SYN that passed by that it is one. */
 static void watch_for_flood(struct dprd *d, uint64_t now_ms)
 {
+	bool guarded = !d->config.own_backend_count && d->config.max_new_flows_per_s != NEW_FLOWS_UNGUARDED, changed;
 	struct flood_signs signs = { .max_half_open = d->flow_limits.max_half_open,
 				     .max_per_second = d->config.max_new_flows_per_s };
-	bool changed;
 
-	if (d->fastpath || d->flood_refused || d->config.own_backend_count ||
-	    signs.max_per_second == NEW_FLOWS_UNGUARDED)
+	if (d->fastpath || d->flood_refused || (!guarded && !d->flood.on))
 		return;
+	/* The guard was taken away in a flood: that ends without another sign of it. */
+	if (!guarded)
+		signs.max_half_open = signs.max_per_second = UINT32_MAX;
 	pthread_mutex_lock(&d->lock);
 	signs.half_open = flow_counts(d->flows).half_open;
 	signs.syns = d->counters.syns;
