@@ -16,14 +16,17 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nfnetlink_queue.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath.h"
+#include "dprd/wakeup.h"
 
 enum {
 	POLL_MS = 100,
@@ -52,6 +55,10 @@ struct worker {
 	pthread_t thread;
 	bool running;
 	int stop_fd;
+	int timer_fd; /* how late does this thread get the processor? */
+	uint64_t timer_us; /* when the timer expires; 0: it does not run */
+	bool may_wait; /* the administrator has not chosen how this thread is scheduled */
+	struct wakeup wakeup;
 	_Atomic uint64_t heartbeat_ms; /* when it last looked at a queue */
 	struct nfqueue decide, forward;
 	struct flowset *set;
@@ -199,6 +206,7 @@ static bool receive(struct worker *w, struct nfqueue *queue)
 		queue->stale_left = 0;
 		return false;
 	}
+	wakeup_packets(&w->wakeup, w->heartbeat_ms, (unsigned)count);
 	for (i = 0; i < count; i++)
 		take_message(w, w->pieces[i].iov_base, w->messages[i].msg_len);
 	w->batch.maybe_stale = queue->stale_left > 0;
@@ -289,16 +297,55 @@ static void publish_counts(struct worker *w)
 	w->overruns = w->verdict_errors = 0;
 }
 
+static void timer_set(struct worker *w, uint64_t us)
+{
+	struct itimerspec at = { .it_value = { .tv_sec = (time_t)(us / 1000000),
+					       .tv_nsec = (long)(us % 1000000 * 1000) } };
+
+	if (!timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &at, NULL))
+		w->timer_us = us;
+}
+
+/* The timer expired. Unless the thread was at work meanwhile, that is how late it gets the processor. */
+static void timer_expired(struct worker *w, uint64_t slept_from_us)
+{
+	uint64_t now_us = clock_now_us();
+
+	if (slept_from_us < w->timer_us)
+		wakeup_timer(&w->wakeup, now_us / 1000, now_us - w->timer_us);
+	timer_set(w, now_us + WAKEUP_TIMER_MS * 1000);
+}
+
+/* Carries out what wakeup.h says. */
+static void change_wakeup(struct worker *w)
+{
+	bool waits = w->timer_us > 0;
+	struct sched_param parameters = { 0 };
+
+	if (!w->may_wait || waits == w->wakeup.waits)
+		return;
+	if (sched_setscheduler(0, waits ? SCHED_OTHER : SCHED_BATCH, &parameters))
+		w->may_wait = false;
+	else
+		timer_set(w, waits ? 0 : clock_now_us() + WAKEUP_TIMER_MS * 1000);
+}
+
 static void *worker_run(void *argument)
 {
 	struct worker *w = argument;
-	struct pollfd fds[3] = { { .fd = mnl_socket_get_fd(w->forward.socket), .events = POLLIN },
+	struct pollfd fds[4] = { { .fd = mnl_socket_get_fd(w->forward.socket), .events = POLLIN },
 				 { .fd = mnl_socket_get_fd(w->decide.socket), .events = POLLIN },
-				 { .fd = w->stop_fd, .events = POLLIN } };
+				 { .fd = w->stop_fd, .events = POLLIN },
+				 { .fd = w->timer_fd, .events = POLLIN } };
 
+	w->may_wait = sched_getscheduler(0) == SCHED_OTHER;
 	while (!fds[2].revents) {
-		poll(fds, 3, POLL_MS);
+		uint64_t slept_from_us = w->timer_us ? clock_now_us() : 0;
+
+		poll(fds, 4, POLL_MS);
 		heartbeat(w);
+		if (fds[3].revents)
+			timer_expired(w, slept_from_us);
 		/* A packet may be marked for a queue and never come to it. */
 		if (w->d->fastpath)
 			fastpath_answered(w->d->fastpath);
@@ -307,6 +354,8 @@ static void *worker_run(void *argument)
 			drain(w, &w->forward);
 		if (fds[1].revents || w->decide.stale_left)
 			drain(w, &w->decide);
+		wakeup_packets(&w->wakeup, w->heartbeat_ms, 0);
+		change_wakeup(w);
 		publish_counts(w);
 	}
 	return NULL;
@@ -324,6 +373,8 @@ static void worker_free(struct worker *w)
 	}
 	if (w->stop_fd >= 0)
 		close(w->stop_fd);
+	if (w->timer_fd >= 0)
+		close(w->timer_fd);
 	if (w->decide.socket)
 		mnl_socket_close(w->decide.socket);
 	if (w->forward.socket)
@@ -351,11 +402,12 @@ static int worker_open(struct worker *w, struct dprd *d, unsigned index)
 	w->forward.message_bytes = MESSAGE_BYTES;
 	w->heartbeat_ms = clock_now_ms();
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
+	w->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (!d->fastpath)
 		w->set = flowset_new();
 	w->lookup = socket_lookup_new();
 	w->tunnel = tunnel_new();
-	if (w->stop_fd < 0 || (!d->fastpath && !w->set) || !w->lookup || !w->tunnel)
+	if (w->stop_fd < 0 || w->timer_fd < 0 || (!d->fastpath && !w->set) || !w->lookup || !w->tunnel)
 		return errno ? -errno : -ENOMEM;
 	error = queue_bind(&w->decide, decide_length);
 	if (!error)
