@@ -33,7 +33,7 @@
 enum {
 	TICK_MS = 50, /* table snapshot, expiry, workers' heartbeat */
 	WORKERS_MAX = 16,
-	QUEUE_BATCH_MAX = 64, /* packets per recvmmsg(2) */
+	QUEUE_BATCH_MAX = 128, /* packets per recvmmsg(2) */
 	COPY_BYTES = 9728, /* copy range: a whole jumbo frame */
 	DECIDE_COPY_BYTES = 2048, /* of SYNs and ICMP errors */
 	FLOW_EXPIRE_TICK_STEPS = 65536, /* slots looked at per tick, at most */
@@ -117,6 +117,7 @@ struct batch {
 	bool maybe_stale; /* see queue.c */
 	uint64_t received_ms;
 	bool forward_queue; /* from the queue of forwarded flows and tunnel packets */
+	bool made_flows; /* the batch before this one did */
 };
 
 struct dprd {

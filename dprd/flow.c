@@ -71,8 +71,11 @@ struct flow_slot *flow_insert(const struct flow_table *t, const struct flow_sear
 struct flow_slot *flow_slot_find(const struct flow_table *t, const struct flow_search *s)
 {
 	struct flow_bucket *home = flow_bucket_at(t, s->bucket);
-	struct flow_slot *slot = flow_bucket_find(home, s);
+	struct flow_slot *slot;
 
+	if (!flow_is_occupied(flow_occupied_at(t, s->bucket), s->bucket))
+		return NULL;
+	slot = flow_bucket_find(home, s);
 	return slot || !flow_bucket_overflows(home) ? slot : flow_bucket_find(home + 1, s);
 }
 
@@ -95,7 +98,7 @@ bool flow_find(const struct flow_table *t, const struct flow_key *key, struct fl
 	return slot && flow_slot_read(t, index_of(t, slot), ret ? ret : &unused);
 }
 
-void flow_prefetch(const struct flow_table *t, const struct flow_key *key)
+void flow_prefetch(const struct flow_table *t, const struct flow_key *key, bool made)
 {
 	int service = flow_service_find(t, &key->service, key->service_port);
 	const struct flow_bucket *home;
@@ -104,6 +107,8 @@ void flow_prefetch(const struct flow_table *t, const struct flow_key *key)
 	if (service < 0)
 		return;
 	flow_search_key(t, key, (unsigned)service, &s);
+	if (!made && !flow_is_occupied(flow_occupied_at(t, s.bucket), s.bucket))
+		return;
 	home = flow_bucket_at(t, s.bucket);
 	__builtin_prefetch(&home->slot[0]);
 	__builtin_prefetch(&home->slot[FLOW_BUCKET_SLOTS / 2]);

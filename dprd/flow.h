@@ -106,8 +106,11 @@ uint32_t flow_table_node_id(const struct flow_table *table, unsigned node); /* 0
 /* The flow of this key into *ret; false: there is none. ret may be NULL. */
 bool flow_find(const struct flow_table *table, const struct flow_key *key, struct flow *ret);
 
-/* Asks the processor for where this key would lie, so that a look-up soon after does not wait for memory. */
-void flow_prefetch(const struct flow_table *table, const struct flow_key *key);
+/*
+ * Asks the processor for where this key would lie, so that a look-up soon after does not wait for memory. made: a flow may
+ * soon be made there; else nothing is asked for where there is nothing to find.
+ */
+void flow_prefetch(const struct flow_table *table, const struct flow_key *key, bool made);
 
 /* Whether a SYN's sequence number is that of the SYN that made the flow. */
 static inline bool flow_same_sequence(const struct flow *flow, uint32_t sequence)

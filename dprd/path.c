@@ -309,7 +309,7 @@ static void decide_all(struct path *p)
 	/* All at once: the memory answers them side by side. */
 	for (i = 0; i < p->batch->count; i++) {
 		if (p->batch->packets[i].packet.kind == PACKET_TCP)
-			flow_prefetch(p->d->flows, &p->batch->packets[i].packet.key);
+			flow_prefetch(p->d->flows, &p->batch->packets[i].packet.key, p->batch->made_flows);
 	}
 	for (i = 0; i < p->batch->count; i++) {
 		struct queued *q = &p->batch->packets[i];
@@ -461,8 +461,11 @@ void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct
 	pthread_mutex_lock(&d->lock);
 	decide_all(&p);
 	pthread_mutex_unlock(&d->lock);
-	for (i = 0; i < batch->count; i++)
+	batch->made_flows = false;
+	for (i = 0; i < batch->count; i++) {
 		forwards |= batch->packets[i].verdict.kind == VERDICT_FORWARD;
+		batch->made_flows |= batch->packets[i].fresh_flow;
+	}
 	if (forwards) {
 		keep_local_sockets(&p);
 		tell_kernel(&p);

@@ -87,6 +87,15 @@ static __attribute__((noinline)) struct flow_slot *flow_make(const struct flow_s
 				tick_of(now_ns()) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
 }
 
+/* A flow will be made: its bucket, which is in no cache, comes while the socket is looked for. */
+INLINE void flow_expect(const struct flow_search *s)
+{
+	struct flow_bucket *bucket = bucket_get(s->bucket);
+
+	if (bucket)
+		(void)*(volatile uint64_t *)&bucket->slot[0].key;
+}
+
 /*
  * Whether the packet fits the tunnel, and how. A GSO packet whose segments are too long by no more than
  * the outer header is cut a little finer by the kernel.
@@ -343,6 +352,8 @@ INLINE int entry_syn(struct __sk_buff *skb, const struct packet *p, bool v6, con
 	decides = works && decide_in_kernel && !is_unjudged(skb);
 	draws = decides && (!*slot || is_over(p, *slot, t->self_node));
 	verdict = draws ? draw(p, v6, t) : -1;
+	if (verdict > 0xff)
+		flow_expect(search);
 	if (!is_served_anyway(t, verdict) && has_socket(skb, p, v6)) {
 		count(REASON_LOCAL_SOCKET);
 		return TC_ACT_UNSPEC;

@@ -325,7 +325,7 @@ static void a_flow_that_is_gone_is_left_alone(void **state)
 
 	(void)state;
 	add_in_state(table, 0, FLOW_HALF_OPEN, 1000);
-	flow_prefetch(table, &key);
+	flow_prefetch(table, &key, false);
 	assert_true(find_number(table, 0, &flow));
 	flow_remove(table, &flow);
 	flow_touch(table, &flow, TCP_ACK, 2000);
@@ -334,7 +334,7 @@ static void a_flow_that_is_gone_is_left_alone(void **state)
 	/* Until one comes to lie in the same place. */
 	for (there.slot = UINT32_MAX; there.slot != flow.slot;) {
 		other.client_port++;
-		flow_prefetch(table, &other);
+		flow_prefetch(table, &other, true);
 		assert_true(flow_add(table, &other, 2, 7, 2000, &there));
 		assert_true(flow_find(table, &other, &there));
 		if (there.slot != flow.slot)
