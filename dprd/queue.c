@@ -57,7 +57,7 @@ struct worker {
 	int stop_fd;
 	int timer_fd; /* how late does this thread get the processor? */
 	uint64_t timer_us; /* when the timer expires; 0: it does not run */
-	bool may_wait; /* the administrator has not chosen how this thread is scheduled */
+	bool is_scheduled; /* by somebody else, who knows better */
 	struct wakeup wakeup;
 	_Atomic uint64_t heartbeat_ms; /* when it last looked at a queue */
 	struct nfqueue decide, forward;
@@ -316,18 +316,17 @@ static void timer_expired(struct worker *w, uint64_t slept_from_us)
 	timer_set(w, now_us + WAKEUP_TIMER_MS * 1000);
 }
 
-/* Carries out what wakeup.h says. */
+/* Carries out what wakeup.h says, as long as nobody else has a say in how this thread is scheduled. */
 static void change_wakeup(struct worker *w)
 {
 	bool waits = w->timer_us > 0;
 	struct sched_param parameters = { 0 };
 
-	if (!w->may_wait || waits == w->wakeup.waits)
+	if (w->is_scheduled || waits == w->wakeup.waits)
 		return;
-	if (sched_setscheduler(0, waits ? SCHED_OTHER : SCHED_BATCH, &parameters))
-		w->may_wait = false;
-	else
-		timer_set(w, waits ? 0 : clock_now_us() + WAKEUP_TIMER_MS * 1000);
+	w->is_scheduled = sched_getscheduler(0) != (waits ? SCHED_BATCH : SCHED_OTHER) ||
+			  sched_setscheduler(0, waits ? SCHED_OTHER : SCHED_BATCH, &parameters);
+	timer_set(w, waits || w->is_scheduled ? 0 : clock_now_us() + WAKEUP_TIMER_MS * 1000);
 }
 
 static void *worker_run(void *argument)
@@ -338,7 +337,6 @@ static void *worker_run(void *argument)
 				 { .fd = w->stop_fd, .events = POLLIN },
 				 { .fd = w->timer_fd, .events = POLLIN } };
 
-	w->may_wait = sched_getscheduler(0) == SCHED_OTHER;
 	while (!fds[2].revents) {
 		uint64_t slept_from_us = w->timer_us ? clock_now_us() : 0;
 

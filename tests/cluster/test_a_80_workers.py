@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Traffic 80: several workers. The kernel spreads clients over their queues by address."""
+import contextlib
+import os
+import subprocess
+
+import pytest
+
+from stormlib import Floods
 from traffic import counting, service
 
 WORKERS = 4
@@ -47,3 +54,53 @@ def test_a80_four_workers(clusters):
             assert not later, "packets of flows came to dprd"
         else:
             assert len(later) >= 2, "one queue for all flows"
+
+
+@contextlib.contextmanager
+def computing():
+    """Programs that want every processor all the time, twice over."""
+    programs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * os.cpu_count())]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+
+
+def waiting_threads(cluster, node):
+    """How many threads of a node's dprd do not preempt who runs."""
+    pid = cluster.pid(node, "dprd")
+    return sum(os.sched_getscheduler(int(thread)) == os.SCHED_BATCH for thread in os.listdir(f"/proc/{pid}/task"))
+
+
+@pytest.mark.alone
+def test_a81_a_busy_worker_waits_for_its_turn(clusters):
+    """SYNs for n1, which serves all of them. 20,000 per second: both workers do without wake-up preemption. With programs
+    that compute on every processor they preempt again, for some seconds at least; without SYNs, too. A dprd whose
+    scheduling somebody else chose leaves it alone."""
+    cluster = clusters.fresh(daemons=False, nodes=1)
+    cluster.set_config("Queue", "Workers", 2)
+    if cluster.plane == "bpf":
+        cluster.set_config("Datapath", "Decide", "queue")
+    cluster.start_daemons()
+    floods = Floods(cluster)
+
+    def flood_until(condition, what):
+        for _ in range(20):
+            floods.run("n1", 0.5, 20_000)
+            if condition():
+                return
+        raise AssertionError(f"not after 20 floods: {what}")
+
+    assert waiting_threads(cluster, "n1") == 0
+    flood_until(lambda: waiting_threads(cluster, "n1") == 2, "both workers wait")
+    cluster.wait_until(lambda: waiting_threads(cluster, "n1") == 0, "without packets they preempt")
+    flood_until(lambda: waiting_threads(cluster, "n1") == 2, "both workers wait again")
+    with computing():
+        flood_until(lambda: waiting_threads(cluster, "n1") == 0, "late workers preempt")
+    pid = cluster.pid("n1", "dprd")
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
+    floods.run("n1", 0.5, 20_000)
+    assert waiting_threads(cluster, "n1") == 0
