@@ -11,7 +11,7 @@
 #include "dprd/fastpath.h"
 #include "dprd/schedule.h"
 
-enum { SCHEDULE_LEAST = 64 };
+enum { SCHEDULE_LEAST = 64, SCHEDULE_FLOOD = 512 };
 
 /* The schedule that the programs use now, of one family. */
 struct ahead {
@@ -89,7 +89,8 @@ void plane_decide_remember(struct dprd *d, const struct decide_env *env)
 	struct fastpath_control *control = d->fastpath->control;
 	struct plane_decide *p = d->decide_ahead;
 	uint32_t next = __atomic_load_n(&control->decisions, __ATOMIC_ACQUIRE), i = control->decisions_seen;
-	uint32_t end = next - i > FASTPATH_RECENT ? i + FASTPATH_RECENT : next;
+	uint32_t end = next - i > FASTPATH_UNREAD ? i + FASTPATH_UNREAD : next;
+	uint64_t now_ms = clock_now_ms();
 
 	for (; i != end; i++) {
 		const struct fastpath_decision *made = &d->fastpath->recent->decision[i & (FASTPATH_RECENT - 1)];
@@ -103,16 +104,29 @@ void plane_decide_remember(struct dprd *d, const struct decide_env *env)
 		verdict.node_id = flow_table_node_id(d->flows, made->node);
 		then.view = &p->ahead[!addr_is_v4(&made->key.service)].view;
 		if (then.view->count)
-			why_remember(d->why, clock_now_ms(), &packet, &verdict, &then, p->max_load);
+			why_remember(d->why, now_ms, &packet, &verdict, &then, p->max_load);
 	}
 	__atomic_store_n(&control->decisions_seen, next, __ATOMIC_RELEASE);
 }
 
-/* Twice what the last tick used, so that a schedule seldom has to start anew. */
-static unsigned wanted(uint32_t used)
+/* Most of what came since the last tick found no room. */
+static bool is_flood(const struct fastpath_control *control)
+{
+	uint32_t made = __atomic_load_n(&control->made, __ATOMIC_RELAXED), room = control->room;
+
+	return made >= room && made - room >= FASTPATH_OVER_ROOM;
+}
+
+/*
+ * Twice what the last tick used, so that a schedule seldom has to start anew. In a flood it does: its verdicts are in
+ * proportion anyway, and a real SYN waits for the processor that makes them.
+ */
+static unsigned wanted(uint32_t used, bool flood)
 {
 	unsigned count = SCHEDULE_LEAST;
 
+	if (flood && used > SCHEDULE_FLOOD)
+		return SCHEDULE_FLOOD;
 	while (count < FASTPATH_SCHEDULE_MAX && count < 2 * used)
 		count *= 2;
 	return count;
@@ -155,7 +169,7 @@ static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t
 	a->view = (struct load_view) { .count = d->view.count, .nodes = a->nodes };
 	policy_count_sent(ahead.policy, &a->view);
 	a->seed = policy_mix(d->random_state++);
-	a->count = wanted(used);
+	a->count = wanted(used, is_flood(d->fastpath->control));
 	ahead.view = &view;
 	ahead.policy_state = &state;
 	schedule_make(&ahead, d->config.factors.connections, a->seed, a->entries, a->count);

@@ -35,7 +35,7 @@ INLINE void remember(const struct packet *p, uint8_t reason, uint8_t node)
 	struct fastpath_recent *r = bpf_map_lookup_elem(&recent, &zero);
 	struct fastpath_decision *d;
 
-	if (!r || control.decisions - control.decisions_seen >= FASTPATH_RECENT)
+	if (!r || control.decisions - control.decisions_seen >= FASTPATH_UNREAD)
 		return;
 	d = &r->decision[__sync_fetch_and_add(&control.decisions, 1) & (FASTPATH_RECENT - 1)];
 	d->key = p->key;

@@ -42,7 +42,8 @@ enum {
 	FASTPATH_NO_SERVICE = 0xff,
 	FASTPATH_SCHEDULE_MAX = 4096, /* verdicts; a power of two */
 	FASTPATH_SCHEDULES = 4, /* 2 * (which of the two) + v6 */
-	FASTPATH_RECENT = 4096, /* decisions remembered from tick to tick; a power of two */
+	FASTPATH_RECENT = 4096, /* places for decisions that dprd has not read yet; a power of two */
+	FASTPATH_UNREAD = 1024, /* so many are used from tick to tick: dprd reads them while real SYNs wait */
 	FASTPATH_OVER_ROOM = 256, /* connections counted in a tick beyond those that there was room for */
 	SHARED_REFUSED_WORDS = 65536, /* a power of two */
 

@@ -56,6 +56,7 @@ struct trial {
 	struct frame out;
 	uint64_t before_ns, after_ns;
 	uint32_t before_tick, after_tick; /* the programs' clock */
+	bool set_back; /* it was, by some jiffies, before after_tick was read */
 	struct model_result expected;
 	const char *difference;
 };
@@ -129,6 +130,7 @@ static void connect_pair(const char *client, const char *service, struct flow_ke
 static void run_program(struct fuzz *f, struct trial *t)
 {
 	struct fastpath_control *control = f->plane.fastpath->control;
+	uint64_t start_ns;
 	int error;
 
 	t->run = (struct plane_run) { .egress = t->input.egress,
@@ -140,7 +142,9 @@ static void run_program(struct fuzz *f, struct trial *t)
 	control->waiting_ns = 0;
 	error = plane_run(&f->plane, &t->run, &t->input.frame, &t->out);
 	t->after_ns = clock_flow_ns();
+	start_ns = control->jiffies_start_ns;
 	t->after_tick = f->tick = plane_tick(&f->plane);
+	t->set_back = control->jiffies_start_ns < start_ns;
 	if (error)
 		plane_give_up("the program cannot be run: %s", strerror(-error));
 }
@@ -232,9 +236,9 @@ static void run_trial(struct fuzz *f, struct trial *t)
 	bool late;
 
 	run_program(f, t);
-	/* Setting the clock may have put it back a little. */
+	/* Setting the clock may have put it back a little: from the next tick, which the program may have seen. */
 	first = t->before_tick < t->after_tick ? t->before_tick : t->after_tick;
-	ticks = (t->before_tick < t->after_tick ? t->after_tick : t->before_tick) - first + 1;
+	ticks = (t->before_tick < t->after_tick ? t->after_tick : t->before_tick) - first + 1 + t->set_back;
 	late = t->after_ns - t->before_ns > LATE_NS && !f->stopped;
 	if (ticks > 1 || late)
 		memcpy(f->saved_memory, f->model_memory, bytes);

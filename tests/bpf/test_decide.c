@@ -321,11 +321,12 @@ static void test_forgotten(void **state)
 	control->decisions = UINT32_MAX - 100; /* they count on beyond that */
 	control->decisions_seen = control->decisions;
 	first = next_decision(p);
-	for (i = 0; i < FASTPATH_RECENT + 10; i++)
+	for (i = 0; i < FASTPATH_UNREAD + 10; i++)
 		send_syn(variant, 20000 + i);
-	assert_int_equal(control->decisions, control->decisions_seen + FASTPATH_RECENT);
+	assert_int_equal(control->decisions, control->decisions_seen + FASTPATH_UNREAD);
 	assert_int_equal(first->key.client_port, htons(20000));
 	control->decisions_seen = control->decisions;
+	first = next_decision(p);
 	send_syn(variant, 40000);
 	assert_int_equal(control->decisions, control->decisions_seen + 1);
 	assert_int_equal(first->key.client_port, htons(40000));

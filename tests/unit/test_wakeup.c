@@ -140,8 +140,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_first_window, start), cmocka_unit_test_setup(test_slow, start),
-		cmocka_unit_test_setup(test_fast, start),	  cmocka_unit_test_setup(test_gap, start),
-		cmocka_unit_test_setup(test_late, start),	  cmocka_unit_test_setup(test_seldom_late, start),
+		cmocka_unit_test_setup(test_fast, start),         cmocka_unit_test_setup(test_gap, start),
+		cmocka_unit_test_setup(test_late, start),         cmocka_unit_test_setup(test_seldom_late, start),
 		cmocka_unit_test_setup(test_retry, start),
 	};
 
