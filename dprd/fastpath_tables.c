@@ -25,10 +25,12 @@ static bool add_address(struct fastpath_tables *t, const struct addr *address, u
 	if (addr_is_zero(address))
 		return true;
 	for (i = 0; i < FASTPATH_PROBES; i++) {
-		struct fastpath_address *place = &t->address[(at + i) & (FASTPATH_ADDRESSES - 1)];
+		uint32_t index = (at + i) & (FASTPATH_ADDRESSES - 1);
+		struct fastpath_address *place = &t->address[index];
 
 		if (place->roles && !addr_equal(&place->address, address))
 			continue;
+		t->occupied[index / 64] |= 1ull << index % 64;
 		place->address = *address;
 		place->roles |= (uint8_t)roles;
 		place->member = (uint8_t)member;
