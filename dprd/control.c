@@ -41,6 +41,7 @@ struct control {
 	sd_event_source *listener, *timer;
 	struct control_recent recent;
 	uint64_t overruns[CONTROL_RECENT_S]; /* the counter at the last seconds */
+	int64_t strangers_before; /* a minute ago; -1: not known */
 	unsigned seconds;
 	struct client clients[CONTROL_CLIENTS_MAX];
 };
@@ -226,25 +227,37 @@ static int on_connect(sd_event_source *source, int listen_fd, uint32_t events, v
 	return 0;
 }
 
+static void watch_firewall(struct control *control, bool minute)
+{
+	struct control_recent *recent = &control->recent;
+	struct rules_counts counts;
+	bool known = control_outside_counts(control->d, &counts) == 0;
+
+	if (!known)
+		counts = (struct rules_counts) { .strangers = -1, .undecided = -1 };
+	if (minute) {
+		recent->strangers_recent =
+			known && control->strangers_before >= 0 ? counts.strangers - control->strangers_before : 0;
+		control->strangers_before = counts.strangers;
+	}
+	recent->strangers = counts.strangers;
+	recent->undecided = counts.undecided;
+}
+
 static void watch_counters(struct control *control)
 {
 	struct dprd *d = control->d;
 	uint64_t *slot = &control->overruns[control->seconds % CONTROL_RECENT_S], now;
-	int64_t strangers;
+	bool minute = control->seconds % CONTROL_FIREWALL_S == 0;
 
 	pthread_mutex_lock(&d->lock);
 	now = d->counters.queue_overruns;
 	pthread_mutex_unlock(&d->lock);
 	control->recent.overruns = now - *slot;
 	*slot = now;
-	if (control->seconds++ % CONTROL_STRANGERS_S)
-		return;
-	strangers = control_strangers(control->d);
-	/* Rules set up again count from 0. */
-	control->recent.strangers_recent = control->recent.strangers >= 0 && strangers > control->recent.strangers
-						   ? strangers - control->recent.strangers
-						   : 0;
-	control->recent.strangers = strangers < 0 ? -1 : strangers;
+	if (minute || (control_passes_flood(d) && control->seconds % CONTROL_FLOOD_S == 0))
+		watch_firewall(control, minute);
+	control->seconds++;
 }
 
 static int on_timer(sd_event_source *source, uint64_t at_us, void *context)
@@ -296,7 +309,7 @@ int control_open(struct dprd *d)
 	if (!control)
 		return -ENOMEM;
 	control->d = d;
-	control->recent.strangers = -1;
+	control->recent.strangers = control->recent.undecided = control->strangers_before = -1;
 	for (i = 0; i < CONTROL_RECENT_S; i++)
 		control->overruns[i] = d->counters.queue_overruns;
 	snprintf(control->path, sizeof(control->path), "%s/control", d->config.run_dir);

@@ -20,7 +20,8 @@ enum {
 	CONTROL_CLIENTS_MAX = 16,
 	CONTROL_IDLE_MS = 5000, /* without a request, or without reading the answer */
 	CONTROL_RECENT_S = 10, /* queue overruns are counted over so long */
-	CONTROL_STRANGERS_S = 60, /* and strangers' packets so often */
+	CONTROL_FIREWALL_S = 60, /* and what the firewall counts is read so often; */
+	CONTROL_FLOOD_S = 5, /* so often in a flood that passes by dprd */
 	CONTROL_FLOWS_STEPS = 4096, /* entries looked at under the lock */
 	CONTROL_FLOWS_CHUNK = 64, /* flows copied under the lock */
 	CONTROL_FLOWS_LIMIT_MAX = 1 << 24,
@@ -31,7 +32,8 @@ enum {
 struct control_recent {
 	uint64_t overruns; /* within CONTROL_RECENT_S */
 	int64_t strangers; /* tunnel packets of strangers, all; -1: not known */
-	int64_t strangers_recent; /* since the last look but one */
+	int64_t strangers_recent; /* within CONTROL_FIREWALL_S */
+	int64_t undecided; /* SYNs that passed by dprd in a flood, all; -1: not known */
 };
 
 /* All that an answer needs of struct dprd, copied under the lock. */
@@ -109,8 +111,14 @@ const char *control_node_name(const struct config *config, uint32_t node_id, cha
 
 /* control_status.c */
 void control_take_snapshot(struct dprd *d, struct control_snapshot *ret);
-/* Tunnel packets of strangers that were dropped; -errno. */
-int64_t control_strangers(struct dprd *d);
+/* Whether SYNs pass by dprd because there are too many. */
+static inline bool control_passes_flood(const struct dprd *d)
+{
+	return !d->fastpath && d->flood.on && !d->config.own_backend_count;
+}
+
+/* What was counted outside the queues, since dprd started; -errno. */
+int control_outside_counts(struct dprd *d, struct rules_counts *ret);
 struct control_totals control_sum(const struct counters *counters);
 const struct node_load *control_node_load(const struct control_snapshot *s, uint32_t node_id);
 bool control_table_fresh(const struct config *config, const struct control_snapshot *s);

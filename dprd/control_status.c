@@ -43,17 +43,16 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	pthread_mutex_unlock(&d->lock);
 }
 
-int64_t control_strangers(struct dprd *d)
+int control_outside_counts(struct dprd *d, struct rules_counts *ret)
 {
-	int64_t packets;
-
 	if (!d->fastpath)
-		return rules_strangers();
+		return rules_count(ret);
 	pthread_mutex_lock(&d->lock);
 	plane_count(d);
-	packets = (int64_t)d->counters.reason[REASON_NOT_PEER];
+	/* The programs count what they decide, in a flood, too. */
+	*ret = (struct rules_counts) { .strangers = (int64_t)d->counters.reason[REASON_NOT_PEER] };
 	pthread_mutex_unlock(&d->lock);
-	return packets;
+	return 0;
 }
 
 const struct node_load *control_node_load(const struct control_snapshot *s, uint32_t node_id)
@@ -278,6 +277,8 @@ json_t *control_status(struct dprd *d, const struct control_recent *recent)
 	json_object_set_new(status, "queue_overruns_recent", json_integer((json_int_t)recent->overruns));
 	json_object_set_new(status, "strangers_dropped",
 			    control_count(recent->strangers >= 0, (uint64_t)recent->strangers));
+	json_object_set_new(status, "served_undecided",
+			    control_count(recent->undecided >= 0, (uint64_t)recent->undecided));
 	json_object_set_new(status, "shared", shared_status(d));
 	json_object_set_new(status, "backends", control_status_backends(&d->config, &s));
 	json_object_set_new(status, "members", members_json(&d->config, &s));

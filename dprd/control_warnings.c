@@ -235,10 +235,12 @@ static void warn_counters(struct warnings *w, const struct control_recent *recen
 		    CONTROL_RECENT_S);
 		advise(w, "Raise [Queue] Length= (now %u) or Workers=, and restart dprd", w->config->queue_length);
 	}
-	if (!w->d->fastpath && w->d->flood.on && !w->config->own_backend_count) {
+	if (control_passes_flood(w->d)) {
 		say(w,
-		    "a flood of SYNs, or was one within %d s: this node serves them undecided, but for %d in a second",
-		    FLOOD_LASTS_MS / 1000, FLOOD_DECIDED_PER_SECOND);
+		    "a flood of SYNs, or was one within %d s: this node serves them undecided, but for %d in a second; "
+		    "%lld so far",
+		    FLOOD_LASTS_MS / 1000, FLOOD_DECIDED_PER_SECOND,
+		    (long long)(recent->undecided > 0 ? recent->undecided : 0));
 		advise(w, "It ends by itself. On a kernel with BPF nothing of this is needed: Plane=auto");
 	}
 	if (max && (uint64_t)flows->confirmed * 100 > (uint64_t)max * FULL_PERCENT) {

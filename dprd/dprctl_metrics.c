@@ -167,6 +167,10 @@ static void counters(FILE *out, const json_t *status)
 		single(out, counts, table[i].name, "counter", table[i].help, table[i].key);
 	single(out, status, "dpr_announcements_rejected_total", "counter", "Announcements that were not accepted.",
 	       "announcements_rejected");
+	single(out, status, "dpr_served_undecided_total", "counter", "SYNs of floods that passed by the daemon.",
+	       "served_undecided");
+	single(out, status, "dpr_strangers_dropped_total", "counter", "Tunnel packets of hosts that are no members.",
+	       "strangers_dropped");
 	family(out, "dpr_routes", "gauge", "Forwarded flows.");
 	sample(out, "dpr_routes", "state", "half_open", flows, "half_open", 1);
 	sample(out, "dpr_routes", "state", "confirmed", flows, "confirmed", 1);

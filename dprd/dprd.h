@@ -322,8 +322,14 @@ bool rules_present(const struct dprd *d);
 int rules_set_flood(struct dprd *d);
 /* The MSS that fits the narrowest tunnel of a family: what clients of tunnelled flows are told. */
 unsigned rules_mss(const struct dprd *d, bool v6);
-/* Tunnel packets of strangers that the kernel dropped since dprd started; -errno. */
-int64_t rules_strangers(void);
+/* Packets that the firewall counted since dprd started. */
+struct rules_counts {
+	int64_t strangers; /* tunnel packets of no member, dropped */
+	int64_t undecided; /* SYNs that passed by dprd in a flood (flood.h) */
+};
+
+/* -errno: what was counted since the last call is not in it. */
+int rules_count(struct rules_counts *ret);
 
 /* preflight.c: what of this host does not fit. Prints, or when starting
  * logs, each problem with the command that mends it.

@@ -39,6 +39,9 @@ enum {
 	IPTABLES_CHAINS = 3,
 };
 
+/* The counter of SYNs that pass by in a flood. */
+#define UNDECIDED "undecided"
+
 /* Of the tables "raw"; in the order in which they can be deleted. */
 static const char *const iptables_chain[IPTABLES_CHAINS] = { "DPRD", "DPRD-FORWARD", "DPRD-DECIDE" };
 
@@ -47,7 +50,9 @@ static void write_decide(FILE *out, const struct dprd *d)
 {
 	fprintf(out, "add chain inet dprd decide\nflush chain inet dprd decide\n");
 	if (d->flood.on && !d->config.own_backend_count)
-		fprintf(out, "add rule inet dprd decide limit rate over %d/second burst %d packets accept\n",
+		fprintf(out,
+			"add rule inet dprd decide limit rate over %d/second burst %d packets counter name " UNDECIDED
+			" accept\n",
 			FLOOD_DECIDED_PER_SECOND, FLOOD_BURST);
 	fprintf(out, "add rule inet dprd decide meta mark set meta mark | " MARK_DECIDE "\n");
 }
@@ -135,6 +140,7 @@ static void write_table(FILE *out, struct dprd *d)
 	fprintf(out, "add table inet dprd\n"
 		     "add chain inet dprd prerouting { type filter hook prerouting priority -305 ; }\n"
 		     "add chain inet dprd output { type filter hook output priority -150 ; }\n"
+		     "add counter inet dprd " UNDECIDED "\n"
 		     "flush chain inet dprd prerouting\nflush chain inet dprd output\n");
 	rules_write_sets(out, &d->config, false);
 	rules_write_sets(out, &d->config, true);
@@ -367,17 +373,22 @@ bool rules_present(const struct dprd *d)
 	       command_run(v6, NULL, NULL) == 0;
 }
 
-int64_t rules_strangers(void)
+int rules_count(struct rules_counts *ret)
 {
 	/* To read and to reset them does not read the sets, too; to list them does, which takes seconds. */
 	static const char *const nft[] = { "nft", "reset", "counters", "table", "inet", "dprd", NULL };
-	static int64_t packets; /* main thread only */
-	const char *at;
+	static const char name[] = "counter ", packets[] = "packets ";
+	static struct rules_counts counts; /* main thread only */
+	const char *at, *number;
 	char *output;
 	int status = command_run(nft, NULL, &output);
 
-	for (at = output; status == 0 && at && (at = strstr(at, "packets ")); at += 8)
-		packets += strtoll(at + 8, NULL, 10);
+	for (at = output; status == 0 && at && (at = strstr(at, name)) && (number = strstr(at, packets)); at = number) {
+		bool undecided = strncmp(at + strlen(name), UNDECIDED " ", strlen(UNDECIDED " ")) == 0;
+
+		*(undecided ? &counts.undecided : &counts.strangers) += strtoll(number + strlen(packets), NULL, 10);
+	}
 	free(output);
-	return status < 0 ? status : status ? -EIO : packets;
+	*ret = counts;
+	return status < 0 ? status : status ? -EIO : 0;
 }

@@ -151,7 +151,9 @@ def test_c11_syn_flood(clusters, decide):
         # It was, until it was noticed: three quarters of 16,384. Of 1,000 SYNs per second half is forwarded from then on.
         assert 12288 < decided["flows_made"] < 65536, "a flood came to dprd"
         assert "a flood of SYNs" in cluster.log_text("n1", "dprd")
-        assert any("flood" in one["text"] for one in cluster.status("n1")["warnings"])
+        status = cluster.status("n1")
+        assert any("flood" in one["text"] for one in status["warnings"])
+        assert status["served_undecided"] > sent["n1"] / 2, "who served the flood is not said"
 
 
 # ---- dprd dies ----

@@ -179,6 +179,24 @@ static void test_warnings_of_self(void **context)
 	assert_true(has_warning(status, "9 tunnel packets of hosts that are no members"));
 }
 
+static void test_warning_of_flood(void **context)
+{
+	const json_t *status = ask("{\"command\":\"status\"}");
+
+	(void)context;
+	assert_false(has_warning(status, "a flood of SYNs"));
+	assert_int_equal(number_at(status, "served_undecided"), 0);
+	d.flood.on = true;
+	recent.undecided = 1234567;
+	status = ask("{\"command\":\"status\"}");
+	assert_true(has_warning(status, "but for 1000 in a second; 1234567 so far"));
+	assert_int_equal(number_at(status, "served_undecided"), 1234567);
+	recent.undecided = -1; /* the firewall did not say */
+	status = ask("{\"command\":\"status\"}");
+	assert_true(has_warning(status, "a flood of SYNs"));
+	assert_true(json_is_null(json_object_get(status, "served_undecided")));
+}
+
 static void test_warning_of_full_table(void **context)
 {
 	unsigned i;
@@ -329,6 +347,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_warnings_of_peers, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_table, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_self, start, stop),
+		cmocka_unit_test_setup_teardown(test_warning_of_flood, start, stop),
 		cmocka_unit_test_setup_teardown(test_warning_of_full_table, start, stop),
 		cmocka_unit_test_setup_teardown(test_peers, start, stop),
 		cmocka_unit_test_setup_teardown(test_drain_and_undrain, start, stop),

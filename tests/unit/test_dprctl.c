@@ -19,6 +19,7 @@ static const char status_text[] =
 	"'datapath':'nfqueue','policy':'li','policy_threshold':true,'load_metric':'connections','ports':[80,8080],"
 	"'state':'active','own_load':24,'max_load':20.5,'max_load_auto':true,'announce_period_ms':200,"
 	"'table_age_ms':120,'law_holds':true,'arrivals_per_second':468.25,'announcements_rejected':7,"
+	"'served_undecided':2000000,'strangers_dropped':null,"
 	"'totals':{'seen':1234567,'served':1000000,'forwarded':234000,'passed':500,'dropped':60,'decapsulated':7},"
 	"'decisions':{'chosen':{'kind':'forward','count':40},'draining':{'kind':'forward','count':2},"
 	"'same_syn':{'kind':'forward','count':5},'below_max_load':{'kind':'serve','count':1000000}},"
@@ -246,6 +247,8 @@ static void test_metrics(void **context)
 	assert_shows(&o, "dpr_packets_total{verdict=\"redirect\"} 234000\n");
 	assert_shows(&o, "dpr_routes{state=\"confirmed\"} 1314\n");
 	assert_shows(&o, "dpr_announcements_rejected_total 7\n");
+	assert_shows(&o, "dpr_served_undecided_total 2000000\n");
+	assert_hides(&o, "dpr_strangers_dropped_total 0");
 	assert_shows(&o, "dpr_bytes_redirected_total 99\n");
 	assert_hides(&o, "dpr_bytes_decapsulated_total 0"); /* the answer did not say */
 	close_output(&o);
