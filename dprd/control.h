@@ -48,6 +48,7 @@ struct control_snapshot {
 	bool eligible[MEMBERS_MAX]; /* by member, as the next ones */
 	const char *why_not[MEMBERS_MAX];
 	unsigned tunnel_mtu[MEMBERS_MAX][2];
+	bool direct[MEMBERS_MAX][2]; /* by hardware address, no tunnel */
 	double own_load, max_load; /* per unit of weight, as decide() compares them */
 	const struct policy *policy;
 	bool draining, minority;

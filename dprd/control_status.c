@@ -30,6 +30,8 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	for (i = 0; i < d->config.member_count; i++)
 		s->eligible[i] = view_member_eligible(d, i, s->now_ms, &s->why_not[i]);
 	memcpy(s->tunnel_mtu, d->tunnel_mtu, sizeof(s->tunnel_mtu));
+	for (i = 0; i < 2 * d->config.member_count; i++)
+		s->direct[i / 2][i % 2] = plane_is_direct(d, i / 2, i % 2);
 	s->policy = d->policy;
 	s->own_load = policy_load(&d->view_nodes[0]);
 	s->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
@@ -189,6 +191,14 @@ static void put_announced(json_t *member, const struct control_snapshot *s, cons
 	json_object_set_new(member, "echo_age_ms", control_count(echoed, echo_age + (echoed ? table_age_ms(s) : 0)));
 }
 
+/* How packets go to a member. */
+static json_t *form_json(const struct control_snapshot *s, unsigned index, bool self, bool v6)
+{
+	if (self || !s->tunnel_mtu[index][v6])
+		return json_null();
+	return json_string(s->direct[index][v6] ? "direct" : "tunnel");
+}
+
 static json_t *member_json(const struct config *config, const struct control_snapshot *s, unsigned index)
 {
 	const struct member *m = &config->member[index];
@@ -208,6 +218,8 @@ static json_t *member_json(const struct config *config, const struct control_sna
 	json_object_set_new(member, "load", node && (self || known) ? control_real(node->load) : json_null());
 	put_announced(member, s, load);
 	json_object_set_new(member, "sent_since", control_count(node, node ? node->sent : 0));
+	json_object_set_new(member, "form_v4", form_json(s, index, self, false));
+	json_object_set_new(member, "form_v6", form_json(s, index, self, true));
 	json_object_set_new(member, "tunnel_mtu_v4", control_count(!self && mtu[0], mtu[0]));
 	json_object_set_new(member, "tunnel_mtu_v6", control_count(!self && mtu[1], mtu[1]));
 	return member;

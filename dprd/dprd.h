@@ -191,6 +191,11 @@ int plane_attach(struct dprd *d);
 /* After the rules: what the other plane left goes. */
 void plane_started(struct dprd *d);
 const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */
+/* Form=direct, and the member is on a network of this node's: what it gets has no outer header. Lock held, or the main
+ * thread's. */
+bool plane_is_direct(const struct dprd *d, unsigned member, bool v6);
+/* Whether this node may serve connections of peers that dprd has seen nothing of. */
+bool plane_serves_unseen(const struct dprd *d);
 void plane_update(struct dprd *d); /* each second, and after a change: the ways to peers, and the programs */
 void plane_tick(struct dprd *d, bool works); /* every TICK_MS: that dprd works, and what the programs did */
 void plane_second_look(struct dprd *d, const struct decide_env *env); /* whether dprd wants to look. Lock held */

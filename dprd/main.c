@@ -106,9 +106,8 @@ static void keep_fixed(const struct config *old, struct config *fresh, char note
 	note[0] = '\0';
 	if (differs)
 		snprintf(note, CONFIG_ERROR_BYTES,
-			 "[Queue], [Datapath], [Shared], MaxFlows, MaxHalfOpen and [Run] Directory take effect at the "
-			 "next "
-			 "restart");
+			 "[Queue], [Datapath] but for Form, [Shared], MaxFlows, MaxHalfOpen and [Run] Directory take "
+			 "effect at the next restart");
 	fresh->queue_first = old->queue_first;
 	fresh->queue_length = old->queue_length;
 	fresh->workers = old->workers;
@@ -340,9 +339,8 @@ static void dprd_close(struct dprd *d)
 	/* The table itself is asked: its counts lag behind what the programs make (Decide=kernel). */
 	if (d->flows)
 		flow_each(d->flows, count_flow, &flows);
-	/* So do shared addresses: whoever is connected there stays so, and the share goes on by its lease. */
-	/* And so does NAT to real servers, whose connections the kernel alone knows. */
-	keep = flows || serving || shared_works(d) || rules_have_nat(&d->config);
+	/* So do shared addresses, by their lease, and NAT to real servers, whose connections the kernel alone knows. */
+	keep = flows || serving || shared_works(d) || rules_have_nat(&d->config) || plane_serves_unseen(d);
 	if (d->flows) {
 		/* Gone at once, so that loadcast takes this node out of its peers' reckoning. */
 		snprintf(path, sizeof(path), "%s/status", d->config.run_dir);
@@ -351,6 +349,8 @@ static void dprd_close(struct dprd *d)
 		if (flows || serving)
 			log_info("%u forwarded flows%s wait for the next dprd; dprd --purge ends them", flows,
 				 serving ? " and tunnelled ones of peers" : "");
+		else if (plane_serves_unseen(d))
+			log_info("connections that peers forward are served on (Form=direct); dprd --purge ends that");
 		if (shared_works(d))
 			log_info("shared addresses go on by loadcast's lease; dprd --purge ends that");
 	}

@@ -173,6 +173,8 @@ bool path_resolve_target(struct path *p, struct queued *q)
 		q->tunnel_destination = q->packet.v6 ? to->cluster_v6 : to->cluster_v4;
 		q->tunnel_mtu = (uint16_t)(mtu > UINT16_MAX ? UINT16_MAX : mtu);
 		q->next_hop = p->d->next_hop[member][q->packet.v6];
+		/* Until the hardware address is known a tunnel does: the peer takes both. */
+		q->is_direct = q->next_hop.known && plane_is_direct(p->d, (unsigned)member, q->packet.v6);
 	}
 	if (!q->is_direct && !q->nat)
 		q->tunnel_mtu = (uint16_t)(q->tunnel_mtu - encap_bytes(q->packet.v6));

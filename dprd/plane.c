@@ -153,6 +153,22 @@ static void fill_fellow(struct dprd *d, unsigned member, bool v6, struct fastpat
 		way->flags |= WAY_WATCHES;
 }
 
+/* By a router's hardware address it would come back to who owns the service address: to this node. */
+static bool can_be_direct(const struct dprd *d, const struct neighbour *next_hop)
+{
+	return d->config.form == FORM_DIRECT && next_hop->interface && next_hop->ethernet && !next_hop->gateway;
+}
+
+bool plane_is_direct(const struct dprd *d, unsigned member, bool v6)
+{
+	return can_be_direct(d, &d->next_hop[member][v6]);
+}
+
+bool plane_serves_unseen(const struct dprd *d)
+{
+	return d->config.form == FORM_DIRECT && d->config.member_count > 1;
+}
+
 /* What is sent there gives the kernel no reason to doubt a hardware address: so that is asked for here. */
 static struct neighbour find_next_hop(struct dprd *d, unsigned member, bool v6)
 {
@@ -179,6 +195,9 @@ static void update_next_hops(struct dprd *d)
 			struct neighbour found = find_next_hop(d, member, v6);
 
 			pthread_mutex_lock(&d->lock);
+			/* The MSS of SYN-ACKs depends on it. */
+			d->rules_changed =
+				d->rules_changed || can_be_direct(d, &found) != plane_is_direct(d, member, v6);
 			d->next_hop[member][v6] = found;
 			pthread_mutex_unlock(&d->lock);
 		}
@@ -189,6 +208,7 @@ static void fill_way(struct dprd *d, unsigned member, bool v6, struct fastpath_w
 {
 	const struct member *self = &d->config.member[d->config.self], *to = &d->config.member[member];
 	const struct neighbour *next_hop = &d->next_hop[member][v6];
+	bool direct = plane_is_direct(d, member, v6);
 	unsigned mtu = d->tunnel_mtu[member][v6];
 
 	memset(way, 0, sizeof(*way));
@@ -200,9 +220,9 @@ static void fill_way(struct dprd *d, unsigned member, bool v6, struct fastpath_w
 	way->destination = v6 ? to->cluster_v6 : to->cluster_v4;
 	if (!next_hop->interface)
 		return;
-	way->flags = (uint16_t)(WAY_USABLE | (next_hop->ethernet ? WAY_ETHERNET : 0));
+	way->flags = (uint16_t)(WAY_USABLE | (next_hop->ethernet ? WAY_ETHERNET : 0) | (direct ? WAY_DIRECT : 0));
 	way->interface = next_hop->interface;
-	way->mtu = (uint16_t)((mtu > UINT16_MAX ? UINT16_MAX : mtu) - encap_bytes(v6));
+	way->mtu = (uint16_t)((mtu > UINT16_MAX ? UINT16_MAX : mtu) - (direct ? 0 : encap_bytes(v6)));
 	memcpy(way->hardware, next_hop->hardware, sizeof(way->hardware));
 	if (next_hop->known)
 		way->hardware_tick = (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);

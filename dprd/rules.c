@@ -90,15 +90,17 @@ static void write_prerouting(FILE *out, const struct dprd *d, bool v6)
 
 unsigned rules_mss(const struct dprd *d, bool v6)
 {
-	unsigned member, mtu = 0;
+	unsigned member, inner = 0;
 
 	for (member = 0; member < d->config.member_count; member++) {
 		unsigned path = d->tunnel_mtu[member][v6];
 
-		if (member != d->config.self && path && (!mtu || path < mtu))
-			mtu = path;
+		if (path && !plane_is_direct(d, member, v6))
+			path -= encap_bytes(v6);
+		if (member != d->config.self && path && (!inner || path < inner))
+			inner = path;
 	}
-	return (mtu ? mtu : MTU_DEFAULT) - encap_bytes(v6) - (v6 ? TCP_IP_V6_BYTES : TCP_IP_V4_BYTES);
+	return (inner ? inner : MTU_DEFAULT - encap_bytes(v6)) - (v6 ? TCP_IP_V6_BYTES : TCP_IP_V4_BYTES);
 }
 
 /* What leaves for clients of peers' addresses: by output what this node serves, by postrouting what NAT sent on. */

@@ -87,6 +87,9 @@ enum datapath_plane { PLANE_AUTO, PLANE_BPF, PLANE_NFQUEUE };
 /* Where a new connection is decided: by dprd, which gets its SYN from a queue, or by the BPF programs. */
 enum decide_where { DECIDE_AUTO, DECIDE_QUEUE, DECIDE_KERNEL };
 
+/* How packets of forwarded flows go to a peer: in a tunnel, or as they are to its hardware address. */
+enum datapath_form { FORM_TUNNEL, FORM_DIRECT };
+
 /* What judges frames to shared addresses: the module, BPF programs; auto: the module where it is loaded. */
 enum shared_form { SHARED_AUTO, SHARED_MODULE, SHARED_BPF };
 
@@ -151,6 +154,7 @@ struct config {
 	/* [Datapath] */
 	enum datapath_plane plane;
 	enum decide_where decide_in; /* DECIDE_KERNEL never with PLANE_NFQUEUE */
+	enum datapath_form form; /* FORM_DIRECT: members have cluster addresses; nothing is shared or behind them */
 	unsigned interface_count; /* 0: every Ethernet interface with an address */
 	char interface_name[INTERFACES_MAX][INTERFACE_BYTES];
 	char pin_dir[PATH_BYTES]; /* of maps and links, on a bpf file system */

@@ -227,6 +227,30 @@ static void check_range(struct parse *p, const struct addr *base, unsigned prefi
 			     range, prefix, room, count);
 }
 
+/* Without a tunnel there is nothing that would tell a serving node what more it is to do. */
+static void check_form(struct parse *p)
+{
+	const struct config *c = p->config;
+	unsigned line = config_key_line(p, SECTION_DATAPATH, "Form");
+
+	if (c->form != FORM_DIRECT)
+		return;
+	if (c->member_count && !c->member[0].own_cluster_address)
+		config_error(
+			p, line,
+			"Form: direct needs a Cluster= address of every member (without it their service addresses "
+			"are known to the others by aliases, which no wire carries)");
+	if (c->shared_count)
+		config_error(
+			p, line,
+			"Form: direct is not for shared addresses (leave it out: between nodes that share an address "
+			"packets go to hardware addresses anyway)");
+	if (c->backend_count)
+		config_error(p, line,
+			     "Form: direct is not for members with real servers (leave it out, or the [Backend] "
+			     "sections)");
+}
+
 void config_check(struct parse *p)
 {
 	const struct config *c = p->config;
@@ -241,6 +265,7 @@ void config_check(struct parse *p)
 	check_members(p);
 	config_check_shared(p);
 	config_check_backends(p);
+	check_form(p);
 	if (c->member_count && !c->member[0].own_cluster_address) {
 		check_range(p, &c->alias_v4, c->alias_v4_prefix, p->range_line[0]);
 		check_range(p, &c->alias_v6, c->alias_v6_prefix, p->range_line[1]);

@@ -125,6 +125,7 @@ extern const struct config_type config_type_backend_node, config_type_backend_ad
 
 extern const char *const config_metric_names[], *const config_check_names[], *const config_policy_names[];
 extern const char *const config_plane_names[], *const config_decide_names[], *const config_form_names[];
+extern const char *const config_datapath_form_names[];
 
 /* True when the kernel would take it for the name of an interface. */
 bool config_is_interface(const char *text);

@@ -352,7 +352,8 @@ static void print_choice(FILE *out, const struct config_key *key, const void *fi
 
 _Static_assert(sizeof(enum load_metric) == sizeof(unsigned) && sizeof(enum health_check) == sizeof(unsigned) &&
 		       sizeof(enum datapath_plane) == sizeof(unsigned) &&
-		       sizeof(enum decide_where) == sizeof(unsigned) && sizeof(enum shared_form) == sizeof(unsigned),
+		       sizeof(enum decide_where) == sizeof(unsigned) && sizeof(enum shared_form) == sizeof(unsigned) &&
+		       sizeof(enum datapath_form) == sizeof(unsigned),
 	       "an enumeration is stored as unsigned");
 
 const struct config_type config_type_choice = { set_choice, print_choice };

@@ -29,7 +29,7 @@ def carry(bench, path, direction, seconds):
 
 def run_kind(bench, results, arguments, kind):
     """kind: "gso", packets as big as the sender makes them, or "plain", packets of the wire."""
-    few = ("direct", "router", "queue", "nfqueue")
+    few = ("direct", "router", "queue", "form-direct", "nfqueue")
     paths = all_paths(bench, few if arguments.quick else few + ("dnat", "haproxy", "stream"))
     rounds = arguments.rounds or (5 if arguments.quick else 15)
     seconds = 0.25
@@ -37,7 +37,8 @@ def run_kind(bench, results, arguments, kind):
         found = Rounds(f"{name}, one connection, offloads {'on' if kind == 'gso' else 'off'}, {seconds} s each: Gbit/s",
                        paths, rounds).run(lambda path, d=direction: carry(bench, path, d, seconds), Carried.show)
         infix = "" if name == "download" and kind == "gso" else f"_{kind}"
-        for prefix, path, base in (("", "queue", "direct"), ("", "queue", "router"), ("nfqueue_", "nfqueue", "direct")):
+        for prefix, path, base in (("", "queue", "direct"), ("", "queue", "router"), ("nfqueue_", "nfqueue", "direct"),
+                                   ("form_direct_", "form-direct", "direct")):
             against = {"router": "kernel_routing"}.get(base, base)
             add_ratio(bench, results, found, (f"{prefix}{name}{infix}_of_{against}", "rate", path, base))
         add_values(results, found, f"{name}_{kind}", "Gbit/s", "rate")

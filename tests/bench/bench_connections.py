@@ -41,6 +41,11 @@ RATIOS = [
     ("kernel_decision_cpu_of_direct", "cpu_us", "kernel", "direct"),
     ("kernel_decision_conn_p50_of_direct", "p50_us", "kernel", "direct"),
     ("kernel_decision_conn_p99_of_direct", "p99_us", "kernel", "direct"),
+    ("form_direct_conn_rate_of_direct", "rate", "form-direct", "direct"),
+    ("form_direct_cpu_of_direct", "cpu_us", "form-direct", "direct"),
+    ("form_direct_conn_p50_of_direct", "p50_us", "form-direct", "direct"),
+    ("form_direct_conn_p99_of_direct", "p99_us", "form-direct", "direct"),
+    ("form_direct_conn_rate_of_kernel_routing", "rate", "form-direct", "router"),
     ("queue_conn_rate_of_bare", "rate", "queue", "bare-syns"),
     ("nfqueue_conn_rate_of_bare", "rate", "nfqueue", "bare-all"),
     ("kernel_decision_conn_rate_of_bare", "rate", "kernel", "bare"),
@@ -201,11 +206,12 @@ def run_tools(bench, results, rounds, quick, short):
     add_values(results, found, "wrk_conn_rate", "1/s", "rate")
     results.add("wrk_errors", "count", [sum(one.errors for series in found.values() for one in series)])
     found = Rounds(f"wrk, {IN_FLIGHT} connections that stay, {seconds} s each: requests/s",
-                   all_paths(bench, few or ("direct", "router", "auto", "nfqueue", "bare", "bare-hooks", "dnat",
-                                            "haproxy", "stream")),
+                   all_paths(bench, few or ("direct", "router", "auto", "form-direct", "nfqueue", "bare", "bare-hooks",
+                                            "dnat", "haproxy", "stream")),
                    rounds if short else 2 * rounds).run(lambda path: wrk(bench, path, seconds, False), Requested.show)
     for name, path, base in (("keepalive_of_direct", "auto", "direct"), ("keepalive_of_haproxy", "auto", "haproxy"),
                              ("keepalive_of_kernel_routing", "auto", "router"),
+                             ("form_direct_keepalive_of_direct", "form-direct", "direct"),
                              ("nfqueue_keepalive_of_direct", "nfqueue", "direct"),
                              ("bare_keepalive_of_direct", "bare", "direct"),
                              ("bare_hooks_keepalive_of_direct", "bare-hooks", "direct")):

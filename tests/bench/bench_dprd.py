@@ -27,8 +27,8 @@ class Plan:
     """What is special about a pair. share: weights of the two nodes for the policy "random"; with one of
     1,000 that serves its own share of 0.1 %, "all forwarded" is a decision like any other."""
 
-    def __init__(self, name, plane, decide, share):
-        self.name, self.plane, self.decide, self.share = name, plane, decide, share
+    def __init__(self, name, plane, decide, share, form="tunnel"):
+        self.name, self.plane, self.decide, self.share, self.form = name, plane, decide, share, form
         self.policy = "random" if share[1] else "local"
         self.serves = {name + suffix for suffix, weight in zip(("", "-b"), share) if weight > 1 or share == (1, 1)}
 
@@ -39,6 +39,7 @@ PAIRS = [Plan("auto", "bpf", "auto", (1, 1000)),
          Plan("queue", "bpf", "queue", (1, 1000)),
          Plan("kernel", "bpf", "kernel", (1, 1000)),
          Plan("kernel-local", "bpf", "kernel", (1000, 0)),
+         Plan("form-direct", "bpf", "kernel", (1, 1000), "direct"),
          Plan("nfqueue", "nfqueue", "queue", (1, 1000))]
 
 
@@ -99,6 +100,7 @@ class Pair(Daemons):
         self.set_config("Balance", "Policy", plan.policy, self.entry)
         for node, weight in zip(self.nodes, plan.share):
             self.set_weight(node, weight)
+        self.set_config("Datapath", "Form", plan.form)
         self.set_config("Queue", "First", QUEUE)
         self.set_config("Queue", "Length", QUEUE_LENGTH * (8 if self.plane == "bpf" else 1))
         self.set_config("Queue", "Workers", 1)
@@ -120,7 +122,7 @@ class Pair(Daemons):
             return False
         if status["datapath"] != self.plane:
             raise LabError(f"dprd of {node.name} has plane {status['datapath']}: {status['datapath_why']}")
-        return True
+        return all(member["self"] or member["form_v4"] == self.plan.form for member in status["members"])
 
     def queued(self):
         """Packets that the entry node's dprd has got so far, by both of its queues (new connections, forwarded)."""

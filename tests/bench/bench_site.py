@@ -10,6 +10,7 @@
               +------ half  -------- half-b ----+  dprd, policy random: one half is served by half-b
               +------ queue -------- queue-b ---+  dprd, all connections served by queue-b
               +------ kernel ------- kernel-b --+  the same, decided by the BPF programs
+              +------ form-direct -- ...-b -----+  the same, to the hardware address instead of by a tunnel
               +------ nfqueue ------ nfqueue-b -+  the same without any BPF
               +------ bare --------- bare-b ----+  the least that forwards: without a look, by BPF (bare.c)
               +------ bare-hooks --- bare-hooks-b  the same, with a program for what leaves and a rule for a queue
@@ -61,8 +62,8 @@ class BenchSite:
         self.links = []  # (host, interface) of every end
         self.offloads = {}  # what every link has when it is new
         self.pairs = {}
-        # In a flood auto is what kernel is.
-        self.plans = [plan for plan in PAIRS if not (for_flood and plan.decide == "auto")]
+        # In a flood auto is what kernel is, and what is forwarded ends at the other node's wire.
+        self.plans = [plan for plan in PAIRS if not (for_flood and (plan.decide == "auto" or plan.form == "direct"))]
         self.missing = {}  # pair that could not be started -> why
 
     def __enter__(self):

@@ -2,7 +2,8 @@
 """Storms 10: a flood of SYNs over ten thousand connections, and a dprd that dies all the time.
 
 With STORM=long in the environment both go on for much longer. STORM_DECIDE says where new connections are decided
-meanwhile ("auto queue kernel"; kernel is for the BPF plane only). All figures are in BUILD/storm.json.
+meanwhile ("auto queue kernel"; kernel is for the BPF plane only), STORM_FORM how forwarded packets go ("tunnel",
+"direct"). All figures are in BUILD/storm.json.
 """
 import collections
 import os
@@ -20,6 +21,7 @@ from stormlib import LONG, Floods, Held, Steady, bad, quantile, report, steer
 ALL = ["n1", "n2", "n3"]
 STARVED = 3  # on a host that is slow without dprd, too: so many times what is seen there comes on top of a limit
 DECIDES = os.environ.get("STORM_DECIDE", "auto").split()
+FORM = os.environ.get("STORM_FORM", "tunnel")
 
 HELD = 10_000
 ROUNDS, FLOOD_WITH_S, FLOOD_WITHOUT_S = (60, 10, 5) if LONG else (5, 4, 2)
@@ -42,6 +44,7 @@ def start(clusters, names, decide, policy="rr", period="200ms"):
     cluster = clusters.fresh(daemons=False, nodes=len(names) + 1, layout="own")
     cluster.set_config("Balance", "Policy", policy)
     cluster.set_config("Announce", "Period", period)
+    cluster.set_config("Datapath", "Form", FORM)
     if cluster.plane == "bpf":
         cluster.set_config("Datapath", "Decide", decide)
     for name in names:

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Traffic 95: Form=direct. What is forwarded goes to the peer's hardware address, as it is but for a hop."""
+import contextlib
+import json
+import time
+
+import pytest
+
+import test_a_30_icmp
+from faultlib import FIRST_SYN_S, load, members, reload_both, settings, wait_for
+from test_a_20_mtu import answered_mss, transfer_both_ways
+from traffic import FAMILIES, HEADERS, IP, Capture, IPv6, RawClient, TCP, counting, forward_all, forward_to, service
+
+HOPS = 64
+ALL = ["n1", "n2", "n3"]
+# What a node serves for its peers stays when its dprd is gone.
+QUIET_MS = 500
+both = pytest.mark.parametrize("family", FAMILIES)
+
+
+def forms(cluster, node):
+    """{peer: how packets go to it, by family}"""
+    return {name: (member["form_v4"], member["form_v6"]) for name, member in members(cluster, node).items()
+            if name != node}
+
+
+@pytest.fixture(name="direct3")
+def make_direct3(own3):
+    """Three nodes with cluster addresses, none of which uses a tunnel."""
+    with settings(own3, "local", Datapath={"Form": "direct"}):
+        for node in ALL:
+            wait_for(lambda node=node: set(forms(own3, node).values()) == {("direct", "direct")},
+                     f"{node} knows its peers' hardware addresses", 5)
+        yield own3
+
+
+def routes_of_peers(cluster, node):
+    """The addresses that a node serves for its peers."""
+    return {route["dst"] for family in ("-4", "-6") for route in json.loads(cluster.site.execute(
+        node, ["ip", family, "-j", "route", "show", "table", "local", "proto", "221"]) or "[]")}
+
+
+def test_a95_whole_frames(direct3):
+    """n1 drains. 10 MB up and down in both families by frames as large as the link's, and no tunnel anywhere."""
+    forward_all(direct3)
+    with counting(direct3) as moved, Capture(direct3, "n1", "eth1", "proto 4 or ip6 proto 41") as tunnelled:
+        transfer_both_ways(direct3)
+        for family in FAMILIES:
+            assert answered_mss(direct3, service(direct3.nodes[0], family)) == 1500 - HEADERS[family]
+    assert not tunnelled.packets()
+    assert moved["n1"]["flows_made"] == 6
+    assert not {"segmented", "too_big_sent", "no_tunnel"} & set(moved["n1"])
+    assert all("from_peer" not in moved[node] for node in ALL)
+
+
+@both
+def test_a96_a_hop_less(direct3, family):
+    """What n2 gets for n1 has a hop less than what n1 got; and what has none left goes nowhere."""
+    entry, target = forward_to(direct3, "n2")
+    address, layer = service(entry, family), IP if family == "v4" else IPv6
+    hops = {"v4": "ttl", "v6": "hlim"}[family]
+
+    def hops_of(capture):
+        return {getattr(packet[layer], hops) for packet in capture.packets(outgoing=False)
+                if TCP in packet and packet[layer].dst == address}
+
+    with Capture(direct3, "n2", "eth1", "tcp dst port 8080 or ip6") as seen, \
+            RawClient(direct3, address, 8080, 20096, **{hops: HOPS}) as client:
+        client.open()
+        assert client.wait_heard(lambda heard: heard == target.name.encode() + b"\n")
+        assert hops_of(seen) == {HOPS - 2}  # the router, and n1
+        with counting(direct3) as moved:
+            client.ip_fields[hops] = 2
+            client.say(b"the last hop ends at n1\n")
+            direct3.wait_until(lambda: direct3.counters("n1")["no_tunnel"] > 0, "n1 drops it", 3)
+        assert moved["n1"]["no_tunnel"] == 1
+        assert hops_of(seen) == {HOPS - 2}
+        client.reset()
+
+
+@both
+def test_a97_too_big_reaches_the_serving_node(direct3, family):
+    """An ICMP error about a forwarded connection goes the same way."""
+    test_a_30_icmp.test_a30_too_big_reaches_the_serving_node(direct3, family)
+
+
+def test_a98_serving_needs_no_dprd(direct3):
+    """dprd of n2 is killed, then started and stopped: what n1 has forwarded to it goes on without a pause, and so does
+    what n1 forwards until it knows. Only --purge ends that."""
+    direct3.set_policy("rr")
+    with load(direct3, ["n1"]) as work:
+        direct3.kill("n2", "dprd")
+        time.sleep(1.5)
+        direct3.start("n2", "dprd")
+        wait_for(lambda: direct3.sees("n1", ALL), "n2 is back", 5)
+        routes = routes_of_peers(direct3, "n2")
+        assert len(routes) == 4
+        assert direct3.stop("n2", "dprd") == 0
+        time.sleep(1)
+        assert routes_of_peers(direct3, "n2") == routes
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert work.forwarded("n1", "n2")
+    assert work.longest_ms(work.forwarded("n1", "n2")) < QUIET_MS
+    direct3.site.execute("n2", [direct3.program("dprd/dprd"), "-c", direct3.config_path("n2"), "--node", "n2",
+                                "--purge"])
+    assert not routes_of_peers(direct3, "n2")
+
+
+def test_a99_by_a_router_in_a_tunnel(direct3):
+    """n1 reaches n2 by a router: whatever it sends to the router's hardware address would come back, so n2 gets a tunnel.
+    n1's clients of n2 are told the smaller MSS meanwhile."""
+    network = {"v4": ("-4", direct3.node("n2").cluster_v4 + "/32", direct3.node("n3").cluster_v4),
+               "v6": ("-6", direct3.node("n2").cluster_v6 + "/128", direct3.node("n3").cluster_v6)}
+
+    def check(form, overhead):
+        wait_for(lambda: forms(direct3, "n1") == {"n2": (form, form), "n3": ("direct", "direct")},
+                 f"n1 reaches n2 by {form}", 5)
+        for family in FAMILIES:
+            wanted = 1500 - HEADERS[family] - overhead[family]
+            wait_for(lambda family=family, wanted=wanted: answered_mss(direct3, service(direct3.node("n3"), family))
+                     == wanted, f"n1 answers with an MSS of {wanted}", 5)
+
+    forward_to(direct3, "n1", "n3")
+    with contextlib.ExitStack() as back:
+        for family, destination, router in network.values():
+            direct3.site.execute("n1", ["ip", family, "route", "add", destination, "via", router])
+            back.callback(direct3.site.execute, "n1", ["ip", family, "route", "del", destination])
+        check("tunnel", {"v4": 20, "v6": 40})
+    check("direct", {"v4": 0, "v6": 0})
+
+
+def test_a94_from_one_form_to_the_other(own3):
+    """By reload, under load: every connection goes on, those that stand and those that are made meanwhile."""
+    own3.set_policy("rr")
+    with load(own3, ["n1", "n2"]) as work:
+        for form in ("direct", "tunnel", "direct"):
+            own3.set_config("Datapath", "Form", form)
+            for node in ALL:  # not all at once
+                reload_both(own3, node)
+                time.sleep(0.3)
+            wait_for(lambda form=form: set(forms(own3, "n1").values()) == {(form, form)}, f"n1 goes by {form}", 5)
+            time.sleep(0.5)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert work.forwarded()
