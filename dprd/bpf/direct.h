@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * direct.h - what leaves without an outer header: for a real server behind this node, or for a fellow node that has
- * the address as well.
+ * direct.h - what leaves without an outer header: for a real server behind this node, a peer with Form=direct, or a
+ * fellow node that has the address as well.
  */
 #ifndef DPRD_BPF_DIRECT_H
 #define DPRD_BPF_DIRECT_H
@@ -69,7 +69,7 @@ INLINE bool fits_direct(const struct __sk_buff *skb, const struct packet *p, con
 	return p->total_bytes <= way->mtu;
 }
 
-/* To a real server on one of this node's networks: the packet as it is, one hop further. It fits_direct(). */
+/* To a real server or a peer on one of this node's networks: the packet as it is, one hop further. It fits_direct(). */
 INLINE int send_direct(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_way *way,
 		       enum reason reason, uint32_t tick)
 {
