@@ -19,7 +19,7 @@ SYNS = 100_000 if LONG else 10_000
 # So long a fault lasts, and so long the cluster has before the next one: never the same, as SYNs are sent again after 1, 3
 # and 7 s, and would meet every second fault.
 FAULT_S, REST_S, REST_MORE_S = 1.6, 2.4, 1.7
-SYN_TIMEOUT_S = 20
+SYN_TIMEOUT_S = 40
 SLOW_S = (1.5, 3.5, 7.5)
 # A node that was lost again and again within a minute is held down, for twice as long each time and a minute at most.
 BACK_S = 75

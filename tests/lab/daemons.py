@@ -218,7 +218,7 @@ class Daemons:
         able = {member["name"] for member in status["members"] if member["eligible"] and not member["self"]}
         return able == set(expected) - {self.node(which).name}
 
-    def wait_ready(self, expected=None, timeout_s=10):
+    def wait_ready(self, expected=None, timeout_s=30):
         """Until the dprd of each of these nodes (all that live) may forward to all the others."""
         names = [self.node(node).name for node in expected or self.nodes if self.node(node).alive]
         for name in names:
