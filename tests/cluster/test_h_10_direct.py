@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Traffic 95: Form=direct. What is forwarded goes to the peer's hardware address, as it is but for a hop."""
+"""Direct 10: Form=direct. What is forwarded goes to the peer's hardware address, as it is but for a hop."""
 import contextlib
 import json
 import time
@@ -8,8 +8,9 @@ import pytest
 
 import test_a_30_icmp
 from faultlib import FIRST_SYN_S, load, members, reload_both, settings, wait_for
-from test_a_20_mtu import answered_mss, transfer_both_ways
-from traffic import FAMILIES, HEADERS, IP, Capture, IPv6, RawClient, TCP, counting, forward_all, forward_to, service
+from test_a_20_mtu import NO_ICMP, answered_mss, transfer_both_ways
+from traffic import (FAMILIES, HEADERS, IP, Capture, IPv6, RawClient, TCP, counting, forward_all, forward_to, rules,
+                     service, set_mtu)
 
 HOPS = 64
 ALL = ["n1", "n2", "n3"]
@@ -40,7 +41,7 @@ def routes_of_peers(cluster, node):
         node, ["ip", family, "-j", "route", "show", "table", "local", "proto", "221"]) or "[]")}
 
 
-def test_a95_whole_frames(direct3):
+def test_h10_whole_frames(direct3):
     """n1 drains. 10 MB up and down in both families by frames as large as the link's, and no tunnel anywhere."""
     forward_all(direct3)
     with counting(direct3) as moved, Capture(direct3, "n1", "eth1", "proto 4 or ip6 proto 41") as tunnelled:
@@ -53,8 +54,23 @@ def test_a95_whole_frames(direct3):
     assert all("from_peer" not in moved[node] for node in ALL)
 
 
+def test_h11_narrow_link(direct3):
+    """The nodes' link takes 1,400 bytes only, and the router says nothing of it: the MSS makes it fit."""
+    entry, mtu = forward_all(direct3), 1400
+    try:
+        set_mtu(direct3, "cluster", mtu)
+        for family in FAMILIES:
+            direct3.wait_until(lambda family=family: {answered_mss(direct3, service(entry, family))
+                                                      for _ in ("n2", "n3")} == {mtu - HEADERS[family]},
+                               f"both others lower the MSS of {family}")
+        with rules(direct3, "r", NO_ICMP):
+            transfer_both_ways(direct3)
+    finally:
+        set_mtu(direct3, "cluster", 1500)
+
+
 @both
-def test_a96_a_hop_less(direct3, family):
+def test_h12_a_hop_less(direct3, family):
     """What n2 gets for n1 has a hop less than what n1 got; and what has none left goes nowhere."""
     entry, target = forward_to(direct3, "n2")
     address, layer = service(entry, family), IP if family == "v4" else IPv6
@@ -79,12 +95,12 @@ def test_a96_a_hop_less(direct3, family):
 
 
 @both
-def test_a97_too_big_reaches_the_serving_node(direct3, family):
+def test_h13_too_big_reaches_the_serving_node(direct3, family):
     """An ICMP error about a forwarded connection goes the same way."""
     test_a_30_icmp.test_a30_too_big_reaches_the_serving_node(direct3, family)
 
 
-def test_a98_serving_needs_no_dprd(direct3):
+def test_h14_serving_needs_no_dprd(direct3):
     """dprd of n2 is killed, then started and stopped: what n1 has forwarded to it goes on without a pause, and so does
     what n1 forwards until it knows. Only --purge ends that."""
     direct3.set_policy("rr")
@@ -107,9 +123,9 @@ def test_a98_serving_needs_no_dprd(direct3):
     assert not routes_of_peers(direct3, "n2")
 
 
-def test_a99_by_a_router_in_a_tunnel(direct3):
-    """n1 reaches n2 by a router: whatever it sends to the router's hardware address would come back, so n2 gets a tunnel.
-    n1's clients of n2 are told the smaller MSS meanwhile."""
+def test_h15_by_a_router_in_a_tunnel(direct3):
+    """n1 reaches n2 by a router: what it sends to the router's hardware address would come back, so n2 gets a tunnel.
+    What n1 serves for others has the smaller MSS meanwhile."""
     network = {"v4": ("-4", direct3.node("n2").cluster_v4 + "/32", direct3.node("n3").cluster_v4),
                "v6": ("-6", direct3.node("n2").cluster_v6 + "/128", direct3.node("n3").cluster_v6)}
 
@@ -130,7 +146,7 @@ def test_a99_by_a_router_in_a_tunnel(direct3):
     check("direct", {"v4": 0, "v6": 0})
 
 
-def test_a94_from_one_form_to_the_other(own3):
+def test_h16_from_one_form_to_the_other(own3):
     """By reload, under load: every connection goes on, those that stand and those that are made meanwhile."""
     own3.set_policy("rr")
     with load(own3, ["n1", "n2"]) as work:
