@@ -38,6 +38,12 @@ def answered_mss(cluster, address):
                            if TCP in packet and packet[TCP].flags == "SA"), "MSS")
 
 
+def wait_both_lower(cluster, address, mss):
+    """Until n2 and n3, which take turns to serve for n1, offer this MSS."""
+    cluster.wait_until(lambda: {answered_mss(cluster, address) for _ in ("n2", "n3")} == {mss},
+                       f"both others lower the MSS at {address} to {mss}")
+
+
 @mtus
 def test_a20_narrow_tunnel(cluster3, mtu):
     """The nodes' link takes 1,400 (1,280) bytes only, and the router says nothing of it: the MSS makes it fit."""
@@ -50,8 +56,7 @@ def test_a20_narrow_tunnel(cluster3, mtu):
                                         for m in cluster3.status(entry)["members"]), "dprd knows the MTU")
         for family in FAMILIES:
             lowered = mtu - HEADERS[family] - OVERHEAD[family]
-            cluster3.wait_until(lambda: {answered_mss(cluster3, service(entry, family)) for _ in ("n2", "n3")} ==
-                                {lowered}, f"both others lower the MSS of {family} to {lowered}")
+            wait_both_lower(cluster3, service(entry, family), lowered)
         with rules(cluster3, "r", NO_ICMP):
             transfer_both_ways(cluster3)
     finally:

@@ -8,7 +8,7 @@ import pytest
 
 import test_a_30_icmp
 from faultlib import FIRST_SYN_S, load, members, reload_both, settings, wait_for
-from test_a_20_mtu import NO_ICMP, answered_mss, transfer_both_ways
+from test_a_20_mtu import NO_ICMP, answered_mss, transfer_both_ways, wait_both_lower
 from traffic import (FAMILIES, HEADERS, IP, Capture, IPv6, RawClient, TCP, counting, forward_all, forward_to, rules,
                      service, set_mtu)
 
@@ -60,9 +60,7 @@ def test_h11_narrow_link(direct3):
     try:
         set_mtu(direct3, "cluster", mtu)
         for family in FAMILIES:
-            direct3.wait_until(lambda family=family: {answered_mss(direct3, service(entry, family))
-                                                      for _ in ("n2", "n3")} == {mtu - HEADERS[family]},
-                               f"both others lower the MSS of {family}")
+            wait_both_lower(direct3, service(entry, family), mtu - HEADERS[family])
         with rules(direct3, "r", NO_ICMP):
             transfer_both_ways(direct3)
     finally:
