@@ -242,6 +242,9 @@ static void watch_firewall(struct control *control, bool minute)
 	}
 	recent->strangers = counts.strangers;
 	recent->undecided = counts.undecided;
+	if (counts.undecided >= 0)
+		flood_passed(&control->d->flood, (uint64_t)counts.undecided, control->d->config.max_new_flows_per_s,
+			     clock_now_ms());
 }
 
 static void watch_counters(struct control *control)

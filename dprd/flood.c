@@ -30,3 +30,14 @@ bool flood_update(struct flood *flood, const struct flood_signs *signs, uint64_t
 	flood->on = false;
 	return true;
 }
+
+void flood_passed(struct flood *flood, uint64_t passed, uint32_t max_per_second, uint64_t now_ms)
+{
+	uint64_t elapsed_ms = now_ms - flood->passed_ms, more = passed > flood->passed ? passed - flood->passed : 0;
+
+	flood->passed_ms = now_ms;
+	flood->passed = passed;
+	/* What was last told before the flood says nothing of a rate. */
+	if (flood->on && elapsed_ms < FLOOD_LASTS_MS && more * 1000 > max_per_second * elapsed_ms)
+		flood->since_ms = now_ms;
+}

@@ -15,14 +15,15 @@
 enum {
 	FLOOD_WINDOW_MS = 200, /* the rate of SYNs is that of so long */
 	FLOOD_LASTS_MS = 60000, /* at least */
-	FLOOD_DECIDED_PER_SECOND = 1000, /* so many SYNs still come to dprd */
-	FLOOD_BURST = 100,
+	FLOOD_DECIDED_PER_SECOND = 100, /* so many SYNs still come to dprd; few, so that few real ones wait */
+	FLOOD_BURST = 10,
 };
 
 struct flood {
 	bool on;
 	uint64_t since_ms; /* when it began or, in one that lasts, was last seen */
 	uint64_t window_ms, window_syns; /* when the running window began, and the counter of SYNs then */
+	uint64_t passed_ms, passed; /* when flood_passed() was last told, and what */
 };
 
 /* What is looked at. */
@@ -38,5 +39,11 @@ struct flood_signs {
  * at most is half-open and it lasted for FLOOD_LASTS_MS. True: on has changed.
  */
 bool flood_update(struct flood *flood, const struct flood_signs *signs, uint64_t now_ms);
+
+/*
+ * To be called every few seconds of a flood: so many SYNs in all passed undecided. That they come faster than flows may be
+ * made is a sign, too: else a flood that lasts would come to dprd again each time, until it is noticed.
+ */
+void flood_passed(struct flood *flood, uint64_t passed, uint32_t max_per_second, uint64_t now_ms);
 
 #endif

@@ -61,13 +61,15 @@ def spoofed_syns(cluster, count):
 
 
 def test_b51_syn_flood(own3):
-    """MaxHalfOpen=256 and 500 SYNs per second from nowhere: half-open flows push out each other, and nothing else.
+    """MaxHalfOpen=256 and 500 SYNs per second from nowhere, without a guard: half-open flows push out each other, and
+    nothing else.
 
     The pool holds each for a second at least: long enough for the handshakes of those who are there. SYNs that come
     meanwhile find no room and are served by n1.
     """
     own3.set_config("Flows", "MaxHalfOpen", 256, "n1")
     own3.set_config("Flows", "MaxFlows", 4096, "n1")
+    own3.set_config("Flows", "MaxNewFlowsPerSecond", 10000000, "n1")
     own3.set_policy("rr")
     restart_empty(own3)
     own3.wait_ready()

@@ -119,6 +119,62 @@ static void test_again(void **state)
 	assert_int_equal(go_on(1, 0), 1);
 }
 
+/* For so long, told every five seconds that so many more passed in each second. */
+static void pass(unsigned seconds, uint64_t per_second)
+{
+	static uint64_t passed;
+
+	for (; seconds; seconds -= 5) {
+		go_on(5000 / TICK_MS, FLOOD_DECIDED_PER_SECOND / (1000 / TICK_MS));
+		passed += 5 * per_second;
+		flood_passed(&flood, passed, MAX_PER_SECOND, now_ms);
+	}
+}
+
+static void test_passed(void **state)
+{
+	(void)state;
+	pass(5, 0);
+	signs.half_open = MAX_HALF_OPEN;
+	go_on(1, 0);
+	signs.half_open = 0;
+	pass(600, MAX_PER_SECOND + 1);
+	assert_true(flood.on);
+	pass(FLOOD_LASTS_MS / 1000 - 5, MAX_PER_SECOND);
+	assert_true(flood.on);
+	pass(5, MAX_PER_SECOND);
+	assert_false(flood.on);
+	/* They begin no flood: nothing passes without one. */
+	pass(20, 2 * MAX_PER_SECOND);
+	assert_false(flood.on);
+}
+
+/* What was last told long ago says nothing, nor does a counter that was set back. */
+static void test_passed_unknown(void **state)
+{
+	(void)state;
+	flood_passed(&flood, 1000000000, MAX_PER_SECOND, now_ms);
+	signs.half_open = MAX_HALF_OPEN;
+	go_on(1, 0);
+	signs.half_open = 0;
+	go_on(FLOOD_LASTS_MS / TICK_MS - 1, 0);
+	flood_passed(&flood, 1000, MAX_PER_SECOND, now_ms - 1000);
+	flood_passed(&flood, 1100, MAX_PER_SECOND, now_ms);
+	assert_int_equal(go_on(1, 0), 1);
+	signs.half_open = MAX_HALF_OPEN;
+	go_on(1, 0);
+	signs.half_open = 0;
+	go_on(2 * FLOOD_LASTS_MS / TICK_MS - 1, 0);
+	assert_false(flood.on);
+	now_ms += 10 * FLOOD_LASTS_MS;
+	signs.half_open = MAX_HALF_OPEN;
+	go_on(1, 0);
+	signs.half_open = 0;
+	go_on(FLOOD_LASTS_MS / TICK_MS - 1, 0);
+	flood_passed(&flood, 1ULL << 40, MAX_PER_SECOND, now_ms);
+	assert_int_equal(go_on(1, 0), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,6 +182,7 @@ int main(void)
 		cmocka_unit_test_setup(test_rate, start),      cmocka_unit_test_setup(test_burst, start),
 		cmocka_unit_test_setup(test_no_window, start), cmocka_unit_test_setup(test_ends, start),
 		cmocka_unit_test_setup(test_lasts, start),     cmocka_unit_test_setup(test_again, start),
+		cmocka_unit_test_setup(test_passed, start),    cmocka_unit_test_setup(test_passed_unknown, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
