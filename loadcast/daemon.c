@@ -13,11 +13,8 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
-#include "dprd/status.h"
-#include "loadcast/backends.h"
-#include "loadcast/loadcast.h"
-#include "loadcast/mcast.h"
-#include "loadcast/sample.h"
+#include "loadcast/parts.h"
+#include "loadcast/rewriter.h"
 #include "loadcast/sharing.h"
 #include "loadcast/table.h"
 
@@ -27,15 +24,6 @@ enum {
 	LOG_INTERVAL_MS = 10000,
 	MEMBER_LOG_INTERVAL_MS = 1000,
 	STATUS_INTERVAL_MS = 5000,
-	STATUS_PATH_BYTES = PATH_BYTES + 16,
-};
-
-/* What is made of a configuration; replaced as a whole by a reload. */
-struct parts {
-	struct setup *setup;
-	struct mcast *mcast;
-	struct sampler *sampler;
-	struct server_probes *servers;
 };
 
 struct daemon {
@@ -43,59 +31,18 @@ struct daemon {
 	struct parts parts;
 	struct table table;
 	struct sharing sharing;
+	struct rewriter rewriter;
 	struct load_table published;
 	int signals;
 	unsigned watchdog_ms;
 	bool stopping, was_silent;
 	uint64_t next_announce_ms, next_publish_ms, next_rejoin_ms, next_watchdog_ms, next_status_ms, next_health_ms,
-		next_share_ms;
+		next_share_ms, next_rewriter_ms;
 	int publish_error;
 	uint32_t logged_flags[MEMBERS_MAX];
 	struct log_limit reject_log[REJECT_REASONS], member_log[MEMBERS_MAX], send_log, sample_log;
 	uint64_t send_errors;
 };
-
-static void parts_free(struct parts *p)
-{
-	backends_free(p->servers);
-	sampler_free(p->sampler);
-	mcast_close(p->mcast);
-	if (p->setup)
-		sodium_memzero(&p->setup->keys, sizeof(p->setup->keys));
-	free(p->setup);
-	*p = (struct parts) { 0 };
-}
-
-/* All or nothing; what is wrong is logged. */
-static int parts_make(const struct options *options, struct parts *ret)
-{
-	char message[CONFIG_ERROR_BYTES];
-	struct parts p = { .setup = setup_read(options, false) };
-
-	if (!p.setup)
-		return -EINVAL;
-	p.mcast = mcast_open(&p.setup->config, MCAST_MEMBER, message);
-	if (!p.mcast) {
-		log_err("%s", message);
-		goto fail;
-	}
-	p.sampler = sampler_new(&p.setup->config);
-	if (!p.sampler) {
-		log_err("cannot read the load of this host (/proc/net/sockstat, /proc/stat, sock_diag): %s",
-			strerror(errno));
-		goto fail;
-	}
-	p.servers = backends_new(&p.setup->config);
-	if (!p.servers) {
-		log_err("out of memory");
-		goto fail;
-	}
-	*ret = p;
-	return 0;
-fail:
-	parts_free(&p);
-	return -EINVAL;
-}
 
 static const struct config *config_of(const struct daemon *d)
 {
@@ -122,7 +69,6 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 {
 	struct table_own own = d->table.own;
 	struct rewriter_status status;
-	char path[STATUS_PATH_BYTES];
 	uint64_t held_back;
 	int error = sampler_read(d->parts.sampler, now_ms, &own.sample);
 
@@ -130,10 +76,7 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 		own.sampled_ms = now_ms;
 	else if (log_allowed(&d->sample_log, now_ms, LOG_INTERVAL_MS, &held_back))
 		log_warning("cannot read the load of this host: %s", strerror(-error));
-	snprintf(path, sizeof(path), "%s/status", config_of(d)->run_dir);
-	own.rewriter = status_read(path, &status) == 0 && status_is_fresh(&status, now_ms);
-	if (!own.rewriter)
-		status = (struct rewriter_status) { 0 };
+	own.rewriter = rewriter_read(&d->rewriter, config_of(d)->run_dir, now_ms, &status);
 	own.state = backends_serve_peers(d->parts.servers) ? NODE_ACTIVE : NODE_UNHEALTHY;
 	if (d->stopping || status.draining)
 		own.state = NODE_DRAINING;
@@ -248,6 +191,10 @@ static void receive(struct daemon *d, int socket)
 		if (d->next_publish_ms > now_ms + PUBLISH_SOON_MS)
 			d->next_publish_ms = now_ms + PUBLISH_SOON_MS;
 	}
+	/* No connection should go there any more. */
+	if (d->table.lost)
+		d->next_publish_ms = now_ms;
+	d->table.lost = false;
 }
 
 /* Before the former configuration goes. What is wrong is logged. */
@@ -351,11 +298,25 @@ static void step_shares(struct daemon *d, uint64_t now_ms)
 		d->next_share_ms = now_ms + earlier(share_ask_ms(&d->sharing.share), SHARING_LOOK_MS);
 }
 
+/* Peers are told at once that dprd is there, is no more, or wants no more connections. */
+static void look_at_rewriter(struct daemon *d, uint64_t now_ms)
+{
+	struct rewriter_status status;
+	bool lives = rewriter_read(&d->rewriter, config_of(d)->run_dir, now_ms, &status);
+	bool drains = status.draining || d->stopping;
+
+	if (lives != d->table.own.rewriter || (lives && drains != (d->table.own.state == NODE_DRAINING)))
+		d->next_announce_ms = d->next_publish_ms = now_ms;
+	d->next_rewriter_ms = now_ms + REWRITER_LOOK_MS;
+}
+
 /* Does what is due. */
 static void run_timers(struct daemon *d, uint64_t now_ms)
 {
 	if (now_ms >= d->next_health_ms && backends_tick(d->parts.servers, now_ms, &d->next_health_ms))
 		d->next_publish_ms = now_ms;
+	if (now_ms >= d->next_rewriter_ms)
+		look_at_rewriter(d, now_ms);
 	if (now_ms >= d->next_announce_ms) {
 		refresh_own(d, now_ms);
 		step_shares(d, now_ms);
@@ -383,7 +344,7 @@ static int wait_ms(const struct daemon *d, uint64_t now_ms)
 	uint64_t next = earlier(d->next_announce_ms, d->next_publish_ms);
 
 	next = earlier(next, earlier(d->next_health_ms, d->next_rejoin_ms));
-	next = earlier(next, d->next_share_ms);
+	next = earlier(next, earlier(d->next_share_ms, d->next_rewriter_ms));
 	if (d->watchdog_ms)
 		next = earlier(next, d->next_watchdog_ms);
 	return next > now_ms ? (int)(next - now_ms) : 0;
@@ -393,12 +354,14 @@ static void wait_once(struct daemon *d)
 {
 	enum {
 		SIGNALS,
+		REWRITER,
 		LEASE,
 		FIRST_SOCKET = LEASE + LEASE_SOCKETS,
 		FIRST_SERVER = FIRST_SOCKET + MCAST_FAMILIES,
 		FDS = FIRST_SERVER + BACKENDS_SOCKETS,
 	};
-	struct pollfd fds[FDS] = { { .fd = d->signals, .events = POLLIN } };
+	struct pollfd fds[FDS] = { { .fd = d->signals, .events = POLLIN },
+				   { .fd = d->rewriter.process, .events = POLLIN } };
 	int sockets[MCAST_FAMILIES], lease_fds[LEASE_SOCKETS] = { -1, -1 };
 	unsigned i;
 
@@ -417,6 +380,10 @@ static void wait_once(struct daemon *d)
 	for (i = 0; i < MCAST_FAMILIES; i++) {
 		if (fds[FIRST_SOCKET + i].revents)
 			receive(d, sockets[i]);
+	}
+	if (fds[REWRITER].revents) {
+		rewriter_ended(&d->rewriter, clock_now_ms());
+		d->next_rewriter_ms = 0;
 	}
 	if (fds[LEASE].revents || fds[LEASE + 1].revents)
 		lease_ready(d->sharing.lease);
@@ -459,6 +426,7 @@ int daemon_run(const struct options *options)
 	static struct daemon d; /* once; too large for a stack */
 
 	d.options = options;
+	rewriter_init(&d.rewriter);
 	d.watchdog_ms = notify_watchdog_ms();
 	d.signals = block_signals();
 	if (d.signals < 0) {
@@ -489,6 +457,7 @@ int daemon_run(const struct options *options)
 	}
 	say_farewell(&d);
 	sharing_close(&d.sharing);
+	rewriter_close(&d.rewriter);
 	parts_free(&d.parts);
 	close(d.signals);
 	return EXIT_SUCCESS;

@@ -191,6 +191,11 @@ static enum reject judge_epoch(const struct table *table, struct table_member *m
 	return REJECT_NONE;
 }
 
+static bool takes_connections(uint32_t state, bool rewriter)
+{
+	return state == NODE_ACTIVE && rewriter;
+}
+
 static void take(struct table_member *m, const struct member *configured, const struct announcement *a, uint64_t now_ms)
 {
 	m->heard_ms = now_ms;
@@ -253,6 +258,7 @@ static enum reject take_authentic(struct table *table, unsigned member, const st
 		m->echoed = true;
 		m->echo_sent_ms = proof.sent_ms;
 	}
+	table->lost |= takes_connections(m->state, m->rewriter) && !takes_connections(a.state, a.rewriter);
 	take(m, &table->config->member[member], &a, now_ms);
 	if (!is_self(table, member)) {
 		take_share(table, member, &a, &proof, now_ms);

@@ -67,6 +67,7 @@ struct table {
 	struct table_own own;
 	struct share *share; /* of the shared addresses; NULL: there are none */
 	uint64_t asked_by; /* a bit for each member that asked for an answer; the caller clears it */
+	bool lost; /* a member takes connections no more, which it did; the caller clears it */
 	uint64_t rejected[REJECT_REASONS]; /* [REJECT_NONE] counts those taken */
 	struct table_member member[MEMBERS_MAX]; /* as in the configuration; at self: a second host of our name */
 };

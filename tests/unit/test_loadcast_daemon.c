@@ -27,7 +27,7 @@
 
 static struct daemon make_daemon(struct config *c)
 {
-	struct daemon d = { .parts = { .setup = calloc(1, sizeof(struct setup)) } };
+	struct daemon d = { .parts = { .setup = calloc(1, sizeof(struct setup)) }, .rewriter = { .process = -1 } };
 
 	assert_non_null(d.parts.setup);
 	d.parts.setup->config = *c;

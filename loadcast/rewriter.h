@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * rewriter.h - whether this node's dprd lives, and since when it does not.
+ *
+ * dprd says so by its status file (dprd/status.h), which is old when dprd stands still. That it ended, its process says
+ * at once: peers should hear of it before they have sent it many connections.
+ */
+#ifndef LOADCAST_REWRITER_H
+#define LOADCAST_REWRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dprd/status.h"
+
+enum { REWRITER_LOOK_MS = 50 };
+
+struct rewriter {
+	int process; /* readable once the process ended (pidfd_open(2)); -1: not to be had, or ended */
+	uint32_t pid; /* of the process that wrote the status read last */
+	uint64_t ended_ms; /* when a process was found to have ended: what was written before counts no more */
+};
+
+void rewriter_init(struct rewriter *r);
+void rewriter_close(struct rewriter *r);
+
+/* Its status, from the run directory. False: it does not live, and *ret is all zero. */
+bool rewriter_read(struct rewriter *r, const char *run_dir, uint64_t now_ms, struct rewriter_status *ret);
+
+/* To be called when its process is readable. */
+void rewriter_ended(struct rewriter *r, uint64_t now_ms);
+
+#endif
