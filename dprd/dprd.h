@@ -68,6 +68,7 @@ enum {
 	X(rules_restored, "times the firewall table was gone and set up again")     \
 	X(set_errors, "changes of the kernel's flow set that failed")               \
 	X(stale_batches, "batches that may have waited too long")                   \
+	X(standby_served, "SYNs that passed while dprd stood still")                \
 	X(table_errors, "load tables that could not be read or checked")
 
 struct counters {
@@ -78,6 +79,7 @@ struct counters {
 };
 
 struct worker; /* queue.c */
+struct standby; /* standby.h */
 struct control; /* control.c */
 struct flowset; /* flowset.c */
 struct socket_lookup; /* socket_lookup.c */
@@ -129,6 +131,7 @@ struct dprd {
 	sd_event *event;
 	struct worker *workers[WORKERS_MAX];
 	unsigned worker_count;
+	struct standby *standby; /* shares the workers' queues of new connections */
 	struct flowset *set; /* the main thread's */
 	int lock_fd; /* one dprd per run directory */
 	uint64_t second_ms; /* when the work of each second was last done */
@@ -235,6 +238,7 @@ void tick_restore_rules(struct dprd *d, uint64_t now_ms);
 /* queue.c: one thread per worker. 0 or -errno. */
 int queue_start(struct dprd *d);
 void queue_stop(struct dprd *d);
+void queue_tick(struct dprd *d); /* each second */
 /* When the worker that was silent for longest was last seen to run. */
 uint64_t queue_heartbeat_ms(const struct dprd *d);
 

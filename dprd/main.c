@@ -21,6 +21,7 @@
 #include "dprd/fastpath.h"
 #include "dprd/rules_private.h"
 #include "dprd/shared.h"
+#include "dprd/standby.h"
 
 enum { EXIT_USAGE = 2, EXIT_WARNINGS = 3, RECENT_MS = 120000, LOCK_TRY_MS = 10, LOCK_TRIES = 50 };
 
@@ -83,15 +84,6 @@ static void apply_config(struct dprd *d)
 	d->flow_limits.rst_timeout_ms = d->config.rst_timeout_ms;
 	if (d->flows)
 		flow_table_set_timeouts(d->flows, &d->flow_limits);
-}
-
-static bool shared_differs(const struct config *old, const struct config *fresh)
-{
-	return old->shared_count != fresh->shared_count ||
-	       memcmp(old->shared, fresh->shared, sizeof(old->shared)) != 0 ||
-	       strcmp(old->shared_interface, fresh->shared_interface) != 0 ||
-	       memcmp(old->shared_mac, fresh->shared_mac, sizeof(old->shared_mac)) != 0 ||
-	       old->shared_form != fresh->shared_form;
 }
 
 /* What cannot change while running stays as it is, and is named. */
@@ -475,7 +467,11 @@ static enum mode parse_options(struct dprd *d, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	static struct dprd d = { .config_path = CONFIG_PATH_DEFAULT, .lock_fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
-	enum mode mode = parse_options(&d, argc, argv);
+	enum mode mode;
+
+	if (argc == 2 && strcmp(argv[1], STANDBY_OPTION) == 0)
+		return standby_run();
+	mode = parse_options(&d, argc, argv);
 
 	/* One arena: each further one would reserve 64 MiB of address space per thread. */
 	mallopt(M_ARENA_MAX, 1);

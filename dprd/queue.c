@@ -26,6 +26,8 @@
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath.h"
+#include "dprd/nfqueue.h"
+#include "dprd/standby.h"
 #include "dprd/wakeup.h"
 
 enum {
@@ -34,20 +36,9 @@ enum {
 	MESSAGE_BYTES = COPY_BYTES + ATTRIBUTES_BYTES,
 	DECIDE_MESSAGE_BYTES = DECIDE_COPY_BYTES + ATTRIBUTES_BYTES,
 	VERDICT_BYTES = 256 * 1024, /* flushed when the next verdict may not fit */
-	RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024,
-	SEND_BUFFER_BYTES = 2 * VERDICT_BYTES,
 	STACK_BYTES = 256 * 1024,
-	CONFIGURE_BYTES = 8192,
 	DECIDE_LENGTH_PART = 8,
 	DECIDE_LENGTH_LEAST = 16,
-};
-
-struct nfqueue {
-	struct mnl_socket *socket;
-	uint16_t number;
-	bool forward;
-	unsigned message_bytes; /* room for one message: what is spread less stays in the cache */
-	unsigned stale_left; /* packets that may still be stale */
 };
 
 struct worker {
@@ -60,6 +51,7 @@ struct worker {
 	bool is_scheduled; /* by somebody else, who knows better */
 	struct wakeup wakeup;
 	_Atomic uint64_t heartbeat_ms; /* when it last looked at a queue */
+	uint64_t *stamp_ms; /* the same, for the standby process */
 	struct nfqueue decide, forward;
 	struct flowset *set;
 	struct socket_lookup *lookup;
@@ -73,54 +65,6 @@ struct worker {
 	uint8_t buffers[QUEUE_BATCH_MAX * MESSAGE_BYTES] __attribute__((aligned(8)));
 	uint8_t verdicts[VERDICT_BYTES] __attribute__((aligned(8)));
 };
-
-/* Sends one configuration message and waits for the kernel's word on it. */
-static int configure(struct nfqueue *queue, struct nlmsghdr *message)
-{
-	char answer[CONFIGURE_BYTES];
-	ssize_t bytes;
-
-	message->nlmsg_flags |= NLM_F_ACK;
-	if (mnl_socket_sendto(queue->socket, message, message->nlmsg_len) < 0)
-		return -errno;
-	/* A packet may already be in front of the acknowledgement; it will be sent again by its client. */
-	do {
-		bytes = mnl_socket_recvfrom(queue->socket, answer, sizeof(answer));
-		if (bytes < 0 && errno != EINTR)
-			return -errno;
-	} while (bytes < (ssize_t)sizeof(struct nlmsghdr) || ((struct nlmsghdr *)answer)->nlmsg_type != NLMSG_ERROR);
-	return ((struct nlmsgerr *)mnl_nlmsg_get_payload((struct nlmsghdr *)answer))->error;
-}
-
-static int queue_bind(struct nfqueue *queue, unsigned length)
-{
-	char buffer[CONFIGURE_BYTES] = { 0 }; /* attributes are padded, and all of it goes to the kernel */
-	struct nlmsghdr *message;
-	uint32_t flags = queue->forward ? 0 : NFQA_CFG_F_FAIL_OPEN;
-	int size = RECEIVE_BUFFER_BYTES, send_size = SEND_BUFFER_BYTES, fd, error;
-
-	queue->socket = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
-	if (!queue->socket || mnl_socket_bind(queue->socket, 0, MNL_SOCKET_AUTOPID) < 0)
-		return -errno;
-	fd = mnl_socket_get_fd(queue->socket);
-	/* Without the right to force it the kernel's own limit applies: overruns then come earlier. */
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
-		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_size, sizeof(send_size)))
-		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_size, sizeof(send_size));
-
-	message = nfq_nlmsg_put(buffer, NFQNL_MSG_CONFIG, queue->number);
-	nfq_nlmsg_cfg_put_cmd(message, AF_UNSPEC, NFQNL_CFG_CMD_BIND);
-	error = configure(queue, message);
-	if (error)
-		return error;
-	message = nfq_nlmsg_put(buffer, NFQNL_MSG_CONFIG, queue->number);
-	nfq_nlmsg_cfg_put_params(message, NFQNL_COPY_PACKET, queue->message_bytes - ATTRIBUTES_BYTES);
-	mnl_attr_put_u32(message, NFQA_CFG_QUEUE_MAXLEN, htonl(length));
-	mnl_attr_put_u32(message, NFQA_CFG_FLAGS, htonl(flags));
-	mnl_attr_put_u32(message, NFQA_CFG_MASK, htonl(NFQA_CFG_F_FAIL_OPEN));
-	return configure(queue, message);
-}
 
 /* What is wanted of a message. (nfq_nlmsg_parse() would check and note twenty attributes more.) False: no packet's. */
 static bool take_attributes(struct queued *q, const struct nlmsghdr *message)
@@ -173,6 +117,7 @@ static void heartbeat(struct worker *w)
 	if (now_ms - w->heartbeat_ms > STALE_MS)
 		w->decide.stale_left = w->forward.stale_left = w->d->config.queue_length;
 	w->heartbeat_ms = now_ms;
+	__atomic_store_n(w->stamp_ms, now_ms, __ATOMIC_RELAXED);
 }
 
 static void make_room(struct worker *w, const struct nfqueue *queue)
@@ -359,16 +304,18 @@ static void *worker_run(void *argument)
 	return NULL;
 }
 
+static void worker_stop(struct worker *w)
+{
+	uint64_t one = 1;
+
+	if (w && w->running && write(w->stop_fd, &one, sizeof(one)) == sizeof(one))
+		pthread_join(w->thread, NULL);
+}
+
 static void worker_free(struct worker *w)
 {
 	if (!w)
 		return;
-	if (w->running) {
-		uint64_t one = 1;
-
-		if (write(w->stop_fd, &one, sizeof(one)) == sizeof(one))
-			pthread_join(w->thread, NULL);
-	}
 	if (w->stop_fd >= 0)
 		close(w->stop_fd);
 	if (w->timer_fd >= 0)
@@ -407,15 +354,29 @@ static int worker_open(struct worker *w, struct dprd *d, unsigned index)
 	w->tunnel = tunnel_new();
 	if (w->stop_fd < 0 || w->timer_fd < 0 || (!d->fastpath && !w->set) || !w->lookup || !w->tunnel)
 		return errno ? -errno : -ENOMEM;
-	error = queue_bind(&w->decide, decide_length);
+	error = nfqueue_bind(&w->decide, decide_length, DECIDE_COPY_BYTES);
 	if (!error)
-		error = queue_bind(&w->forward, length);
+		error = nfqueue_bind(&w->forward, length, COPY_BYTES);
 	if (error)
 		log_err("NFQUEUE %u and %u cannot be had: %s%s", w->decide.number, w->forward.number, strerror(-error),
 			error == -EPERM || error == -EBUSY
 				? "; another program may hold them: set [Queue] First= to free numbers"
 				: "");
 	return error;
+}
+
+static int standby_open(struct dprd *d)
+{
+	struct standby_queue queues[WORKERS_MAX];
+	unsigned i;
+
+	for (i = 0; i < d->worker_count; i++)
+		queues[i] = (struct standby_queue) { .socket = mnl_socket_get_fd(d->workers[i]->decide.socket),
+						     .number = d->workers[i]->decide.number };
+	d->standby = standby_start(queues, d->worker_count);
+	for (i = 0; d->standby && i < d->worker_count; i++)
+		d->workers[i]->stamp_ms = standby_stamp(d->standby, i);
+	return d->standby ? 0 : -errno;
 }
 
 int queue_start(struct dprd *d)
@@ -427,23 +388,37 @@ int queue_start(struct dprd *d)
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
 	for (i = 0; i < d->worker_count && !error; i++) {
-		struct worker *w = calloc(1, sizeof(*w));
-
-		d->workers[i] = w;
-		error = w ? worker_open(w, d, i) : -ENOMEM;
-		if (!error)
-			error = -pthread_create(&w->thread, &attributes, worker_run, w);
-		if (!error)
-			w->running = true;
+		d->workers[i] = calloc(1, sizeof(*d->workers[i]));
+		error = d->workers[i] ? worker_open(d->workers[i], d, i) : -ENOMEM;
+	}
+	if (!error)
+		error = standby_open(d);
+	for (i = 0; i < d->worker_count && !error; i++) {
+		error = -pthread_create(&d->workers[i]->thread, &attributes, worker_run, d->workers[i]);
+		d->workers[i]->running = !error;
 	}
 	pthread_attr_destroy(&attributes);
 	return error;
+}
+
+void queue_tick(struct dprd *d)
+{
+	if (!d->standby)
+		return;
+	standby_tick(d->standby);
+	pthread_mutex_lock(&d->lock);
+	d->counters.standby_served = standby_served(d->standby);
+	pthread_mutex_unlock(&d->lock);
 }
 
 void queue_stop(struct dprd *d)
 {
 	unsigned i;
 
+	for (i = 0; i < WORKERS_MAX; i++)
+		worker_stop(d->workers[i]);
+	standby_stop(d->standby);
+	d->standby = NULL;
 	for (i = 0; i < WORKERS_MAX; i++) {
 		worker_free(d->workers[i]);
 		d->workers[i] = NULL;

@@ -61,6 +61,9 @@ const struct fastpath_shared *shared_programs(const struct dprd *d);
 /* What the programs counted. Lock held. */
 void shared_count(struct dprd *d, const uint64_t counters[BIACTIVE_COUNTER_COUNT]);
 
+/* Whether a change of the configuration is one of shared addresses. */
+bool shared_differs(const struct config *old, const struct config *fresh);
+
 /* For "dprctl status"; JSON null without shared addresses. */
 json_t *shared_status(struct dprd *d);
 

@@ -388,6 +388,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 		tick_refresh_mtu(d);
 		backend_refresh_ways(d);
 		plane_update(d);
+		queue_tick(d);
 		notify_status(d, now_ms);
 	}
 	/* A status file says that this node can decapsulate: not while a worker stands still. */

@@ -313,6 +313,36 @@ def goes_on_s(cluster):
     return 0.6 if cluster.plane == "bpf" and cluster.decide.get("Decide") != "queue" else 0.0
 
 
+def find_standby(cluster, which):
+    """The process that serves while a node's dprd stands still; None: there is none."""
+    pid = cluster.pid(which, "dprd")
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        for child in file.read().split():
+            with contextlib.suppress(FileNotFoundError), open(f"/proc/{child}/cmdline", encoding="utf-8") as words:
+                if words.read().split("\0")[1:2] == ["--standby"]:
+                    return int(child)
+    return None
+
+
+def standby_pid(cluster, which, timeout_s=5):
+    """The same; it may come late."""
+    wait_for(lambda: find_standby(cluster, which), f"{which} has a standby process", timeout_s)
+    return find_standby(cluster, which)
+
+
+@contextlib.contextmanager
+def frozen_whole(cluster, which):
+    """dprd of a node and its standby process stand still."""
+    standby = standby_pid(cluster, which)
+    os.kill(standby, signal.SIGSTOP)
+    cluster.freeze(which, "dprd")
+    try:
+        yield
+    finally:
+        cluster.resume(which, "dprd")
+        os.kill(standby, signal.SIGCONT)
+
+
 def members(cluster, which):
     """{name: member} as a node's dprd sees them."""
     status = cluster.status(which)

@@ -151,8 +151,8 @@ def test_c11_syn_flood(clusters, decide):
     if cluster.plane == "bpf":
         assert decided["flows_made"] > 16384, "the flood was not forwarded"
     else:
-        # It was, until it was noticed: three quarters of 16,384. Of 1,000 SYNs per second half is forwarded from then on.
-        assert 12288 < decided["flows_made"] < 65536, "a flood came to dprd"
+        # It was, until it was noticed: three quarters of 16,384. Of 100 SYNs per second half is forwarded from then on.
+        assert 12288 < decided["flows_made"] < 32768 + 100 * flood_s, "a flood came to dprd"
         assert "a flood of SYNs" in cluster.log_text("n1", "dprd")
         status = cluster.status("n1")
         assert any("flood" in one["text"] for one in status["warnings"])
@@ -225,8 +225,8 @@ def figures(made):
 
 
 def storm(cluster, name, counts, seed):
-    """All enter at n1, while dprd of n1 and n2 goes through these faults: (what was made at n1, at n4, during each kind
-    of fault). No connection may break."""
+    """All enter at n1, while dprd of n1 and n2 goes through these faults: (what was made at n1, at n4). No
+    connection may break."""
     dice = random.Random(seed)
     n1, n4 = cluster.node("n1"), cluster.node("n4")
     victims = [Victim(cluster, node, dice) for node in ("n1", "n2")]
@@ -262,9 +262,9 @@ def storm(cluster, name, counts, seed):
     })
     assert not broken, f"{len(broken)} connections broke, such as {broken[:4]}"
     served = collections.Counter(one.node for one in made)
-    assert set(served) == set(ALL) and min(served.values()) > len(made) / 10, served
+    assert set(served) == set(ALL) and min(served.values()) > len(made) / 25, served
     assert held.forwarded() and len(held.forwarded()) < len(held.each)
-    return made, without, meanwhile
+    return made, without
 
 
 @pytest.mark.alone
@@ -274,8 +274,8 @@ def test_c12_dprd_dies_all_the_time(clusters, decide):
     """All enter at n1. dprd of n1 or n2 is killed, frozen for 0.2 to 2 s, or stopped and another program file started.
 
     No connection breaks: neither those that are held, nor those that come and go meanwhile. Few SYNs wait for long,
-    when a plane in the kernel outlives dprd. Without one, a SYN waits that was forwarded to a dead dprd, or is
-    queued for a frozen one. How slow the host itself is, connections to n4 show, which has no dprd.
+    when a plane in the kernel outlives dprd. Without one, a SYN waits that was forwarded to a dead or frozen dprd before
+    that is known. How slow the host itself is, connections to n4 show, which has no dprd.
     """
     cluster = start(clusters, ALL, decide)
     check_slow(cluster, *storm(cluster, f"faults {decide}", FAULTS, random.randrange(10 ** 6)))
@@ -287,19 +287,15 @@ def test_c12_dprd_dies_all_the_time(clusters, decide):
 def test_c13_dprd_dies_with_syns_on_their_way_back(clusters, decide):
     """The same with policy li and loads that are a second old: SYNs go from node to node and back all the time."""
     cluster = start(clusters, ALL, decide, "li", "1s")
-    made, *_ = storm(cluster, f"second look {decide}", SECOND_LOOK_FAULTS, random.randrange(10 ** 6))
+    made, _ = storm(cluster, f"second look {decide}", SECOND_LOOK_FAULTS, random.randrange(10 ** 6))
     assert cluster.counters("n3")["sent_back"] > len(made) / 200
 
 
-def check_slow(cluster, made, without, meanwhile):
+def check_slow(cluster, made, without):
     """On a host that is slow by itself, what needs more processes is slower still."""
-    count = len(slow(made))
-    if cluster.plane == "nfqueue":
-        count -= sum(len(slow(some)) for name, some in meanwhile.items()
-                     if name.startswith("freeze") or name.endswith("n2"))
-    else:
+    if cluster.plane == "bpf":
         worst = figures(made)["slowest_ms"]
         assert worst <= SLOWEST_MS + figures(without)["slowest_ms"], f"one SYN took {worst:.0f} ms"
-    share = count / len(made)
+    share = slow_share(made)
     limit = SLOW_SHARE[cluster.plane] + STARVED * slow_share(without)
     assert share <= limit, f"{share:.2%} of the SYNs took more than {SLOW_MS} ms"

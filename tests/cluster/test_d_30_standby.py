@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Datapath 30: the process that serves while dprd stands still."""
+import os
+import signal
+import time
+
+from faultlib import FIRST_SYN_S, SECOND_SYN_S, find_standby, frozen_whole, goes_on_s, load, standby_pid, wait_for
+
+FROZEN_S = 1.5
+
+
+def has_ended(pid):
+    return not os.path.exists(f"/proc/{pid}")
+
+
+def test_d30_ends_with_dprd(clusters):
+    """It ends with dprd, killed or stopped, and another dprd has another."""
+    cluster = clusters.fresh(nodes=2, layout="own")
+    seen = set()
+    for end in (cluster.kill, cluster.stop, cluster.stop):
+        pid = standby_pid(cluster, "n1")
+        assert pid not in seen
+        seen.add(pid)
+        end("n1", "dprd")
+        wait_for(lambda pid=pid: has_ended(pid), "its standby process has ended", 3)
+        cluster.start("n1", "dprd")
+        wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 is back", 5)
+    assert "standby process ended" not in cluster.log_text("n1", "dprd")
+
+
+def test_d31_is_replaced(own3):
+    """Killed, another one is started: it, too, serves at once while dprd stands still, and knows when that is over."""
+    own3.set_policy("rr")
+    first = standby_pid(own3, "n1")
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: find_standby(own3, "n1") not in (None, first), "n1 has another", 5)
+    assert "standby process ended" in own3.log_text("n1", "dprd")
+    before = own3.counters("n1")["standby_served"]
+    with load(own3, ["n1"]) as work:
+        for _ in range(2):
+            own3.freeze("n1", "dprd")
+            start = time.monotonic()
+            time.sleep(FROZEN_S)
+            own3.resume("n1", "dprd")
+            end = time.monotonic()
+            time.sleep(1)
+        wait_for(lambda: own3.sees("n1", ["n1", "n2", "n3"]), "n1 sees all again", 5)
+        back = time.monotonic()
+        time.sleep(1)
+    work.check_flows()
+    work.check_waits(work.flows.each)
+    work.check_connects(SECOND_SYN_S)
+    late = work.made(since=start + goes_on_s(own3) + 0.2, until=end)
+    assert {connect.node for connect in late} == {"n1"}
+    assert sorted(connect.took for connect in late)[len(late) * 9 // 10] < 0.2
+    assert {"n1", "n2", "n3"} == set(work.served_by(since=back)), "n1 forwards again"
+    wait_for(lambda: own3.counters("n1")["standby_served"] > before, "it is counted", 3)
+
+
+def test_d32_does_nothing_else(own3):
+    """While dprd works, nothing is served by its standby process, however many come."""
+    own3.set_policy("rr")
+    before = own3.counters("n1")["standby_served"]
+    with load(own3, ["n1"], flows=0, per_second=300) as work:
+        time.sleep(3)
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by()) == {"n1", "n2", "n3"}
+    # On a host that gives dprd no time, some may be.
+    assert own3.counters("n1")["standby_served"] - before <= len(work.made()) // 20
+
+
+def test_d33_both_frozen(own3):
+    """dprd of n1 and its standby process stand still. Without BPF what n1's clients send waits in the queue, and is then
+    too old to be forwarded: n1 serves it. With BPF the programs see that nothing is taken from the queue: what comes
+    later is served at once."""
+    own3.set_policy("rr")
+    before = own3.counters("n1")
+    with load(own3, ["n1"]) as work:
+        time.sleep(goes_on_s(own3))
+        with frozen_whole(own3, "n1"):
+            start = time.monotonic()
+            time.sleep(2)
+            end = time.monotonic()
+        time.sleep(1)
+    work.check_flows()
+    work.check_waits(work.flows.each)
+    work.check_connects(SECOND_SYN_S)
+    after = own3.counters("n1")
+    if own3.plane == "bpf":
+        late = work.made(since=start + goes_on_s(own3) + 0.2, until=end)
+        assert {connect.node for connect in late} == {"n1"}
+        assert sorted(connect.took for connect in late)[len(late) * 9 // 10] < 0.2
+    else:
+        assert after["stale_syn"] - before["stale_syn"] > 10
+        assert {made.node for made in work.made(since=start + 0.05, until=end - 0.6)} == {"n1"}
