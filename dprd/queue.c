@@ -365,6 +365,8 @@ static int worker_open(struct worker *w, struct dprd *d, unsigned index)
 	return error;
 }
 
+_Static_assert((int)STANDBY_QUEUES_MAX >= (int)WORKERS_MAX, "one for each worker");
+
 static int standby_open(struct dprd *d)
 {
 	struct standby_queue queues[WORKERS_MAX];

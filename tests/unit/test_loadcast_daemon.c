@@ -76,6 +76,56 @@ static void connections_of_backends(void **state)
 	free(c);
 }
 
+/* Whether a look at dprd's status makes this node announce and publish at once. */
+static bool tells(struct daemon *d, uint64_t now_ms)
+{
+	bool told;
+
+	d->next_announce_ms = d->next_publish_ms = UINT64_MAX;
+	look_at_rewriter(d, now_ms);
+	told = d->next_announce_ms == now_ms && d->next_publish_ms == now_ms;
+	assert_true(told || (d->next_announce_ms == UINT64_MAX && d->next_publish_ms == UINT64_MAX));
+	assert_int_equal(d->next_rewriter_ms, now_ms + REWRITER_LOOK_MS);
+	refresh_own(d, now_ms);
+	return told;
+}
+
+static void news_of_dprd(void **state)
+{
+	static struct daemon d;
+	struct rewriter_status status = { .pid = (uint32_t)getpid() };
+	struct config *c = make_config(80);
+	char path[PATH_BYTES + 16];
+	uint64_t now_ms = clock_now_ms();
+
+	(void)state;
+	snprintf(c->run_dir, sizeof(c->run_dir), "/tmp/dprd-test-XXXXXX");
+	assert_non_null(mkdtemp(c->run_dir));
+	snprintf(path, sizeof(path), "%s/status", c->run_dir);
+	d = make_daemon(c);
+	refresh_own(&d, now_ms);
+	assert_false(tells(&d, now_ms));
+	for (unsigned i = 0; i < 2; i++) {
+		status.written_ms = now_ms;
+		status.draining = 0;
+		assert_int_equal(status_publish(path, &status), 0);
+		assert_true(tells(&d, now_ms));
+		assert_false(tells(&d, now_ms + 1));
+		status.draining = 1;
+		assert_int_equal(status_publish(path, &status), 0);
+		assert_true(tells(&d, now_ms + 2));
+		assert_false(tells(&d, now_ms + 3));
+		now_ms += STATUS_FRESH_MS;
+		assert_true(tells(&d, now_ms));
+		assert_false(tells(&d, now_ms + 1));
+	}
+	unlink(path);
+	rmdir(c->run_dir);
+	rewriter_close(&d.rewriter);
+	parts_free(&d.parts);
+	free(c);
+}
+
 /* Peers are peers, in the table's file and in what the service manager is told. */
 static void backends_are_no_peers(void **state)
 {
@@ -370,6 +420,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connections_of_backends),
+		cmocka_unit_test(news_of_dprd),
 		cmocka_unit_test_setup_teardown(backends_are_no_peers, log_catch, log_release),
 		cmocka_unit_test(hardware_of_interfaces),
 		cmocka_unit_test(hardware_is_announced),

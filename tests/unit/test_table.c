@@ -46,6 +46,36 @@ static void self_is_first(void **state)
 	assert_true(t.published_ms == now_ms);
 }
 
+/* What n2 says of itself; whether n1 hears that it takes connections no more. */
+static bool loses(uint32_t node_state, bool rewriter)
+{
+	bool lost;
+
+	now_ms += PERIOD_MS;
+	nodes[N2].table.own.state = node_state;
+	nodes[N2].table.own.rewriter = rewriter;
+	say(N2);
+	assert_int_equal(hear(N1, N2), REJECT_NONE);
+	lost = nodes[N1].table.lost;
+	nodes[N1].table.lost = false;
+	return lost;
+}
+
+static void lost(void **state)
+{
+	(void)state;
+	assert_false(loses(NODE_ACTIVE, false));
+	assert_false(loses(NODE_ACTIVE, true));
+	assert_false(loses(NODE_ACTIVE, true));
+	assert_true(loses(NODE_ACTIVE, false));
+	assert_false(loses(NODE_DRAINING, false));
+	assert_false(loses(NODE_ACTIVE, true));
+	assert_true(loses(NODE_DRAINING, true));
+	assert_false(loses(NODE_UNHEALTHY, true));
+	assert_false(loses(NODE_ACTIVE, true));
+	assert_true(loses(NODE_UNHEALTHY, true));
+}
+
 /* n2 hears n1, but not the other way round: neither trusts the other; n3 sees both. */
 static void one_way(void **state)
 {
@@ -368,6 +398,7 @@ int main(void)
 		cmocka_unit_test_setup(two_way, setup),
 		cmocka_unit_test_setup(refusals, setup),
 		cmocka_unit_test_setup(self_is_first, setup),
+		cmocka_unit_test_setup(lost, setup),
 		cmocka_unit_test_setup(one_way, setup),
 		cmocka_unit_test_setup(ageing, setup),
 		cmocka_unit_test_setup(rate, setup),
