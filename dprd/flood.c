@@ -38,6 +38,6 @@ void flood_passed(struct flood *flood, uint64_t passed, uint32_t max_per_second,
 	flood->passed_ms = now_ms;
 	flood->passed = passed;
 	/* What was last told before the flood says nothing of a rate. */
-	if (flood->on && elapsed_ms < FLOOD_LASTS_MS && more * 1000 > max_per_second * elapsed_ms)
+	if (elapsed_ms < FLOOD_LASTS_MS && more * 1000 > max_per_second * elapsed_ms)
 		flood->since_ms = now_ms;
 }
