@@ -121,11 +121,36 @@ static void drain(struct page *page, unsigned queue)
 	}
 }
 
-int standby_run(void)
+/* Looks at all workers, and does the work of those that stand still. How long it may sleep; -1: until a packet comes. */
+static int look(struct page *page, struct pollfd *fds, uint64_t watched_from_ms)
 {
 	static struct standby_watch watch[STANDBY_QUEUES_MAX];
+	uint64_t now_ms = clock_now_ms();
+	bool sleeps = now_ms - watched_from_ms >= STANDBY_WATCH_MS;
+	unsigned i;
+
+	for (i = 0; i < page->count; i++) {
+		int socket = FIRST_QUEUE_FD + (int)i;
+		bool waits = has_packet(socket),
+		     still = standby_judge(&watch[i], __atomic_load_n(&page->stamp_ms[i], __ATOMIC_RELAXED), waits,
+					   now_ms);
+
+		if (still)
+			drain(page, i);
+		sleeps = sleeps && !waits;
+		/* While it stands still no packet has to wait for the next look. */
+		fds[i] = (struct pollfd) { .fd = still ? socket : -1, .events = POLLIN };
+	}
+	for (i = 0; i < page->count && sleeps; i++)
+		fds[i].fd = FIRST_QUEUE_FD + (int)i;
+	return sleeps ? -1 : STANDBY_LOOK_MS;
+}
+
+int standby_run(void)
+{
 	struct page *page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, PAGE_FD, 0);
 	struct pollfd fds[STANDBY_QUEUES_MAX + 1] = { { .fd = PIPE_FD } };
+	uint64_t watched_from_ms = clock_now_ms();
 	unsigned i;
 
 	if (page == MAP_FAILED || page->count > STANDBY_QUEUES_MAX || fcntl(PIPE_FD, F_GETFD) < 0) {
@@ -133,17 +158,11 @@ int standby_run(void)
 		return EXIT_FAILURE;
 	}
 	while (!fds[0].revents) {
-		for (i = 0; i < page->count; i++) {
-			int socket = FIRST_QUEUE_FD + (int)i;
-			bool still = standby_judge(&watch[i], __atomic_load_n(&page->stamp_ms[i], __ATOMIC_RELAXED),
-						   has_packet(socket), clock_now_ms());
+		int sleep_ms = look(page, &fds[1], watched_from_ms);
 
-			if (still)
-				drain(page, i);
-			/* While it stands still no packet has to wait for the next look. */
-			fds[i + 1] = (struct pollfd) { .fd = still ? socket : -1, .events = POLLIN };
-		}
-		poll(fds, page->count + 1, STANDBY_LOOK_MS);
+		poll(fds, page->count + 1, sleep_ms);
+		if (sleep_ms < 0)
+			watched_from_ms = clock_now_ms();
 	}
 	/* dprd is gone. What it had in hand is lost, and sent again by the clients; what it had not read is not. */
 	for (i = 0; i < page->count; i++)

@@ -17,7 +17,8 @@
 #define STANDBY_OPTION "--standby"
 
 enum {
-	STANDBY_LOOK_MS = 20, /* so often it looks at the workers */
+	STANDBY_LOOK_MS = 20, /* so often it looks at the workers, while packets come */
+	STANDBY_WATCH_MS = 1000, /* so long after one came; then the next one wakes it */
 	STANDBY_PATIENCE_MS = 50, /* packets wait for so long: the worker stands still */
 	STANDBY_QUEUES_MAX = 16,
 };

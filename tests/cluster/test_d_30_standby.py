@@ -54,7 +54,8 @@ def test_d31_is_replaced(own3):
     assert {connect.node for connect in late} == {"n1"}
     assert sorted(connect.took for connect in late)[len(late) * 9 // 10] < 0.2
     assert {"n1", "n2", "n3"} == set(work.served_by(since=back)), "n1 forwards again"
-    wait_for(lambda: own3.counters("n1")["standby_served"] > before, "it is counted", 3)
+    if own3.decide.get("Decide") != "kernel":  # else none comes to a queue
+        wait_for(lambda: own3.counters("n1")["standby_served"] > before, "it is counted", 3)
 
 
 def test_d32_does_nothing_else(own3):
