@@ -13,7 +13,7 @@
 
 #include "dprd/status.h"
 
-enum { REWRITER_LOOK_MS = 50 };
+enum { REWRITER_LOOK_MS = 100 };
 
 struct rewriter {
 	int process; /* readable once the process ended (pidfd_open(2)); -1: not to be had, or ended */
