@@ -91,7 +91,8 @@ def test_b12_dprd_is_frozen(clusters, form, node):
         late = work.made(since=start + goes_on_s(cluster) + 0.2, until=end)
         assert {connect.node for connect in late} == {"n1"}
         assert sorted(connect.took for connect in late)[len(late) * 9 // 10] < 0.2
-        assert after["stale_syn"] == before["stale_syn"]
+        # But for what dprd had in hand as it was stopped, or finds first as it goes on.
+        assert after["stale_syn"] - before["stale_syn"] <= 4
         served = after["standby_served"] - before["standby_served"]
         # With BPF the programs see that nothing is taken from the queue, and bring it no more. What they decide never comes.
         least = 30 if cluster.plane == "nfqueue" else 0 if cluster.decide.get("Decide") == "kernel" else 1
