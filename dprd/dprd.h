@@ -69,6 +69,7 @@ enum {
 	X(set_errors, "changes of the kernel's flow set that failed")               \
 	X(stale_batches, "batches that may have waited too long")                   \
 	X(standby_served, "SYNs that passed while dprd stood still")                \
+	X(standby_tunnelled, "tunnel packets that came out while dprd stood still") \
 	X(table_errors, "load tables that could not be read or checked")
 
 struct counters {
@@ -131,7 +132,7 @@ struct dprd {
 	sd_event *event;
 	struct worker *workers[WORKERS_MAX];
 	unsigned worker_count;
-	struct standby *standby; /* shares the workers' queues of new connections */
+	struct standby *standby; /* shares the workers' queues of new connections and tunnel packets */
 	struct flowset *set; /* the main thread's */
 	int lock_fd; /* one dprd per run directory */
 	uint64_t second_ms; /* when the work of each second was last done */
@@ -267,6 +268,8 @@ const struct node_load *view_node_load(const struct dprd *d, uint32_t node_id); 
 bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms, const char **ret_why_not);
 /* Whether tunnel packets from a member are taken: heard within DECAPSULATE_GRACE_MS. */
 bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms);
+/* All of these, a bit each. Lock held. */
+uint64_t view_living(const struct dprd *d, uint64_t now_ms);
 
 /* flowset.c: the kernel's set of forwarded flows (nftables set, by netlink). Not thread-safe: one
  * per thread. */

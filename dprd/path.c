@@ -8,6 +8,7 @@
 #include "dprd/dprd.h"
 #include "dprd/encap.h"
 #include "dprd/path.h"
+#include "dprd/tunnelled.h"
 
 enum { LATE_MS = 100 }; /* so soon no client sends its SYN again */
 
@@ -44,20 +45,6 @@ static bool node_takes_copies(void *context, uint32_t node_id)
 		return !p->d->backends.why_not[own];
 	return load && (load->flags & NODE_REWRITER) && config_member_by_id(config, node_id) >= 0 &&
 	       load_age_ms(&p->d->table, load, p->now_ms) <= config->dead_periods * config->period_ms;
-}
-
-bool path_is_cluster_address(void *context, const struct addr *address)
-{
-	const struct path *p = context;
-	const struct config *config = &p->d->config;
-	unsigned i;
-
-	for (i = 0; i < config->member_count; i++) {
-		if (addr_equal(&config->member[i].cluster_v4, address) ||
-		    addr_equal(&config->member[i].cluster_v6, address))
-			return true;
-	}
-	return config_member_by_service(config, address) >= 0 || config_is_shared(config, address);
 }
 
 /* --- verdicts --- */
@@ -120,7 +107,7 @@ void path_env_syn(struct path *p, const struct packet *packet)
 	p->env.policy_state = &d->policy_state[packet->v6];
 	p->env.rate_limited = path_rate_limited(d, p->now_ms);
 	p->env.table_full = !flow_has_room(d->flows, p->flow_ms);
-	p->env.from_cluster = path_is_cluster_address(p, &packet->source);
+	p->env.from_cluster = tunnelled_is_cluster_address(&d->config, &packet->source);
 	p->env.random = next_random(d);
 }
 

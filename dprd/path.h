@@ -23,9 +23,8 @@ struct path {
 	uint64_t forward_bytes, segmented, too_big_sent, tunnel_errors;
 };
 
-/* What decide() asks about a SYN, and whether this is an address of the cluster (context: a path). Lock held. */
+/* What decide() asks about a SYN. Lock held. */
 void path_env_syn(struct path *p, const struct packet *packet);
-bool path_is_cluster_address(void *context, const struct addr *address);
 
 /* The target of a FORWARD verdict as path_send() needs it; false: the packet cannot go there. */
 bool path_resolve_target(struct path *p, struct queued *q);

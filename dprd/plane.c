@@ -296,17 +296,6 @@ static void update_ways(struct dprd *d)
 	}
 }
 
-/* Members whose tunnel packets are taken, a bit each. Lock held. */
-static uint64_t living_members(const struct dprd *d, uint64_t now_ms)
-{
-	uint64_t living = 0;
-	unsigned member;
-
-	for (member = 0; member < d->config.member_count; member++)
-		living |= (uint64_t)view_member_living(d, member, now_ms) << member;
-	return living;
-}
-
 /* Lock held. */
 static void update_tables(struct dprd *d, uint64_t living)
 {
@@ -336,7 +325,7 @@ void plane_update(struct dprd *d)
 	update_ways(d);
 	update_backend_ways(d);
 	pthread_mutex_lock(&d->lock);
-	update_tables(d, living_members(d, clock_now_ms()));
+	update_tables(d, view_living(d, clock_now_ms()));
 	pthread_mutex_unlock(&d->lock);
 	if (d->fastpath->link_count && fastpath_attach(d->fastpath, &d->config, why))
 		log_warning("%s", why);
@@ -403,7 +392,7 @@ void plane_tick(struct dprd *d, bool works)
 	path_decide_env(d, &env);
 	plane_second_look(d, &env);
 	/* A peer that comes to life forwards at once, and must not be a stranger until the next second. */
-	living = living_members(d, now_ms);
+	living = view_living(d, now_ms);
 	if (living != d->living_told)
 		update_tables(d, living);
 	plane_decide_tick(d, now_ms);

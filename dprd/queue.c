@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * NFQUEUE: batches in, verdicts out. A worker has two queues: "decide" (SYNs and ICMP errors; by-pass
- * and fail-open, so that with dprd away, frozen or behind the kernel serves locally) and "forward"
- * (forwarded flows and tunnel packets; these wait, and are dropped when too many).
+ * NFQUEUE: batches in, verdicts out. A worker has three queues: "decide" (SYNs and ICMP errors; by-pass
+ * and fail-open, so that with dprd away, frozen or behind the kernel serves locally), "forward"
+ * (forwarded flows) and "tunnel" (tunnel packets); those wait, and are dropped when too many.
  *
  * A packet's age cannot be read off it. But a worker looks at its queues at least every POLL_MS; if
  * more than STALE_MS went by since it last looked (frozen, starved), whatever is found queued may be
@@ -52,7 +52,7 @@ struct worker {
 	struct wakeup wakeup;
 	_Atomic uint64_t heartbeat_ms; /* when it last looked at a queue */
 	uint64_t *stamp_ms; /* the same, for the standby process */
-	struct nfqueue decide, forward;
+	struct nfqueue decide, forward, tunnelled;
 	struct flowset *set;
 	struct socket_lookup *lookup;
 	struct tunnel *tunnel;
@@ -115,7 +115,7 @@ static void heartbeat(struct worker *w)
 	uint64_t now_ms = clock_now_ms();
 
 	if (now_ms - w->heartbeat_ms > STALE_MS)
-		w->decide.stale_left = w->forward.stale_left = w->d->config.queue_length;
+		w->decide.stale_left = w->forward.stale_left = w->tunnelled.stale_left = w->d->config.queue_length;
 	w->heartbeat_ms = now_ms;
 	__atomic_store_n(w->stamp_ms, now_ms, __ATOMIC_RELAXED);
 }
@@ -274,29 +274,35 @@ static void change_wakeup(struct worker *w)
 	timer_set(w, waits || w->is_scheduled ? 0 : clock_now_us() + WAKEUP_TIMER_MS * 1000);
 }
 
+/* What a worker waits for: packets in one of its queues, and two things more. */
+enum { QUEUES = 3, STOP = QUEUES, TIMER };
+
 static void *worker_run(void *argument)
 {
 	struct worker *w = argument;
-	struct pollfd fds[4] = { { .fd = mnl_socket_get_fd(w->forward.socket), .events = POLLIN },
-				 { .fd = mnl_socket_get_fd(w->decide.socket), .events = POLLIN },
-				 { .fd = w->stop_fd, .events = POLLIN },
-				 { .fd = w->timer_fd, .events = POLLIN } };
+	struct nfqueue *queues[QUEUES] = { &w->forward, &w->tunnelled, &w->decide };
+	struct pollfd fds[QUEUES + 2] = {
+		[STOP] = { .fd = w->stop_fd, .events = POLLIN }, [TIMER] = { .fd = w->timer_fd, .events = POLLIN }
+	};
+	int i;
 
-	while (!fds[2].revents) {
+	for (i = 0; i < QUEUES; i++)
+		fds[i] = (struct pollfd) { .fd = mnl_socket_get_fd(queues[i]->socket), .events = POLLIN };
+	while (!fds[STOP].revents) {
 		uint64_t slept_from_us = w->timer_us ? clock_now_us() : 0;
 
-		poll(fds, 4, POLL_MS);
+		poll(fds, QUEUES + 2, POLL_MS);
 		heartbeat(w);
-		if (fds[3].revents)
+		if (fds[TIMER].revents)
 			timer_expired(w, slept_from_us);
 		/* A packet may be marked for a queue and never come to it. */
 		if (w->d->fastpath)
 			fastpath_answered(w->d->fastpath);
 		/* What poll() found empty was looked at, unless it was so long ago that it may be stale by now. */
-		if (fds[0].revents || w->forward.stale_left)
-			drain(w, &w->forward);
-		if (fds[1].revents || w->decide.stale_left)
-			drain(w, &w->decide);
+		for (i = 0; i < QUEUES; i++) {
+			if (fds[i].revents || queues[i]->stale_left)
+				drain(w, queues[i]);
+		}
 		wakeup_packets(&w->wakeup, w->heartbeat_ms, 0);
 		change_wakeup(w);
 		publish_counts(w);
@@ -324,6 +330,8 @@ static void worker_free(struct worker *w)
 		mnl_socket_close(w->decide.socket);
 	if (w->forward.socket)
 		mnl_socket_close(w->forward.socket);
+	if (w->tunnelled.socket)
+		mnl_socket_close(w->tunnelled.socket);
 	tunnel_free(w->tunnel);
 	socket_lookup_free(w->lookup);
 	flowset_free(w->set);
@@ -342,9 +350,10 @@ static int worker_open(struct worker *w, struct dprd *d, unsigned index)
 	w->d = d;
 	w->decide.number = (uint16_t)(d->config.queue_first + index);
 	w->forward.number = (uint16_t)(d->config.queue_first + d->worker_count + index);
-	w->forward.forward = true;
+	w->tunnelled.number = (uint16_t)(w->forward.number + d->worker_count);
+	w->forward.forward = w->tunnelled.forward = true;
 	w->decide.message_bytes = DECIDE_MESSAGE_BYTES;
-	w->forward.message_bytes = MESSAGE_BYTES;
+	w->forward.message_bytes = w->tunnelled.message_bytes = MESSAGE_BYTES;
 	w->heartbeat_ms = clock_now_ms();
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
 	w->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -357,25 +366,36 @@ static int worker_open(struct worker *w, struct dprd *d, unsigned index)
 	error = nfqueue_bind(&w->decide, decide_length, DECIDE_COPY_BYTES);
 	if (!error)
 		error = nfqueue_bind(&w->forward, length, COPY_BYTES);
+	if (!error)
+		error = nfqueue_bind(&w->tunnelled, length, COPY_BYTES);
 	if (error)
-		log_err("NFQUEUE %u and %u cannot be had: %s%s", w->decide.number, w->forward.number, strerror(-error),
+		log_err("NFQUEUE %u, %u and %u cannot be had: %s%s", w->decide.number, w->forward.number,
+			w->tunnelled.number, strerror(-error),
 			error == -EPERM || error == -EBUSY
 				? "; another program may hold them: set [Queue] First= to free numbers"
 				: "");
 	return error;
 }
 
-_Static_assert((int)STANDBY_QUEUES_MAX >= (int)WORKERS_MAX, "one for each worker");
+_Static_assert((int)STANDBY_QUEUES_MAX >= 2 * (int)WORKERS_MAX, "two for each worker");
 
 static int standby_open(struct dprd *d)
 {
-	struct standby_queue queues[WORKERS_MAX];
+	struct standby_queue queues[2 * WORKERS_MAX];
 	unsigned i;
 
-	for (i = 0; i < d->worker_count; i++)
-		queues[i] = (struct standby_queue) { .socket = mnl_socket_get_fd(d->workers[i]->decide.socket),
-						     .number = d->workers[i]->decide.number };
-	d->standby = standby_start(queues, d->worker_count);
+	for (i = 0; i < d->worker_count; i++) {
+		const struct worker *w = d->workers[i];
+
+		queues[2 * i] = (struct standby_queue) { .socket = mnl_socket_get_fd(w->decide.socket),
+							 .number = w->decide.number,
+							 .worker = i };
+		queues[2 * i + 1] = (struct standby_queue) { .socket = mnl_socket_get_fd(w->tunnelled.socket),
+							     .number = w->tunnelled.number,
+							     .worker = i,
+							     .tunnelled = true };
+	}
+	d->standby = standby_start(queues, 2 * d->worker_count);
 	for (i = 0; d->standby && i < d->worker_count; i++)
 		d->workers[i]->stamp_ms = standby_stamp(d->standby, i);
 	return d->standby ? 0 : -errno;
@@ -409,7 +429,8 @@ void queue_tick(struct dprd *d)
 		return;
 	standby_tick(d->standby);
 	pthread_mutex_lock(&d->lock);
-	d->counters.standby_served = standby_served(d->standby);
+	standby_know(d->standby, &d->config, view_living(d, clock_now_ms()));
+	standby_count(d->standby, &d->counters.standby_served, &d->counters.standby_tunnelled);
 	pthread_mutex_unlock(&d->lock);
 }
 

@@ -250,6 +250,8 @@ static int iptables_install(const struct config *config, unsigned workers, bool 
 	}
 	fprintf(out, "-A DPRD -m mark --mark " MARK_FORWARD "/" MARK_FORWARD " -j DPRD-FORWARD\n"
 		     "-A DPRD -j DPRD-DECIDE\n");
+	write_queue(out, v6 ? "DPRD-FORWARD -p 41" : "DPRD-FORWARD -p 4", config->queue_first + 2 * workers, workers,
+		    "");
 	write_queue(out, "DPRD-FORWARD", config->queue_first + workers, workers, "");
 	if (decide)
 		write_queue(out, "DPRD-DECIDE", config->queue_first, workers, " --queue-bypass");

@@ -21,6 +21,8 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
+#include "dprd/encap.h"
+#include "dprd/tunnelled.h"
 
 enum {
 	/* The process's files: the pipe that closes when dprd ends, the page that both see, the queues' sockets. */
@@ -29,23 +31,32 @@ enum {
 	FIRST_QUEUE_FD,
 	ABOVE_FD = FIRST_QUEUE_FD + STANDBY_QUEUES_MAX, /* what is duplicated to these numbers is none of them */
 	MESSAGE_BYTES = 16 * 1024, /* more than a queued packet is copied */
-	VERDICT_BYTES = 256,
+	VERDICT_BYTES = MESSAGE_BYTES, /* with a packet in it */
 	DRAIN_MAX = 4096, /* packets at a time: then the worker may be back */
 	STOP_MS = 1000,
 	STOP_TRY_MS = 5,
 };
 
+/* What dprd knows of the members. */
+struct members {
+	struct config config;
+	uint64_t living;
+};
+
 struct page {
-	uint64_t stamp_ms[STANDBY_QUEUES_MAX];
-	uint64_t served;
+	uint64_t stamp_ms[STANDBY_QUEUES_MAX]; /* of each worker */
+	uint64_t served, tunnelled;
+	uint32_t stops; /* dprd ends in good order */
 	uint32_t count;
-	uint16_t number[STANDBY_QUEUES_MAX];
+	struct standby_queue queues[STANDBY_QUEUES_MAX];
+	/* The other one is written to, once a second: nobody reads it by then who began before it was the other one. */
+	struct members members[2];
+	uint32_t current; /* the one to read */
 };
 
 struct standby {
 	struct page *page;
 	int page_fd, pipe_fd; /* pipe: the end that is never written to */
-	struct standby_queue queues[STANDBY_QUEUES_MAX];
 	pid_t pid; /* 0: none */
 	bool complained;
 };
@@ -53,14 +64,39 @@ struct standby {
 bool standby_judge(struct standby_watch *watch, uint64_t stamp, bool packets_wait, uint64_t now_ms)
 {
 	if (stamp != watch->stamp)
-		*watch = (struct standby_watch) { .stamp = stamp };
+		*watch = (struct standby_watch) { .stamp = stamp, .empty_ms = watch->empty_ms };
 	if (!packets_wait)
-		watch->waiting_since_ms = 0;
-	else if (!watch->waiting_since_ms)
-		watch->waiting_since_ms = now_ms;
+		watch->empty_ms = now_ms;
+	if (!packets_wait || !watch->waiting_since_ms)
+		watch->waiting_since_ms = packets_wait ? now_ms : 0;
 	else if (now_ms - watch->waiting_since_ms >= STANDBY_PATIENCE_MS)
 		watch->still = true;
 	return watch->still;
+}
+
+static bool is_living(void *context, unsigned member)
+{
+	return *(const uint64_t *)context >> member & 1;
+}
+
+bool standby_unwrap(const struct config *config, uint64_t living, uint8_t *datagram, unsigned bytes, bool maybe_stale,
+		    struct standby_inner *ret)
+{
+	const struct tunnelled tunnelled = { .config = config, .is_living = is_living, .context = &living };
+	struct decap_env env = tunnelled_env(&tunnelled);
+	struct packet outer, inner;
+	struct verdict verdict;
+
+	env.maybe_stale = maybe_stale;
+	packet_parse(datagram, bytes, &outer);
+	verdict = decide_decapsulation(&env, &outer, &inner);
+	if (verdict.kind != VERDICT_DECAPSULATE)
+		return false;
+	*ret = (struct standby_inner) { .bytes = datagram + outer.header_bytes, .count = inner.total_bytes };
+	if (!encap_decapsulate_ecn(ret->bytes, &inner, outer.tos))
+		return false;
+	tunnelled_to_alias(config, verdict.node_id, ret->bytes, &inner);
+	return true;
 }
 
 /* --- the process --- */
@@ -73,71 +109,110 @@ static bool has_packet(int socket)
 	return poll(&fd, 1, 0) > 0 && fd.revents & POLLIN;
 }
 
-/* The id of a received packet into *ret. False: the message is none. */
-static bool packet_id(const struct nlmsghdr *message, ssize_t bytes, uint32_t *ret)
+/* One packet of a queue. */
+struct received {
+	uint32_t id;
+	uint8_t *datagram;
+	unsigned bytes;
+};
+
+/* False: the message is no packet. */
+static bool packet_of(struct nlmsghdr *message, ssize_t bytes, struct received *ret)
 {
 	const struct nlattr *attribute;
+	bool has_id = false;
 
+	*ret = (struct received) { 0 };
 	if (!mnl_nlmsg_ok(message, (int)bytes) || message->nlmsg_type != (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET))
 		return false;
 	mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
 	{
-		const struct nfqnl_msg_packet_hdr *header = mnl_attr_get_payload(attribute);
+		void *payload = mnl_attr_get_payload(attribute);
+		uint16_t type = mnl_attr_get_type(attribute), length = mnl_attr_get_payload_len(attribute);
 
-		if (mnl_attr_get_type(attribute) == NFQA_PACKET_HDR &&
-		    mnl_attr_get_payload_len(attribute) >= sizeof(*header)) {
-			*ret = ntohl(header->packet_id);
-			return true;
+		if (type == NFQA_PACKET_HDR && length >= sizeof(struct nfqnl_msg_packet_hdr)) {
+			ret->id = ntohl(((const struct nfqnl_msg_packet_hdr *)payload)->packet_id);
+			has_id = true;
+		} else if (type == NFQA_PAYLOAD) {
+			ret->datagram = payload;
+			ret->bytes = length;
 		}
 	}
-	return false;
+	return has_id;
 }
 
-static void let_pass(int socket, uint16_t queue, uint32_t id)
+/* inner: what the stack gets instead of the packet; NULL: the packet itself. */
+static void answer(int socket, uint16_t queue, uint32_t id, int verdict, const struct standby_inner *inner)
 {
-	char buffer[VERDICT_BYTES] = { 0 };
-	struct nlmsghdr *message = nfq_nlmsg_put(buffer, NFQNL_MSG_VERDICT, queue);
+	static char buffer[VERDICT_BYTES] __attribute__((aligned(8)));
+	struct nlmsghdr *message;
 
-	nfq_nlmsg_verdict_put(message, (int)id, NF_ACCEPT);
+	memset(buffer, 0, sizeof(struct nlmsghdr) + sizeof(struct nfgenmsg));
+	message = nfq_nlmsg_put(buffer, NFQNL_MSG_VERDICT, queue);
+	nfq_nlmsg_verdict_put(message, (int)id, verdict);
+	if (inner)
+		nfq_nlmsg_verdict_put_pkt(message, inner->bytes, inner->count);
 	/* One that the kernel does not take is of a packet that is no more. */
 	send(socket, message, message->nlmsg_len, 0);
 }
 
-static void drain(struct page *page, unsigned queue)
+static void let_out(struct page *page, int socket, uint16_t queue, struct received *received, bool maybe_stale)
 {
-	static char buffer[MESSAGE_BYTES] __attribute__((aligned(8)));
-	int socket = FIRST_QUEUE_FD + (int)queue, i;
+	const struct members *members = &page->members[__atomic_load_n(&page->current, __ATOMIC_ACQUIRE) & 1];
+	struct standby_inner inner;
+
+	if (!standby_unwrap(&members->config, members->living, received->datagram, received->bytes, maybe_stale,
+			    &inner)) {
+		answer(socket, queue, received->id, NF_DROP, NULL);
+		return;
+	}
+	answer(socket, queue, received->id, NF_ACCEPT, &inner);
+	__atomic_fetch_add(&page->tunnelled, 1, __ATOMIC_RELAXED);
+}
+
+static void drain(struct page *page, unsigned number, struct standby_watch *watch)
+{
+	static uint8_t buffer[MESSAGE_BYTES] __attribute__((aligned(8)));
+	const struct standby_queue *queue = &page->queues[number];
+	int socket = FIRST_QUEUE_FD + (int)number, i;
 
 	for (i = 0; i < DRAIN_MAX; i++) {
 		ssize_t bytes = recv(socket, buffer, sizeof(buffer), MSG_DONTWAIT);
-		uint32_t id;
+		/* Not before: this process, too, may have stood still until a moment ago. */
+		uint64_t now_ms = clock_now_ms();
+		struct received received;
 
-		if (bytes < 0 && errno != ENOBUFS && errno != EINTR)
+		if (bytes < 0 && errno != ENOBUFS && errno != EINTR) {
+			watch->empty_ms = now_ms;
 			return;
-		if (bytes < 0 || !packet_id((struct nlmsghdr *)buffer, bytes, &id))
+		}
+		if (bytes < 0 || !packet_of((struct nlmsghdr *)(void *)buffer, bytes, &received))
 			continue;
-		let_pass(socket, page->number[queue], id);
+		if (queue->tunnelled) {
+			let_out(page, socket, queue->number, &received, now_ms - watch->empty_ms > STALE_MS);
+			continue;
+		}
+		answer(socket, queue->number, received.id, NF_ACCEPT, NULL);
 		__atomic_fetch_add(&page->served, 1, __ATOMIC_RELAXED);
 	}
 }
 
 /* Looks at all workers, and does the work of those that stand still. How long it may sleep; -1: until a packet comes. */
-static int look(struct page *page, struct pollfd *fds, uint64_t watched_from_ms)
+static int look(struct page *page, struct standby_watch *watch, struct pollfd *fds, uint64_t watched_from_ms)
 {
-	static struct standby_watch watch[STANDBY_QUEUES_MAX];
 	uint64_t now_ms = clock_now_ms();
 	bool sleeps = now_ms - watched_from_ms >= STANDBY_WATCH_MS;
 	unsigned i;
 
 	for (i = 0; i < page->count; i++) {
 		int socket = FIRST_QUEUE_FD + (int)i;
-		bool waits = has_packet(socket),
-		     still = standby_judge(&watch[i], __atomic_load_n(&page->stamp_ms[i], __ATOMIC_RELAXED), waits,
-					   now_ms);
+		uint64_t stamp_ms = __atomic_load_n(&page->stamp_ms[page->queues[i].worker], __ATOMIC_RELAXED);
+		bool waits = has_packet(socket), still = standby_judge(&watch[i], stamp_ms, waits, now_ms);
 
 		if (still)
-			drain(page, i);
-		sleeps = sleeps && !waits;
+			drain(page, i, &watch[i]);
+		/* Who sleeps does not know how long a packet waited. */
+		sleeps = sleeps && !waits && !still;
 		/* While it stands still no packet has to wait for the next look. */
 		fds[i] = (struct pollfd) { .fd = still ? socket : -1, .events = POLLIN };
 	}
@@ -146,27 +221,45 @@ static int look(struct page *page, struct pollfd *fds, uint64_t watched_from_ms)
 	return sleeps ? -1 : STANDBY_LOOK_MS;
 }
 
+/*
+ * dprd is gone. What it had in hand is lost, and sent again by the clients; what it had not read is not. When it did not
+ * end by itself, peers forward to this node for a moment more: until loadcast has told them.
+ */
+static void linger(struct page *page, struct standby_watch *watch, struct pollfd *fds)
+{
+	uint64_t now_ms = clock_now_ms(), end_ms = now_ms + (page->stops ? 0 : STANDBY_LINGER_MS);
+	unsigned i;
+
+	for (;; now_ms = clock_now_ms()) {
+		for (i = 0; i < page->count; i++) {
+			fds[i] = (struct pollfd) { .fd = FIRST_QUEUE_FD + (int)i, .events = POLLIN };
+			drain(page, i, &watch[i]);
+		}
+		if (now_ms >= end_ms)
+			return;
+		poll(fds, page->count, (int)(end_ms - now_ms));
+	}
+}
+
 int standby_run(void)
 {
 	struct page *page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, PAGE_FD, 0);
+	static struct standby_watch watch[STANDBY_QUEUES_MAX];
 	struct pollfd fds[STANDBY_QUEUES_MAX + 1] = { { .fd = PIPE_FD } };
 	uint64_t watched_from_ms = clock_now_ms();
-	unsigned i;
 
 	if (page == MAP_FAILED || page->count > STANDBY_QUEUES_MAX || fcntl(PIPE_FD, F_GETFD) < 0) {
 		log_err("dprd starts this process by itself; nobody else can");
 		return EXIT_FAILURE;
 	}
 	while (!fds[0].revents) {
-		int sleep_ms = look(page, &fds[1], watched_from_ms);
+		int sleep_ms = look(page, watch, &fds[1], watched_from_ms);
 
 		poll(fds, page->count + 1, sleep_ms);
 		if (sleep_ms < 0)
 			watched_from_ms = clock_now_ms();
 	}
-	/* dprd is gone. What it had in hand is lost, and sent again by the clients; what it had not read is not. */
-	for (i = 0; i < page->count; i++)
-		drain(page, i);
+	linger(page, watch, &fds[1]);
 	return EXIT_SUCCESS;
 }
 
@@ -185,7 +278,7 @@ static int spawn(struct standby *s, int pipe_end)
 	for (fd = PIPE_FD; fd < FIRST_QUEUE_FD + (int)s->page->count; fd++) {
 		int from = fd == PIPE_FD   ? pipe_end
 			   : fd == PAGE_FD ? s->page_fd
-					   : s->queues[fd - FIRST_QUEUE_FD].socket;
+					   : s->page->queues[fd - FIRST_QUEUE_FD].socket;
 
 		high[fd] = fcntl(from, F_DUPFD_CLOEXEC, ABOVE_FD);
 		if (high[fd] < 0)
@@ -243,17 +336,24 @@ struct standby *standby_start(const struct standby_queue *queues, unsigned count
 		return NULL;
 	}
 	s->page->count = count < STANDBY_QUEUES_MAX ? count : STANDBY_QUEUES_MAX;
-	for (i = 0; i < s->page->count; i++) {
-		s->queues[i] = queues[i];
-		s->page->number[i] = queues[i].number;
-	}
+	for (i = 0; i < s->page->count; i++)
+		s->page->queues[i] = queues[i];
 	start_process(s);
 	return s;
 }
 
-uint64_t *standby_stamp(struct standby *standby, unsigned queue)
+uint64_t *standby_stamp(struct standby *standby, unsigned worker)
 {
-	return &standby->page->stamp_ms[queue];
+	return &standby->page->stamp_ms[worker];
+}
+
+void standby_know(struct standby *standby, const struct config *config, uint64_t living)
+{
+	uint32_t other = !standby->page->current;
+
+	standby->page->members[other].config = *config;
+	standby->page->members[other].living = living;
+	__atomic_store_n(&standby->page->current, other, __ATOMIC_RELEASE);
 }
 
 void standby_tick(struct standby *standby)
@@ -268,9 +368,10 @@ void standby_tick(struct standby *standby)
 	start_process(standby);
 }
 
-uint64_t standby_served(const struct standby *standby)
+void standby_count(const struct standby *standby, uint64_t *ret_served, uint64_t *ret_tunnelled)
 {
-	return __atomic_load_n(&standby->page->served, __ATOMIC_RELAXED);
+	*ret_served = __atomic_load_n(&standby->page->served, __ATOMIC_RELAXED);
+	*ret_tunnelled = __atomic_load_n(&standby->page->tunnelled, __ATOMIC_RELAXED);
 }
 
 void standby_stop(struct standby *standby)
@@ -280,6 +381,7 @@ void standby_stop(struct standby *standby)
 	if (!standby)
 		return;
 	if (standby->pid) {
+		standby->page->stops = 1;
 		close(standby->pipe_fd);
 		for (waited_ms = 0; waitpid(standby->pid, NULL, WNOHANG) == 0; waited_ms += STOP_TRY_MS) {
 			/* It may have been stopped itself. */

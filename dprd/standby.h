@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * standby.h - who answers the queues of new connections while dprd stands still.
+ * standby.h - who answers the queues of what is new, and of tunnel packets, while dprd stands still.
  *
  * A queue of the kernel belongs to a socket, not to a process: each packet goes to one of those who read it there, and
  * verdicts are taken from all of them. So a second process, small and always there, shares the sockets of the queues
- * "decide". It reads nothing as long as the workers do. When packets wait and the worker does not come (stopped, in a
- * debugger, waiting for a disk or for a processor), it lets them pass: this node serves, as with dprd dead. Forwarded
- * flows and tunnel packets are not its business, they wait. When dprd dies it lets pass what was not read yet, and ends.
+ * "decide" and "tunnel". It reads nothing as long as the workers do. When packets wait and the worker does not come
+ * (stopped, in a debugger, waiting for a disk or for a processor), it lets new connections pass: this node serves, as
+ * with dprd dead. And it takes out of the tunnel what members send, by the same judgement as dprd, so that nobody waits
+ * who was forwarded here. What dprd's flows are needed for is not its business: flows that leave this node wait, and a
+ * SYN that a peer sends back is dropped. When dprd dies it answers what was not read yet, stays for a moment, since peers
+ * do not know it yet, and ends.
  */
 #ifndef DPRD_STANDBY_H
 #define DPRD_STANDBY_H
@@ -14,31 +17,38 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dprd/base/config.h"
+
 #define STANDBY_OPTION "--standby"
 
 enum {
 	STANDBY_LOOK_MS = 20, /* so often it looks at the workers, while packets come */
 	STANDBY_WATCH_MS = 1000, /* so long after one came; then the next one wakes it */
 	STANDBY_PATIENCE_MS = 50, /* packets wait for so long: the worker stands still */
-	STANDBY_QUEUES_MAX = 16,
+	STANDBY_LINGER_MS = 100, /* after a dprd that was killed */
+	STANDBY_QUEUES_MAX = 32,
 };
 
 struct standby; /* dprd's side */
 
-/* A queue "decide", and the netlink socket that it belongs to. */
+/* A queue of a worker, and the netlink socket that it belongs to. */
 struct standby_queue {
 	int socket;
 	uint16_t number;
+	unsigned worker; /* below STANDBY_QUEUES_MAX */
+	bool tunnelled; /* "tunnel"; else "decide" */
 };
 
 /* Starts the process. NULL with errno set; without the process alone it is not NULL, and standby_tick() tries again. */
 struct standby *standby_start(const struct standby_queue *queues, unsigned count);
 /* Where a worker notes the time (clock_now_ms()) whenever it looks at its queues. Lives until standby_stop(). */
-uint64_t *standby_stamp(struct standby *standby, unsigned queue);
+uint64_t *standby_stamp(struct standby *standby, unsigned worker);
+/* Each second: what it is to know of the members. living: those whose tunnel packets are taken, a bit each. */
+void standby_know(struct standby *standby, const struct config *config, uint64_t living);
 /* Each second: when the process ended, another one is started. */
 void standby_tick(struct standby *standby);
-/* Packets that it let pass since the start. */
-uint64_t standby_served(const struct standby *standby);
+/* Since the start: SYNs and ICMP errors that it let pass, tunnel packets that it took out. */
+void standby_count(const struct standby *standby, uint64_t *ret_served, uint64_t *ret_tunnelled);
 /* Ends the process; the sockets are dprd's alone then. NULL is fine. */
 void standby_stop(struct standby *standby);
 
@@ -49,8 +59,21 @@ int standby_run(void);
 struct standby_watch {
 	uint64_t stamp; /* the worker's, when last seen */
 	uint64_t waiting_since_ms; /* packets wait since then, with the stamp as it is; 0: none do */
+	uint64_t empty_ms; /* when nothing waited last */
 	bool still;
 };
+
+/*
+ * What becomes of a tunnel packet: true, it is accepted as *ret, which lies within the datagram; false, it is dropped.
+ * Rewrites the datagram. maybe_stale: it may have waited for longer than STALE_MS. Pure.
+ */
+struct standby_inner {
+	uint8_t *bytes;
+	unsigned count;
+};
+
+bool standby_unwrap(const struct config *config, uint64_t living, uint8_t *datagram, unsigned bytes, bool maybe_stale,
+		    struct standby_inner *ret);
 
 /* At each look: whether the worker stands still, which it does until it looks again. Pure. */
 bool standby_judge(struct standby_watch *watch, uint64_t stamp, bool packets_wait, uint64_t now_ms);

@@ -76,6 +76,16 @@ bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms)
 	return load && load->age_ms != LOAD_AGE_NEVER_MS && load_age_ms(&d->table, load, now_ms) < DECAPSULATE_GRACE_MS;
 }
 
+uint64_t view_living(const struct dprd *d, uint64_t now_ms)
+{
+	uint64_t living = 0;
+	unsigned member;
+
+	for (member = 0; member < d->config.member_count; member++)
+		living |= (uint64_t)view_member_living(d, member, now_ms) << member;
+	return living;
+}
+
 double view_own_load(struct dprd *d)
 {
 	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);

@@ -147,7 +147,7 @@ struct config {
 	unsigned dead_peer_timeout_ms;
 
 	/* [Queue] */
-	unsigned queue_first; /* workers take queue_first .. queue_first + 2 * workers - 1 */
+	unsigned queue_first; /* workers take queue_first .. queue_first + 3 * workers - 1 */
 	unsigned queue_length;
 	unsigned workers; /* 0: by the number of processors */
 

@@ -65,12 +65,13 @@ def test_b11_nobody_forwards_to_a_killed_dprd(own3):
     assert set(work.served_by(to="n2", since=dead + goes_on_s(own3) + 0.1, until=gone + 1.9)) == {"n2"}
 
 
-@pytest.mark.parametrize("form, node", [("one3", "n1"), ("own3", "n2")], ids=["one-entry", "own-serving"])
+@pytest.mark.parametrize("form, node", [("one3", "n1"), ("own3", "n2"), ("one3", "n2")],
+                         ids=["one-entry", "own-serving", "one-serving"])
 def test_b12_dprd_is_frozen(clusters, form, node):
     """All enter at n1. dprd of n1 (of n2) stands still for 0.3 s, then for 2 s: nothing is hijacked when it resumes.
 
-    What n1's clients send meanwhile is served by n1, at once. What n1 sent to n2 is decided anew when the client repeats
-    it; BPF programs take it out of the tunnel at once.
+    What n1's clients send meanwhile is served by n1, at once. What n1 sent to n2 is served there at once: BPF programs or
+    the standby process take it out of the tunnel.
     """
     cluster = clusters.get(form)
     cluster.set_policy("rr")
@@ -97,13 +98,10 @@ def test_b12_dprd_is_frozen(clusters, form, node):
         # With BPF the programs see that nothing is taken from the queue, and bring it no more. What they decide never comes.
         least = 30 if cluster.plane == "nfqueue" else 0 if cluster.decide.get("Decide") == "kernel" else 1
         assert served >= least, served
-    elif cluster.plane == "bpf":
-        assert after["stale_tunnel_syn"] == before["stale_tunnel_syn"]
+    else:
+        assert after["stale_tunnel_syn"] - before["stale_tunnel_syn"] <= (0 if cluster.plane == "bpf" else 4)
         at_once = [connect for connect in work.made(since=start, until=start + 0.5) if connect.node == "n2"]
         assert at_once and max(connect.took for connect in at_once) < 0.5, at_once
-    else:
-        assert after["stale_tunnel_syn"] - before["stale_tunnel_syn"] > 3
-        assert set(work.served_by(since=start + 1.5, until=end)) <= {"n1", "n3"}
 
 
 def test_b13_frozen_with_a_full_queue(own3):

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Datapath 30: the process that serves while dprd stands still."""
+"""Datapath 30: the process that serves while dprd stands still, and for a moment after its end."""
 import os
 import signal
 import time
 
-from faultlib import FIRST_SYN_S, SECOND_SYN_S, find_standby, frozen_whole, goes_on_s, load, standby_pid, wait_for
+import pytest
+
+from faultlib import (FIRST_SYN_S, NO_WAIT_MS, SECOND_SYN_S, find_standby, frozen_whole, goes_on_s, load, standby_pid,
+                      wait_for)
 
 FROZEN_S = 1.5
 
@@ -94,3 +97,58 @@ def test_d33_both_frozen(own3):
     else:
         assert after["stale_syn"] - before["stale_syn"] > 10
         assert {made.node for made in work.made(since=start + 0.05, until=end - 0.6)} == {"n1"}
+
+
+@pytest.mark.parametrize("form", ["one3", "own3"])
+def test_d34_serving_goes_on(clusters, form):
+    """dprd of n2 stands still: what others forward to it, of both families, comes out of the tunnel all the same."""
+    cluster = clusters.get(form)
+    cluster.set_policy("rr")
+    before = cluster.counters("n2")
+    with load(cluster, ["n1", "n3"]) as work:
+        cluster.freeze("n2", "dprd")
+        time.sleep(2)
+        cluster.resume("n2", "dprd")
+        wait_for(lambda: cluster.sees("n2", ["n1", "n2", "n3"]), "n2 is back", 5)
+    work.check_flows()
+    assert work.longest_ms(work.forwarded(serving="n2")) < NO_WAIT_MS
+    assert {flow["to"].count(":") > 0 for flow in work.forwarded(serving="n2")} == {True, False}
+    work.check_connects(FIRST_SYN_S)
+    if cluster.plane != "bpf":
+        wait_for(lambda: cluster.counters("n2")["standby_tunnelled"] - before["standby_tunnelled"] > 30,
+                 "it is counted", 3)
+
+
+def test_d35_serving_frozen_whole(own3):
+    """dprd of n2 and its standby process stand still. Without BPF a SYN that n1 sent to n2 is too old when they go on:
+    nobody answers it, and its client's next one is decided anew. With BPF nothing waits."""
+    own3.set_policy("rr")
+    before = own3.counters("n2")
+    with load(own3, ["n1"]) as work:
+        with frozen_whole(own3, "n2"):
+            time.sleep(2)
+        time.sleep(1)
+    work.check_flows()
+    work.check_waits(work.flows.each)
+    work.check_connects(SECOND_SYN_S)
+    stale = own3.counters("n2")["stale_tunnel_syn"] - before["stale_tunnel_syn"]
+    assert stale == 0 if own3.plane == "bpf" else stale > 3
+
+
+def test_d36_killed_and_nobody_knows(own3):
+    """dprd of n2 is killed, and n2's loadcast stands still, so that n1 does not hear of it: what comes by the tunnel in
+    the moment after is served as before."""
+    own3.set_policy("rr")
+    with load(own3, ["n1"], flows=0, per_second=300) as work:
+        time.sleep(1)
+        own3.freeze("n2", "loadcast")
+        own3.kill("n2", "dprd")
+        killed = time.monotonic()
+        time.sleep(1)
+        own3.start("n2", "dprd")
+        own3.resume("n2", "loadcast")
+        wait_for(lambda: own3.sees("n1", ["n1", "n2", "n3"]), "n1 sees n2 again", 5)
+    work.check_connects(SECOND_SYN_S)
+    # The kernel needs 20 to 30 ms to end a process: until then it is as if it stood still.
+    after = [connect for connect in work.made(since=killed + 0.04, until=killed + 0.09) if connect.node == "n2"]
+    assert any(connect.took < 0.5 for connect in after), work.made(since=killed, until=killed + 0.3)

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* test_standby.c - when a worker stands still. */
+/* test_standby.c - when a worker stands still, and what comes out of a tunnel meanwhile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "dprd/decide.h"
+#include "dprd/encap.h"
 #include "dprd/standby.h"
+#include "tests/unit/packets.h"
 
 static struct standby_watch watch;
 static uint64_t now_ms, stamp;
@@ -74,6 +78,154 @@ static void test_now_and_then(void **state)
 	}
 }
 
+/* The time since nothing waited is not forgotten when the worker looks. */
+static void test_since_empty(void **state)
+{
+	uint64_t empty_ms;
+
+	(void)state;
+	look_for(1000, false);
+	empty_ms = now_ms;
+	assert_int_equal(watch.empty_ms, empty_ms);
+	look_for(300, true);
+	stamp = now_ms;
+	look_for(300, true);
+	assert_int_equal(watch.empty_ms, empty_ms);
+	look_for(STANDBY_LOOK_MS, false);
+	assert_int_equal(watch.empty_ms, now_ms);
+}
+
+/* --- tunnel packets: n1 is the entry node of packets.h, n2 is asked --- */
+
+#define N1 "[Member \"n1\"]\nService=198.51.100.1\nService=2001:db8:5::1\n"
+#define N2 "[Member \"n2\"]\nService=198.51.100.2\nService=2001:db8:5::2\n"
+#define OWN1 "Cluster=192.168.0.1\nCluster=fd00::1\n"
+#define OWN2 "Cluster=192.168.0.2\nCluster=fd00::2\n"
+#define ONE "[Cluster]\nName=web\n[Alias]\nRange=10.9.0.0/16\nRange=fd09::/112\n" N1 N2
+#define OWN "[Cluster]\nName=web\n" N1 OWN1 N2 OWN2
+
+enum { FIRST_ONLY = 1, BOTH = 3, EF_CE = 0xbb, EF_NOT_ECT = 0xb8 };
+
+static struct config config;
+static uint8_t datagram[512];
+static struct standby_inner inner;
+
+static void configure(const char *text)
+{
+	struct config_errors errors;
+
+	if (config_parse("test", text, strlen(text), "n2", &config, &errors) != 0)
+		fail_msg("%s", errors.text[0]);
+}
+
+/* Of member 0 to member 1, or back; its length. */
+static unsigned tunnel(const uint8_t *bytes, size_t count, bool from_n1)
+{
+	const struct member *from = &config.member[!from_n1], *to = &config.member[from_n1];
+	bool v6 = bytes[0] >> 4 == 6;
+	struct packet packet;
+
+	packet_parse(bytes, (uint32_t)count, &packet);
+	encap_write(datagram, &packet, v6 ? &from->cluster_v6 : &from->cluster_v4,
+		    v6 ? &to->cluster_v6 : &to->cluster_v4, 7);
+	memcpy(datagram + encap_bytes(v6), bytes, count);
+	return encap_bytes(v6) + (unsigned)count;
+}
+
+static bool comes_out(const uint8_t *bytes, size_t count, uint64_t living, bool maybe_stale)
+{
+	return standby_unwrap(&config, living, datagram, tunnel(bytes, count, true), maybe_stale, &inner);
+}
+
+#define OUT(packet, living, maybe_stale) comes_out(packet, sizeof(packet), living, maybe_stale)
+
+static void assert_whole(const uint8_t *bytes, size_t count)
+{
+	assert_int_equal(inner.count, count);
+	assert_ptr_equal(inner.bytes, datagram + encap_bytes(bytes[0] >> 4 == 6));
+	assert_memory_equal(inner.bytes, bytes, count);
+}
+
+static void test_comes_out(void **state)
+{
+	(void)state;
+	configure(OWN);
+	assert_true(OUT(v4_syn, BOTH, false));
+	assert_whole(v4_syn, sizeof(v4_syn));
+	assert_true(OUT(v6_syn, BOTH, false));
+	assert_whole(v6_syn, sizeof(v6_syn));
+	assert_true(OUT(v4_data, FIRST_ONLY, false));
+	assert_whole(v4_data, sizeof(v4_data));
+	assert_true(OUT(v6_data, FIRST_ONLY, false));
+	assert_whole(v6_data, sizeof(v6_data));
+	assert_true(OUT(v4_frag_needed, FIRST_ONLY, false));
+	assert_whole(v4_frag_needed, sizeof(v4_frag_needed));
+}
+
+static void test_comes_out_to_the_alias(void **state)
+{
+	struct packet packet;
+	struct addr alias;
+
+	(void)state;
+	configure(ONE);
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		assert_true(v6 ? OUT(v6_syn, BOTH, false) : OUT(v4_syn, BOTH, false));
+		packet_parse(inner.bytes, inner.count, &packet);
+		alias = config_alias(&config, 0, v6);
+		assert_true(addr_equal(&packet.destination, &alias));
+		assert_true(encap_tcp_checksum_good(inner.bytes, &packet));
+	}
+}
+
+/* Who was not heard of, and what the peer does not own. */
+static void test_of_nobody(void **state)
+{
+	unsigned bytes;
+
+	(void)state;
+	configure(OWN);
+	assert_false(OUT(v4_syn, BOTH & ~FIRST_ONLY, false));
+	assert_false(OUT(v6_data, 0, false));
+	for (bytes = tunnel(v4_data, sizeof(v4_data), true); bytes > 0; bytes--)
+		assert_false(standby_unwrap(&config, BOTH, datagram, bytes - 1, false, &inner));
+	/* To another node; and not in a tunnel. */
+	assert_false(standby_unwrap(&config, BOTH, datagram, tunnel(v4_syn, sizeof(v4_syn), false), false, &inner));
+	memcpy(datagram, v4_syn, sizeof(v4_syn));
+	assert_false(standby_unwrap(&config, BOTH, datagram, sizeof(v4_syn), false, &inner));
+	/* n2's own service: a SYN that n1 sends back needs dprd's flow. */
+	config.self = 0;
+	assert_false(standby_unwrap(&config, BOTH, datagram, tunnel(v4_syn, sizeof(v4_syn), false), false, &inner));
+}
+
+static void test_stale(void **state)
+{
+	(void)state;
+	configure(OWN);
+	assert_false(OUT(v4_syn, BOTH, true));
+	assert_false(OUT(v6_syn, BOTH, true));
+	assert_true(OUT(v4_data, BOTH, true));
+	assert_true(OUT(v6_data, BOTH, true));
+}
+
+/* RFC 6040: what was congested on the way is marked within, or dropped where it cannot be. */
+static void test_congestion(void **state)
+{
+	unsigned bytes;
+
+	(void)state;
+	configure(OWN);
+	bytes = tunnel(v4_data, sizeof(v4_data), true);
+	datagram[1] = EF_CE;
+	assert_true(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+	assert_int_equal(inner.bytes[1], EF_CE);
+	bytes = tunnel(v4_syn, sizeof(v4_syn), true);
+	datagram[1] = EF_CE;
+	assert_false(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+	datagram[1] = EF_NOT_ECT;
+	assert_true(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -81,6 +233,12 @@ int main(void)
 		cmocka_unit_test_setup(test_busy, start),
 		cmocka_unit_test_setup(test_still, start),
 		cmocka_unit_test_setup(test_now_and_then, start),
+		cmocka_unit_test_setup(test_since_empty, start),
+		cmocka_unit_test(test_comes_out),
+		cmocka_unit_test(test_comes_out_to_the_alias),
+		cmocka_unit_test(test_of_nobody),
+		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_congestion),
 	};
 
 	return cmocka_run_group_tests_name("standby", tests, NULL, NULL);
