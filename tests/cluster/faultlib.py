@@ -331,14 +331,17 @@ def standby_pid(cluster, which, timeout_s=5):
 
 
 @contextlib.contextmanager
-def frozen_whole(cluster, which):
-    """dprd of a node and its standby process stand still."""
+def frozen_whole(cluster, which, standby_first_s=0):
+    """dprd of a node and its standby process stand still; that one goes on earlier, if so wanted."""
     standby = standby_pid(cluster, which)
     os.kill(standby, signal.SIGSTOP)
     cluster.freeze(which, "dprd")
     try:
         yield
     finally:
+        if standby_first_s:
+            os.kill(standby, signal.SIGCONT)
+            time.sleep(standby_first_s)
         cluster.resume(which, "dprd")
         os.kill(standby, signal.SIGCONT)
 

@@ -152,3 +152,17 @@ def test_d36_killed_and_nobody_knows(own3):
     # The kernel needs 20 to 30 ms to end a process: until then it is as if it stood still.
     after = [connect for connect in work.made(since=killed + 0.04, until=killed + 0.09) if connect.node == "n2"]
     assert any(connect.took < 0.5 for connect in after), work.made(since=killed, until=killed + 0.3)
+
+
+def test_d37_standby_goes_on_first(own3):
+    """dprd of n2 and its standby process stand still for so long that clients sent their third SYN, which another node has
+    answered; and the standby process goes on first. It does not let the first one out of the tunnel: nobody is answered
+    by two."""
+    own3.set_policy("rr")
+    with load(own3, ["n1"]) as work:
+        with frozen_whole(own3, "n2", standby_first_s=0.3):
+            time.sleep(4)
+        time.sleep(0.5)
+    work.check_flows()
+    work.check_waits(work.flows.each)
+    work.check_connects(SECOND_SYN_S)
