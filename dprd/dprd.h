@@ -145,6 +145,7 @@ struct dprd {
 	struct mnl_socket *neighbours; /* BPF plane: routes and hardware addresses */
 	char plane_why[PLANE_WHY_BYTES]; /* why this plane */
 	uint64_t living_told; /* members whose tunnel packets the programs take */
+	uint64_t living_told_standby; /* and those the standby process takes */
 	struct flood flood; /* nfqueue plane */
 	bool flood_refused; /* the firewall knows no limit: it is not asked again */
 	struct plane_decide *decide_ahead; /* Decide=auto or kernel; else NULL */
@@ -239,7 +240,7 @@ void tick_restore_rules(struct dprd *d, uint64_t now_ms);
 /* queue.c: one thread per worker. 0 or -errno. */
 int queue_start(struct dprd *d);
 void queue_stop(struct dprd *d);
-void queue_tick(struct dprd *d); /* each second */
+void queue_tick(struct dprd *d, bool each_second); /* each tick */
 /* When the worker that was silent for longest was last seen to run. */
 uint64_t queue_heartbeat_ms(const struct dprd *d);
 

@@ -423,13 +423,20 @@ int queue_start(struct dprd *d)
 	return error;
 }
 
-void queue_tick(struct dprd *d)
+void queue_tick(struct dprd *d, bool each_second)
 {
+	uint64_t living;
+
 	if (!d->standby)
 		return;
-	standby_tick(d->standby);
+	if (each_second)
+		standby_tick(d->standby);
 	pthread_mutex_lock(&d->lock);
-	standby_know(d->standby, &d->config, view_living(d, clock_now_ms()));
+	/* A peer that comes to life forwards at once. */
+	living = view_living(d, clock_now_ms());
+	if (each_second || living != d->living_told_standby)
+		standby_know(d->standby, &d->config, living);
+	d->living_told_standby = living;
 	standby_count(d->standby, &d->counters.standby_served, &d->counters.standby_tunnelled);
 	pthread_mutex_unlock(&d->lock);
 }

@@ -49,7 +49,7 @@ struct page {
 	uint32_t stops; /* dprd ends in good order */
 	uint32_t count;
 	struct standby_queue queues[STANDBY_QUEUES_MAX];
-	/* The other one is written to, once a second: nobody reads it by then who began before it was the other one. */
+	/* The other one is written to, 50 ms after it was read last at least: nobody reads it for so long. */
 	struct members members[2];
 	uint32_t current; /* the one to read */
 };

@@ -43,7 +43,7 @@ struct standby_queue {
 struct standby *standby_start(const struct standby_queue *queues, unsigned count);
 /* Where a worker notes the time (clock_now_ms()) whenever it looks at its queues. Lives until standby_stop(). */
 uint64_t *standby_stamp(struct standby *standby, unsigned worker);
-/* Each second: what it is to know of the members. living: those whose tunnel packets are taken, a bit each. */
+/* What it is to know of the members; at most each tick. living: those whose tunnel packets are taken, a bit each. */
 void standby_know(struct standby *standby, const struct config *config, uint64_t living);
 /* Each second: when the process ended, another one is started. */
 void standby_tick(struct standby *standby);

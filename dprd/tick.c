@@ -376,6 +376,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 	tick_refresh_view(d, now_ms);
 	plane_tick(d, alive);
 	shared_tick(d, now_ms);
+	queue_tick(d, each_second);
 	expire(d, now_ms, each_second);
 	watch_for_flood(d, now_ms);
 	pthread_mutex_lock(&d->lock);
@@ -388,7 +389,6 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 		tick_refresh_mtu(d);
 		backend_refresh_ways(d);
 		plane_update(d);
-		queue_tick(d);
 		notify_status(d, now_ms);
 	}
 	/* A status file says that this node can decapsulate: not while a worker stands still. */

@@ -198,6 +198,28 @@ static void test_of_nobody(void **state)
 	assert_false(standby_unwrap(&config, BOTH, datagram, tunnel(v4_syn, sizeof(v4_syn), false), false, &inner));
 }
 
+enum { INNER = IPV4_HEADER_BYTES, SOURCE = 12, DESTINATION = 16, PORT = IPV4_HEADER_BYTES + 2 };
+
+/* By a peer, but no connection to its web server; and by this node itself. */
+static void test_of_others(void **state)
+{
+	unsigned bytes;
+
+	(void)state;
+	configure(OWN);
+	bytes = tunnel(v4_data, sizeof(v4_data), true);
+	assert_true(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+	write_be16(datagram + INNER + PORT, 81);
+	assert_false(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+	tunnel(v4_data, sizeof(v4_data), true);
+	memcpy(datagram + INNER + SOURCE, config.member[1].service[0].bytes + 12, 4);
+	assert_false(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+	tunnel(v4_data, sizeof(v4_data), true);
+	memcpy(datagram + SOURCE, datagram + DESTINATION, 4);
+	memcpy(datagram + INNER + DESTINATION, config.member[1].service[0].bytes + 12, 4);
+	assert_false(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+}
+
 static void test_stale(void **state)
 {
 	(void)state;
@@ -237,6 +259,7 @@ int main(void)
 		cmocka_unit_test(test_comes_out),
 		cmocka_unit_test(test_comes_out_to_the_alias),
 		cmocka_unit_test(test_of_nobody),
+		cmocka_unit_test(test_of_others),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_congestion),
 	};
