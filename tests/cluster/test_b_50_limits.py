@@ -28,7 +28,7 @@ def test_b50_the_ruleset_is_flushed(own3):
         flushed = time.monotonic()
         own3.site.execute("n1", ["nft", "flush", "ruleset"])
         took = wait_for(lambda: own3.counters("n1")["rules_restored"] > before, "dprd sees it", 3)
-        wait_for(lambda: own3.site.execute("n1", ["iptables-save", "-t", "raw"]).count("NFQUEUE") == 2,
+        wait_for(lambda: own3.site.execute("n1", ["iptables-save", "-t", "raw"]).count("NFQUEUE") == 3,
                  "the rules are back", 2)
         restored = time.monotonic()
         time.sleep(0.7)
