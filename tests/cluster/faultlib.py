@@ -33,6 +33,8 @@ FIRST_SYN_S = 2.6
 SECOND_SYN_S = 3.6
 # A connection that nothing holds up, on a host whose two processors are busy.
 NO_WAIT_MS = 1000
+# A dprd has started and its peers know, also when other clusters take both processors.
+RESTART_S = 15
 TCP_ESTABLISHED = 1  # in the first byte of TCP_INFO
 
 Connect = collections.namedtuple("Connect", "to start took node error")

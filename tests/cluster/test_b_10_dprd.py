@@ -10,8 +10,8 @@ import time
 import pytest
 
 from cluster import TOP
-from faultlib import (FIRST_SYN_S, SECOND_SYN_S, eligible, frozen_whole, goes_on_s, load, state_of_kernel, taken_over,
-                      wait_for)
+from faultlib import (FIRST_SYN_S, RESTART_S, SECOND_SYN_S, eligible, frozen_whole, goes_on_s, load, state_of_kernel,
+                      taken_over, wait_for)
 
 
 def restart(cluster, node, pause_s):
@@ -19,7 +19,7 @@ def restart(cluster, node, pause_s):
     cluster.kill(node, "dprd")
     time.sleep(pause_s)
     cluster.start(node, "dprd")
-    wait_for(lambda: cluster.sees(node, ["n1", "n2", "n3"]), f"{node} is back", 5)
+    wait_for(lambda: cluster.sees(node, ["n1", "n2", "n3"]), f"{node} is back", RESTART_S)
 
 
 def check_taken_over(cluster, node, before, starts, flows):
@@ -56,7 +56,7 @@ def test_b11_nobody_forwards_to_a_killed_dprd(own3):
         gone = time.monotonic()
         time.sleep(2)
         own3.start("n2", "dprd")
-        wait_for(lambda: own3.sees("n1", ["n1", "n2", "n3"]), "n2 is back", 5)
+        wait_for(lambda: own3.sees("n1", ["n1", "n2", "n3"]), "n2 is back", RESTART_S)
     work.check_flows()
     work.check_connects(SECOND_SYN_S)
     work.check_waits(work.flows.each)
@@ -143,7 +143,7 @@ def test_b14_restarts_and_upgrades(one3):
                     program, "-c", one3.config_path("n1"), "--node", "n1"], one3.log_path("n1", "dprd"))
             else:
                 one3.start("n1", "dprd")
-            wait_for(lambda: one3.sees("n1", ["n1", "n2", "n3"]), "n1 is back", 5)
+            wait_for(lambda: one3.sees("n1", ["n1", "n2", "n3"]), "n1 is back", RESTART_S)
             time.sleep(0.2)
         end = time.monotonic()
         wait_for(lambda: one3.sees("n2", ["n1", "n2", "n3"]), "n2 sees n1", 5)
@@ -179,7 +179,7 @@ def test_b16_stop_with_flows_then_purge(clusters):
         kept = state_of_kernel(cluster, "n1")
         time.sleep(1.5)
         cluster.start("n1", "dprd")
-        wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", 5)
+        wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", RESTART_S)
         back = time.monotonic()
     work.check_flows()
     work.check_waits(work.flows.each)

@@ -7,7 +7,7 @@ import time
 
 import bpf
 from cluster import TOP
-from faultlib import FIRST_SYN_S, load, taken_over, wait_for
+from faultlib import FIRST_SYN_S, RESTART_S, load, taken_over, wait_for
 from stormlib import Floods
 
 CLASSIFIER = "pref 221 bpf"
@@ -18,7 +18,7 @@ def restart(cluster, node):
     cluster.write_config(node)
     assert cluster.stop(node, "dprd") == 0
     cluster.start(node, "dprd")
-    wait_for(lambda: cluster.sees(node, ["n1", "n2", "n3"]), f"{node} is back", 5)
+    wait_for(lambda: cluster.sees(node, ["n1", "n2", "n3"]), f"{node} is back", RESTART_S)
 
 
 def filters(cluster, node, interface="eth0"):
@@ -63,7 +63,7 @@ def test_d11_without_tcx(clusters):
         cluster.kill("n1", "dprd")
         time.sleep(1)
         cluster.start("n1", "dprd")
-        wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", 5)
+        wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", RESTART_S)
     work.check_flows()
     work.check_connects(3.6)
     assert work.longest_ms(work.flows.each) < 1000, "the classifiers went on without dprd"
@@ -147,7 +147,7 @@ def test_d16_killed_while_the_kernel_decides(clusters):
         dead = time.monotonic()
         time.sleep(2)
         cluster.start("n1", "dprd")
-        wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", 5)
+        wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", RESTART_S)
         back = time.monotonic()
         time.sleep(1)
     work.check_flows()

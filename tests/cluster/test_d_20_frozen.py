@@ -8,6 +8,8 @@ import socket
 import subprocess
 import time
 
+import pytest
+
 from cluster import TOP
 from faultlib import wait_for
 
@@ -133,6 +135,7 @@ def test_d20_frozen_with_a_syn_in_hand(clusters):
     assert all(len(nodes) > 1 and len(set(nodes)) == 1 for nodes in answered.values()), answered
 
 
+@pytest.mark.seconds(120)
 def test_d21_killed_with_a_syn_in_hand(clusters):
     """Whoever answers the client's second SYN keeps the connection when another dprd comes with what the first one
     left: a flow that the kernel may not have learnt of."""

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from faultlib import (FIRST_SYN_S, NO_WAIT_MS, SECOND_SYN_S, find_standby, frozen_whole, goes_on_s, load, standby_pid,
-                      wait_for)
+from faultlib import (FIRST_SYN_S, NO_WAIT_MS, RESTART_S, SECOND_SYN_S, find_standby, frozen_whole, goes_on_s, load,
+                      standby_pid, wait_for)
 
 FROZEN_S = 1.5
 
@@ -27,7 +27,7 @@ def test_d30_ends_with_dprd(clusters):
         end("n1", "dprd")
         wait_for(lambda pid=pid: has_ended(pid), "its standby process has ended", 3)
         cluster.start("n1", "dprd")
-        wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 is back", 5)
+        wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 is back", RESTART_S)
     assert "standby process ended" not in cluster.log_text("n1", "dprd")
 
 
@@ -109,7 +109,7 @@ def test_d34_serving_goes_on(clusters, form):
         cluster.freeze("n2", "dprd")
         time.sleep(2)
         cluster.resume("n2", "dprd")
-        wait_for(lambda: cluster.sees("n2", ["n1", "n2", "n3"]), "n2 is back", 5)
+        wait_for(lambda: cluster.sees("n2", ["n1", "n2", "n3"]), "n2 is back", RESTART_S)
     work.check_flows()
     assert work.longest_ms(work.forwarded(serving="n2")) < NO_WAIT_MS
     assert {flow["to"].count(":") > 0 for flow in work.forwarded(serving="n2")} == {True, False}

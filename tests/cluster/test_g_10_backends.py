@@ -19,7 +19,7 @@ import pytest
 from backendlib import (ALL, BACK_S, BY_FORM, ECHO_PORT, GONE_S, PLAN, SHORT, SILENT_S, Downloads, addresses_of, check_errors,
                         check_flows, counts_agree, forget_ended, heal, holding, nothing_fails, open_at, open_held,
                         reported, usable, using)
-from faultlib import NO_WAIT_MS, SECOND_SYN_S, goes_on_s, load, members, reload_both, wait_for
+from faultlib import NO_WAIT_MS, RESTART_S, SECOND_SYN_S, goes_on_s, load, members, reload_both, wait_for
 from test_a_40_syn import connect_again
 from traffic import (FAMILIES, HEADERS, ICMP_TOO_BIG, TCP, Capture, RawClient, connect, counting, curl, download,
                      file_sha256, forward_all, random_bytes, read_line, service, too_big_mtu, upload, url, whoami)
@@ -245,7 +245,7 @@ def test_g17_without_dprd(pair, how):
             time.sleep(AWAY_S)
             end = time.monotonic()
             pair.start("n1", "dprd")
-            wait_for(lambda: usable(pair) == set(ALL), "n1 knows its real servers again", 5)
+            wait_for(lambda: usable(pair) == set(ALL), "n1 knows its real servers again", RESTART_S)
             back = time.monotonic()
             time.sleep(1)
             work.connects.end()
@@ -274,7 +274,7 @@ def test_g18_without_dprd_and_nobody_here(own):
             time.sleep(AWAY_S)
             end = time.monotonic()
             own.start("n1", "dprd")
-            wait_for(lambda: usable(own) == set(ALL), "n1 knows its real servers again", 5)
+            wait_for(lambda: usable(own) == set(ALL), "n1 knows its real servers again", RESTART_S)
     work.check_connects(SECOND_SYN_S)
     alone = work.served_by(since=away + goes_on_s(own) + 0.3, until=end)
     assert {"b1", "b2"} <= set(alone) <= without_dprd(own) and alone["b2"] > 1.5 * alone["b1"], alone
@@ -292,7 +292,7 @@ def test_g19_closed_while_away(own):
             made.close()
         time.sleep(0.5)
         own.start("n1", "dprd")
-        wait_for(lambda: usable(own) == set(ALL), "n1 knows its real servers again", 5)
+        wait_for(lambda: usable(own) == set(ALL), "n1 knows its real servers again", RESTART_S)
         time.sleep(1.2)  # it has counted
         assert open_at(own, ALL if own.plane == "bpf" else ("b3", "b4")) == 0, reported(own)
 
@@ -322,7 +322,7 @@ def test_g20_landed(pair, serve_here):
                 pair.start("n1", "dprd")  # it takes the packets out of n2's tunnel
         if pair.plane == "bpf":
             pair.start("n1", "dprd")
-        wait_for(lambda: usable(pair) == {"b1", "b2", "b3"}, "n1 knows its real servers again", 5)
+        wait_for(lambda: usable(pair) == {"b1", "b2", "b3"}, "n1 knows its real servers again", RESTART_S)
 
 
 def test_g21_copies(own):

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from backendlib import check_flows, holding, nothing_fails, usable
-from faultlib import SECOND_SYN_S, wait_for
+from faultlib import RESTART_S, SECOND_SYN_S, wait_for
 from test_f_10_shared import SHARED, add_addresses, has_share, work_on
 
 BURST = 20
@@ -43,7 +43,7 @@ def test_g25_shared(sharing):
                 end = time.monotonic()
                 sharing.start("n1", "dprd")
                 wait_for(lambda: has_share(sharing, "n1", ["n1", "n2"]), "n1 has its share", 5)
-                wait_for(lambda: usable(sharing) == {"b1", "b3"}, "n1 knows its real servers again", 5)
+                wait_for(lambda: usable(sharing) == {"b1", "b3"}, "n1 knows its real servers again", RESTART_S)
                 time.sleep(0.5)
     work.check_flows()
     work.check_connects(SECOND_SYN_S)

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import test_a_30_icmp
-from faultlib import FIRST_SYN_S, load, members, reload_both, settings, wait_for
+from faultlib import FIRST_SYN_S, RESTART_S, load, members, reload_both, settings, wait_for
 from test_a_20_mtu import NO_ICMP, answered_mss, transfer_both_ways, wait_both_lower
 from traffic import (FAMILIES, HEADERS, IP, Capture, IPv6, RawClient, TCP, counting, forward_all, forward_to, rules,
                      service, set_mtu)
@@ -106,7 +106,7 @@ def test_h14_serving_needs_no_dprd(direct3):
         direct3.kill("n2", "dprd")
         time.sleep(1.5)
         direct3.start("n2", "dprd")
-        wait_for(lambda: direct3.sees("n1", ALL), "n2 is back", 5)
+        wait_for(lambda: direct3.sees("n1", ALL), "n2 is back", RESTART_S)
         routes = routes_of_peers(direct3, "n2")
         assert len(routes) == 4
         assert direct3.stop("n2", "dprd") == 0
