@@ -119,7 +119,7 @@ struct batch {
 	unsigned count;
 	bool maybe_stale; /* see queue.c */
 	uint64_t received_ms;
-	bool forward_queue; /* from the queue of forwarded flows and tunnel packets */
+	bool forward_queue; /* from the queue of forwarded flows, or of tunnel packets */
 	bool made_flows; /* the batch before this one did */
 };
 
