@@ -214,7 +214,7 @@ static json_t *member_json(const struct config *config, const struct control_sna
 	json_object_set_new(member, "address", m->service_count ? control_address(&m->service[0]) : json_null());
 	json_object_set_new(member, "cluster_address",
 			    control_address(addr_is_zero(&m->cluster_v4) ? &m->cluster_v6 : &m->cluster_v4));
-	json_object_set_new(member, "weight", json_integer(m->weight));
+	json_object_set_new(member, "weight", json_integer(view_weight(m, self ? NULL : load)));
 	json_object_set_new(member, "load", node && (self || known) ? control_real(node->load) : json_null());
 	put_announced(member, s, load);
 	json_object_set_new(member, "sent_since", control_count(node, node ? node->sent : 0));

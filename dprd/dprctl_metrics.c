@@ -67,7 +67,7 @@ static void members(FILE *out, const json_t *status)
 		double scale;
 	} gauges[] = {
 		{ "dpr_member_load", "Load in the configured metric.", "load", 1 },
-		{ "dpr_member_weight", "Configured weight.", "weight", 1 },
+		{ "dpr_member_weight", "Weight: the lower one of configured and announced.", "weight", 1 },
 		{ "dpr_member_open_connections", "TCP connections.", "open_connections", 1 },
 		{ "dpr_member_accept_queue", "Connections waiting for accept.", "accept_queue", 1 },
 		{ "dpr_member_cpu_ratio", "Utilisation of its processors.", "cpu_ratio", 1 },

@@ -123,6 +123,12 @@ struct batch {
 	bool made_flows; /* the batch before this one did */
 };
 
+/* When a member was last heard, CLOCK_BOOTTIME; at first, when dprd first saw it in its configuration. */
+struct last_heard {
+	uint32_t id;
+	uint64_t ms;
+};
+
 struct dprd {
 	/* Set at start, then read only. */
 	const char *config_path;
@@ -137,6 +143,7 @@ struct dprd {
 	int lock_fd; /* one dprd per run directory */
 	uint64_t second_ms; /* when the work of each second was last done */
 	uint64_t status_ms; /* when the status file was last written */
+	bool leaving; /* peers are being told that dprd stops */
 	uint64_t watchdog_ms; /* interval of the watchdog's pings; 0: none wanted */
 	uint64_t watchdog_pinged_ms;
 	uint64_t rules_checked_ms, rules_checked_all_ms;
@@ -162,6 +169,7 @@ struct dprd {
 	struct backends backends; /* real servers behind this node */
 	struct load_table table; /* as last read */
 	bool table_valid;
+	struct last_heard heard[MEMBERS_MAX]; /* of each member; outlives the table, which ends with loadcast */
 	struct load_view view;
 	struct view_node view_nodes[MEMBERS_MAX];
 	unsigned tunnel_mtu[MEMBERS_MAX][2]; /* path MTU to a member, by family (0: IPv4); 0: no way */
@@ -237,6 +245,12 @@ int tick_refill_set(struct dprd *d);
 /* The firewall rules, if someone flushed them or if they must be others: nothing is lost but a moment. */
 void tick_restore_rules(struct dprd *d, uint64_t now_ms);
 
+/* presence.c: what loadcast, and by it the peers, know of this dprd. */
+void presence_tick(struct dprd *d, uint64_t now_ms); /* each tick, while dprd works */
+void presence_withdraw(const struct dprd *d); /* it works no more */
+/* The event loop ends: a moment later, in which peers learn of it and what they forward is still served. 0 or -errno. */
+int presence_leave(struct dprd *d);
+
 /* queue.c: one thread per worker. 0 or -errno. */
 int queue_start(struct dprd *d);
 void queue_stop(struct dprd *d);
@@ -265,9 +279,11 @@ double view_own_load(struct dprd *d); /* in the configured metric, read now; als
 void view_select_family(struct dprd *d, bool v6); /* view.nodes[].eligible for SYNs of this family */
 double view_load(const struct config *config, const struct load_sample *sample); /* in the configured metric */
 const struct node_load *view_node_load(const struct dprd *d, uint32_t node_id); /* NULL: not in the table */
+/* What counts: the lower one of what is configured here and what the member announces. load: NULL: nothing. */
+unsigned view_weight(const struct member *member, const struct node_load *load);
 /* Whether a member may get new connections; if not, *ret_why_not says why (static text). */
 bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms, const char **ret_why_not);
-/* Whether tunnel packets from a member are taken: heard within DECAPSULATE_GRACE_MS. */
+/* Whether tunnel packets from a member are taken: heard, or first configured, within DECAPSULATE_GRACE_MS. */
 bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms);
 /* All of these, a bit each. Lock held. */
 uint64_t view_living(const struct dprd *d, uint64_t now_ms);

@@ -196,9 +196,9 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 
 static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info, void *context)
 {
+	(void)source;
 	(void)info;
-	(void)context;
-	return sd_event_exit(sd_event_source_get_event(source), 0);
+	return presence_leave(context);
 }
 
 /* One dprd per run directory; the lock goes with the process, whatever ends it. */
@@ -323,7 +323,6 @@ static bool count_flow(void *context, const struct flow *flow)
 static void dprd_close(struct dprd *d)
 {
 	bool serving = d->last_decapsulated_ms && clock_now_ms() - d->last_decapsulated_ms < RECENT_MS, keep;
-	char path[PATH_BYTES + 16];
 	unsigned flows = 0;
 
 	control_close(d);
@@ -334,9 +333,7 @@ static void dprd_close(struct dprd *d)
 	/* So do shared addresses, by their lease, and NAT to real servers, whose connections the kernel alone knows. */
 	keep = flows || serving || shared_works(d) || rules_have_nat(&d->config) || plane_serves_unseen(d);
 	if (d->flows) {
-		/* Gone at once, so that loadcast takes this node out of its peers' reckoning. */
-		snprintf(path, sizeof(path), "%s/status", d->config.run_dir);
-		unlink(path);
+		presence_withdraw(d);
 		rules_remove(&d->config, d->worker_count, keep);
 		if (flows || serving)
 			log_info("%u forwarded flows%s wait for the next dprd; dprd --purge ends them", flows,
@@ -370,7 +367,6 @@ static int run(struct dprd *d)
 		log_info("dprd " DPRD_VERSION " on %s: policy %s, %u members, %u worker%s", d->config.node_name,
 			 d->config.policy, d->config.member_count, d->worker_count, d->worker_count == 1 ? "" : "s");
 		error = sd_event_loop(d->event);
-		sd_notify(0, "STOPPING=1");
 	}
 	dprd_close(d);
 	return error ? EXIT_FAILURE : EXIT_SUCCESS;

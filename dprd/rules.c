@@ -32,7 +32,6 @@
 #include "dprd/rules_private.h"
 
 enum {
-	ROUTE_PROTOCOL = 221, /* rtm_protocol of our local routes, so that we remove ours and no others */
 	TCP_IP_V4_BYTES = IPV4_HEADER_BYTES + TCP_HEADER_BYTES,
 	TCP_IP_V6_BYTES = IPV6_HEADER_BYTES + TCP_HEADER_BYTES,
 	MTU_DEFAULT = 1500,
@@ -159,8 +158,7 @@ static void write_table(FILE *out, struct dprd *d)
 	}
 }
 
-/* Runs a tool; a failure is logged with what the tool said. */
-static int run(const char *const argv[], const char *input)
+int rules_run(const char *const argv[], const char *input)
 {
 	char *output;
 	int status = command_run(argv, input, &output);
@@ -192,9 +190,9 @@ static int nft_install(struct dprd *d)
 	status = command_run(nft, script, &output);
 	/* A table of another shape stands in the way (another version's): replace it whole. */
 	if (status > 0 && asprintf(&replace, "add table inet dprd\ndelete table inet dprd\n%s", script) >= 0)
-		status = run(nft, replace);
+		status = rules_run(nft, replace);
 	else if (status < 0)
-		run(nft, script);
+		rules_run(nft, script);
 	free(replace);
 	free(output);
 	free(script);
@@ -213,7 +211,7 @@ int rules_set_flood(struct dprd *d)
 		return -ENOMEM;
 	write_decide(out, d);
 	fclose(out);
-	error = run(nft, script);
+	error = rules_run(nft, script);
 	free(script);
 	return error;
 }
@@ -259,40 +257,7 @@ static int iptables_install(const struct config *config, unsigned workers, bool 
 		fprintf(out, "-I PREROUTING -m mark ! --mark 0/" MARK_BOTH " -j DPRD\n");
 	fprintf(out, "COMMIT\n");
 	fclose(out);
-	error = run(restore, script);
-	free(script);
-	return error;
-}
-
-/* Local routes: the addresses this node serves for its peers, or their aliases. */
-static int routes_install(const struct config *config, bool v6)
-{
-	const char *const ip[] = { "ip", v6 ? "-6" : "-4", "-batch", "-", NULL };
-	char *script = NULL, text[ADDR_TEXT_BYTES];
-	unsigned member, i, count = 0;
-	size_t bytes;
-	FILE *out = open_memstream(&script, &bytes);
-	int error = 0;
-
-	if (!out)
-		return -ENOMEM;
-	for (member = 0; member < config->member_count; member++) {
-		const struct member *m = &config->member[member];
-
-		for (i = 0; member != config->self && i < m->service_count; i++) {
-			struct addr alias = config_alias(config, member, i);
-			const struct addr *local = addr_is_zero(&alias) ? &m->service[i] : &alias;
-
-			if (addr_is_v4(local) == v6)
-				continue;
-			fprintf(out, "route replace local %s dev lo proto %d\n", addr_format(local, text),
-				ROUTE_PROTOCOL);
-			count++;
-		}
-	}
-	fclose(out);
-	if (count)
-		error = run(ip, script);
+	error = rules_run(restore, script);
 	free(script);
 	return error;
 }
@@ -302,25 +267,11 @@ int rules_install(struct dprd *d)
 	int error = nft_install(d), family;
 
 	for (family = 0; family < 2 && !error; family++) {
-		error = routes_install(&d->config, family);
+		error = rules_routes_install(&d->config, family);
 		if (!error)
 			error = iptables_install(&d->config, d->worker_count, family, true);
 	}
 	return error;
-}
-
-static void routes_remove(bool v6)
-{
-	const char *const show[] = { "ip", v6 ? "-6" : "-4", "route", "show", "table", "local", "proto", "221", NULL };
-	const char *const flush[] = {
-		"ip", v6 ? "-6" : "-4", "route", "flush", "table", "local", "proto", "221", NULL
-	};
-	char *output;
-
-	/* "flush" of nothing is an error to some versions of ip. */
-	if (command_run(show, NULL, &output) == 0 && output && *output)
-		run(flush, NULL);
-	free(output);
 }
 
 /* The chains DPRD* and the jump; and the table "raw" itself when nothing else is left in it. */
@@ -358,10 +309,10 @@ int rules_remove(const struct config *config, unsigned workers, bool keep_forwar
 			continue;
 		}
 		iptables_remove(family);
-		routes_remove(family);
+		rules_routes_remove(family);
 	}
 	if (!keep_forwarding)
-		error = run(nft, "add table inet dprd\ndelete table inet dprd\n");
+		error = rules_run(nft, "add table inet dprd\ndelete table inet dprd\n");
 	return error;
 }
 

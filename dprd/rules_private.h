@@ -32,6 +32,16 @@ struct rules_list {
 
 typedef void rules_fill_fn(const struct config *config, struct rules_list *list);
 
+/* rules.c: runs a tool; a failure is logged with what the tool said. 0 or -errno. */
+int rules_run(const char *const argv[], const char *input);
+
+/* rules_routes.c */
+/* All that are needed, and none of ours that is not. 0 or -errno. */
+int rules_routes_install(const struct config *config, bool v6);
+void rules_routes_remove(bool v6);
+/* What ip(8) is told for that, of one family. present: its list of ours; NULL: none. How many lines. */
+unsigned rules_routes_write(FILE *out, const struct config *config, bool v6, const char *present);
+
 /* rules_sets.c */
 /* One element more, with what belongs to it behind its address; none for an address of the other family. */
 void rules_list_item(struct rules_list *list, const struct addr *address, const char *suffix);

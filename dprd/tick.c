@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What happens by the clock: a fresh view, expiry, the status file, the state of paths and rules, and
- * the watchdog's pings, which stop when a worker stands still.
+ * What happens by the clock: a fresh view, expiry, the state of paths and rules, and what others are told: loadcast, and
+ * the service manager by the watchdog's pings. Both are told nothing while a worker stands still.
  */
 #include <errno.h>
 #include <systemd/sd-daemon.h>
@@ -12,7 +12,6 @@
 #include "dprd/dprd.h"
 #include "dprd/fastpath.h"
 #include "dprd/shared.h"
-#include "dprd/status.h"
 
 enum {
 	GONE_MAX = 256, /* flows forgotten per transaction */
@@ -330,27 +329,6 @@ static void update_rate(struct dprd *d, uint64_t elapsed_ms)
 	d->arrivals_per_1000_s = d->arrivals_per_1000_s / 2 + rate / 2;
 }
 
-static void write_status(struct dprd *d, uint64_t now_ms)
-{
-	char path[PATH_BYTES + 16];
-	struct rewriter_status status = { .written_ms = now_ms,
-					  .pid = (uint32_t)getpid(),
-					  .started_ms = d->started_ms };
-	struct flow_counts counts;
-
-	pthread_mutex_lock(&d->lock);
-	counts = flow_counts(d->flows);
-	status.draining = d->draining;
-	status.backend_connections = backend_connections(d);
-	status.redirected = counts.half_open + counts.confirmed - counts.closing;
-	status.redirected -=
-		status.backend_connections < status.redirected ? status.backend_connections : status.redirected;
-	status.arrivals_per_1000_s = d->arrivals_per_1000_s;
-	pthread_mutex_unlock(&d->lock);
-	snprintf(path, sizeof(path), "%s/status", d->config.run_dir);
-	status_publish(path, &status);
-}
-
 static void notify_status(struct dprd *d, uint64_t now_ms)
 {
 	unsigned i, ready = 0;
@@ -392,10 +370,8 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 		notify_status(d, now_ms);
 	}
 	/* A status file says that this node can decapsulate: not while a worker stands still. */
-	if (alive && now_ms - d->status_ms >= STATUS_PERIOD_MS) {
-		d->status_ms = now_ms;
-		write_status(d, now_ms);
-	}
+	if (alive)
+		presence_tick(d, now_ms);
 	tick_restore_rules(d, now_ms);
 	if (alive && d->watchdog_ms && now_ms - d->watchdog_pinged_ms >= d->watchdog_ms / 3) {
 		d->watchdog_pinged_ms = now_ms;

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
@@ -44,7 +45,7 @@ bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms
 	const char *why_not = NULL;
 
 	if (member == d->config.self)
-		why_not = d->draining ? "draining" : NULL;
+		why_not = d->draining ? "draining" : load && load->state == NODE_UNHEALTHY ? "unhealthy" : NULL;
 	else if (!d->table_valid)
 		why_not = "no load table";
 	else if (!load || load->age_ms == LOAD_AGE_NEVER_MS)
@@ -61,7 +62,7 @@ bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms
 		why_not = "unhealthy";
 	else if (!(load->flags & NODE_REWRITER))
 		why_not = "its dprd is not running";
-	else if (!load->weight || !d->config.member[member].weight)
+	else if (!view_weight(&d->config.member[member], load))
 		why_not = "weight 0";
 	else if (!d->tunnel_mtu[member][0] && !d->tunnel_mtu[member][1])
 		why_not = "no route to it";
@@ -69,11 +70,17 @@ bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms
 	return !why_not;
 }
 
+unsigned view_weight(const struct member *member, const struct node_load *load)
+{
+	return load && load->weight < member->weight ? load->weight : member->weight;
+}
+
 bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms)
 {
-	const struct node_load *load = view_node_load(d, d->config.member[member].id);
+	const struct last_heard *heard = &d->heard[member];
 
-	return load && load->age_ms != LOAD_AGE_NEVER_MS && load_age_ms(&d->table, load, now_ms) < DECAPSULATE_GRACE_MS;
+	/* Another member had that place: this one is there since the last tick. */
+	return heard->id != d->config.member[member].id || now_ms < heard->ms + DECAPSULATE_GRACE_MS;
 }
 
 uint64_t view_living(const struct dprd *d, uint64_t now_ms)
@@ -107,7 +114,7 @@ static void view_fill_self(struct dprd *d)
 {
 	const struct member *self = &d->config.member[d->config.self];
 	struct view_node *node = &d->view_nodes[0];
-	const struct node_load *load = view_node_load(d, self->id);
+	const char *why_not;
 
 	node->member = (uint16_t)d->config.self;
 	node->node_id = self->id;
@@ -115,7 +122,7 @@ static void view_fill_self(struct dprd *d)
 	node->arrivals_per_s = d->arrivals_per_1000_s / 1000.0;
 	node->age_ms = 0;
 	node->sent = 0;
-	node->eligible = !d->draining && !(load && load->state == NODE_UNHEALTHY);
+	node->eligible = view_member_eligible(d, d->config.self, 0, &why_not);
 }
 
 /* What was sent in the time of the last announcement counts half, all before that the other half. */
@@ -166,7 +173,7 @@ static void view_fill_peers(struct dprd *d, const struct load_table *former, uin
 			.node_id = load->id,
 			.age_ms = load_age_ms(&d->table, load, now_ms),
 			.load = view_load(&d->config, &load->sample),
-			.weight = d->config.member[member].weight,
+			.weight = view_weight(&d->config.member[member], load),
 			.arrivals_per_s = load->sample.arrivals_per_1000_s / 1000.0,
 			.heard_ms = now_ms - load_age_ms(&d->table, load, now_ms),
 			.eligible = view_member_eligible(d, member, now_ms, &why_not),
@@ -176,6 +183,34 @@ static void view_fill_peers(struct dprd *d, const struct load_table *former, uin
 		d->view.count++;
 	}
 	d->minority = 2 * heard < d->config.member_count;
+}
+
+/*
+ * A loadcast that starts has heard nobody, and one that stops may leave no table. Whom its peers serve must not suffer
+ * from that, nor from a start of this dprd.
+ */
+static void note_heard(struct dprd *d, uint64_t now_ms)
+{
+	struct last_heard old[MEMBERS_MAX];
+	unsigned member, i;
+
+	memcpy(old, d->heard, sizeof(old));
+	for (member = 0; member < d->config.member_count; member++) {
+		uint32_t id = d->config.member[member].id;
+		const struct node_load *load = view_node_load(d, id);
+		uint64_t age_ms =
+			load && load->age_ms != LOAD_AGE_NEVER_MS ? load_age_ms(&d->table, load, now_ms) : now_ms;
+		uint64_t table_ms = age_ms < now_ms ? now_ms - age_ms : 0, known_ms = now_ms;
+
+		/* In its old place, unless the configuration has changed. */
+		for (i = old[member].id == id ? member : 0; i < MEMBERS_MAX; i++) {
+			if (old[i].id == id) {
+				known_ms = old[i].ms;
+				break;
+			}
+		}
+		d->heard[member] = (struct last_heard) { .id = id, .ms = table_ms > known_ms ? table_ms : known_ms };
+	}
 }
 
 void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, uint64_t now_ms)
@@ -189,6 +224,7 @@ void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, 
 	if (fresh)
 		d->table = *fresh;
 	d->table_valid = fresh || (d->table_valid && !missing);
+	note_heard(d, now_ms);
 	d->view.nodes = d->view_nodes;
 	view_fill_self(d);
 	view_fill_peers(d, &former, now_ms);

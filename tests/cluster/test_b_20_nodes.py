@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from faultlib import FIRST_SYN_S, SECOND_SYN_S, eligible, load, members, reload_both, settings, wait_for
+from faultlib import FIRST_SYN_S, RESTART_S, SECOND_SYN_S, eligible, load, members, reload_both, settings, wait_for
 from netns import LabError
 from traffic import counting, flows, url
 
@@ -42,6 +42,29 @@ def test_b20_loadcast_is_away(own3, fault):
     assert alone - start < 2
     assert set(work.served_by(to="n2", since=alone + 0.1, until=end)) == {"n2"}
     assert set(work.served_by(to="n1", since=alone + 0.1, until=end)) == {"n1", "n3"}
+    assert "n2" in work.served_by(to="n1", since=back)
+
+
+def test_b28_loadcast_is_stopped(own3):
+    """loadcast of n2 is stopped and takes its table with it, as systemd does (RuntimeDirectory=); dprd of n2 is stopped
+    and started meanwhile, and loadcast again. Connections that n1 forwards to n2 go on."""
+    own3.set_policy("rr")
+    with load(own3, ["n1"]) as work:
+        own3.stop("n2", "loadcast")
+        os.unlink(os.path.join(own3.node("n2").directory, "table"))
+        wait_for(lambda: "n2" not in eligible(own3, "n1"), "n1 gives up n2", 1.5)
+        time.sleep(1)
+        own3.stop("n2", "dprd")
+        own3.start("n2", "dprd")
+        wait_for(lambda: own3.status("n2"), "dprd of n2 answers", RESTART_S)
+        time.sleep(1)
+        own3.start("n2", "loadcast")
+        own3.wait_ready(timeout_s=RESTART_S)
+        back = time.monotonic()
+        time.sleep(0.4)
+    work.check_flows()
+    work.check_waits(work.forwarded(serving="n2"))
+    work.check_connects(FIRST_SYN_S)
     assert "n2" in work.served_by(to="n1", since=back)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Datapath 30: the process that serves while dprd stands still, and for a moment after its end."""
+"""Datapath 30: the process that serves while dprd stands still, and for a moment after its end; and an end in good order."""
 import os
 import signal
 import time
@@ -166,3 +166,24 @@ def test_d37_standby_goes_on_first(own3):
     work.check_flows()
     work.check_waits(work.flows.each)
     work.check_connects(SECOND_SYN_S)
+
+
+@pytest.mark.parametrize("form", ["one3", "own3"])
+def test_d38_stopped_while_peers_forward(clusters, form):
+    """dprd of n2, which others forward to, is stopped again and again. They know before it goes: no client waits."""
+    cluster = clusters.get(form)
+    cluster.set_policy("rr")
+    moments = []
+    with load(cluster, ["n1"], flows=0, per_second=300) as work:
+        for _ in range(3):
+            start = time.monotonic()
+            assert cluster.stop("n2", "dprd") == 0
+            moments.append((start, time.monotonic()))
+            time.sleep(0.5)
+            cluster.start("n2", "dprd")
+            wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 sees n2 again", RESTART_S)
+            time.sleep(0.3)
+    for start, end in moments:
+        near = work.check_connects(0.5, since=start - 0.1, until=end + 0.5)
+        assert "n2" in {connect.node for connect in near}, "it served until then"
+        assert "n2" not in {connect.node for connect in near if connect.start > end}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The firewall rules for real servers: who is translated to whom, and with which share. */
+/* The firewall rules for real servers: who is translated to whom, and with which share; and the local routes. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -245,6 +245,36 @@ static void test_planes(void **context)
 	assert_has(written(), "add chain inet dprd backend { type nat hook prerouting priority -100 ; }\n");
 }
 
+static const char *routes(bool v6, const char *present)
+{
+	size_t bytes;
+	FILE *out;
+
+	free(script);
+	script = NULL;
+	out = open_memstream(&script, &bytes);
+	assert_non_null(out);
+	rules_routes_write(out, &d.config, v6, present);
+	assert_int_equal(fclose(out), 0);
+	return script;
+}
+
+/* Peers' addresses; what was local for the sake of a former one goes, and what ip(8) says besides is no address. */
+static void test_routes(void **context)
+{
+	(void)context;
+	assert_string_equal(routes(false, NULL), "route replace local 192.0.2.12 dev lo proto 221\n");
+	assert_string_equal(routes(true, NULL), "route replace local 2001:db8::12 dev lo proto 221\n");
+	assert_string_equal(routes(false, "local 192.0.2.13 dev lo scope host \nlocal 192.0.2.12 dev lo scope host \n"),
+			    "route replace local 192.0.2.12 dev lo proto 221\n"
+			    "route del local 192.0.2.13 dev lo proto 221\n");
+	assert_string_equal(routes(true, "local 2001:db8::13 dev lo metric 1024 pref medium"),
+			    "route replace local 2001:db8::12 dev lo proto 221\n"
+			    "route del local 2001:db8::13 dev lo proto 221\n");
+	assert_string_equal(routes(false, "local 192.0.2.256 dev lo\n\nbroadcast 10.0.0.0 dev eth0\nlocal"),
+			    "route replace local 192.0.2.12 dev lo proto 221\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +287,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_alias, start, stop),
 		cmocka_unit_test_setup_teardown(test_without_translation, start, stop),
 		cmocka_unit_test_setup_teardown(test_planes, start, stop),
+		cmocka_unit_test_setup_teardown(test_routes, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

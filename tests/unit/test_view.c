@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* From the load table to what decide() reads: who may get connections, by which weight, and whose tunnel packets are taken. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/control_fixture.h"
+
+enum { N1, N2, N3, N4 };
+
+static struct dprd d;
+static struct load_table table;
+static uint64_t now_ms;
+
+static int start(void **context)
+{
+	(void)context;
+	fixture_start(&d);
+	/* The own load is not read here. */
+	d.config.factors.connections = 0;
+	now_ms = clock_now_ms() + 10 * (uint64_t)DECAPSULATE_GRACE_MS;
+	table = d.table;
+	return 0;
+}
+
+static int stop(void **context)
+{
+	(void)context;
+	fixture_stop(&d);
+	return 0;
+}
+
+/* loadcast publishes its table, after a while. */
+static void published(uint64_t later_ms)
+{
+	now_ms += later_ms;
+	table.published_ms = now_ms;
+	view_refresh(&d, &table, false, now_ms);
+}
+
+/* There is no table, after a while. */
+static void missing(uint64_t later_ms)
+{
+	now_ms += later_ms;
+	view_refresh(&d, NULL, true, now_ms);
+}
+
+static const char *why_not(unsigned member)
+{
+	const char *why;
+
+	view_member_eligible(&d, member, now_ms, &why);
+	return why ? why : "";
+}
+
+static void test_living_ends(void **context)
+{
+	(void)context;
+	published(0);
+	assert_true(view_member_living(&d, N2, now_ms));
+	table.nodes[N2].age_ms = DECAPSULATE_GRACE_MS - 1;
+	published(DECAPSULATE_GRACE_MS - 1);
+	assert_true(view_member_living(&d, N2, now_ms));
+	assert_false(view_member_living(&d, N2, now_ms + 1));
+	table.nodes[N2].age_ms = 0;
+	published(1000);
+	assert_true(view_member_living(&d, N2, now_ms));
+}
+
+/* loadcast is stopped, and its directory removed with the table; or it is started again and has heard nobody. */
+static void test_living_without_loadcast(void **context)
+{
+	const uint64_t all = 0xf;
+
+	(void)context;
+	published(0);
+	missing(5000);
+	assert_string_equal(why_not(N2), "no load table");
+	assert_int_equal(view_living(&d, now_ms), all);
+	table.nodes[N2].age_ms = LOAD_AGE_NEVER_MS;
+	table.nodes[N2].flags = 0;
+	published(5000);
+	assert_string_equal(why_not(N2), "never heard");
+	assert_int_equal(view_living(&d, now_ms), all);
+	/* n4 was silent for 3.2 s before. */
+	missing(DECAPSULATE_GRACE_MS - 10100);
+	assert_int_equal(view_living(&d, now_ms), all);
+	missing(200);
+	assert_false(view_member_living(&d, N2, now_ms));
+}
+
+/* A dprd that has just started asks nobody who was there before to begin anew. */
+static void test_living_at_the_start(void **context)
+{
+	(void)context;
+	missing(0);
+	assert_true(view_member_living(&d, N3, now_ms));
+	missing(DECAPSULATE_GRACE_MS - 1);
+	assert_true(view_member_living(&d, N3, now_ms));
+	missing(1);
+	assert_false(view_member_living(&d, N3, now_ms));
+}
+
+/* The configuration names others, in another order: who was heard when stays with the member. */
+static void test_living_after_a_reload(void **context)
+{
+	struct member n3, n4;
+
+	(void)context;
+	published(0);
+	missing(DECAPSULATE_GRACE_MS);
+	assert_int_equal(view_living(&d, now_ms), 0);
+	n3 = d.config.member[N3];
+	n4 = d.config.member[N4];
+	d.config.member[N3] = n4;
+	d.config.member[N3].id = member_id("n5");
+	d.config.member[N4] = n3;
+	missing(50);
+	assert_true(view_member_living(&d, N3, now_ms));
+	assert_false(view_member_living(&d, N4, now_ms));
+}
+
+static void test_weight(void **context)
+{
+	(void)context;
+	d.config.member[N2].weight = 10;
+	table.nodes[N2].weight = 2;
+	published(0);
+	assert_int_equal(d.view_nodes[N2].weight, 2);
+	table.nodes[N2].weight = 20;
+	published(100);
+	assert_int_equal(d.view_nodes[N2].weight, 10);
+	table.nodes[N2].weight = 0;
+	published(100);
+	assert_string_equal(why_not(N2), "weight 0");
+	assert_int_equal(view_weight(&d.config.member[N2], NULL), 10);
+}
+
+static void test_self(void **context)
+{
+	(void)context;
+	published(0);
+	assert_string_equal(why_not(N1), "");
+	assert_true(d.view_nodes[0].eligible);
+	table.nodes[N1].state = NODE_UNHEALTHY;
+	published(100);
+	assert_string_equal(why_not(N1), "unhealthy");
+	assert_false(d.view_nodes[0].eligible);
+	table.nodes[N1].state = NODE_ACTIVE;
+	d.draining = true;
+	published(100);
+	assert_string_equal(why_not(N1), "draining");
+	assert_false(d.view_nodes[0].eligible);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_living_ends, start, stop),
+		cmocka_unit_test_setup_teardown(test_living_without_loadcast, start, stop),
+		cmocka_unit_test_setup_teardown(test_living_at_the_start, start, stop),
+		cmocka_unit_test_setup_teardown(test_living_after_a_reload, start, stop),
+		cmocka_unit_test_setup_teardown(test_weight, start, stop),
+		cmocka_unit_test_setup_teardown(test_self, start, stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
