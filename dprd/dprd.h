@@ -141,6 +141,8 @@ struct dprd {
 	struct standby *standby; /* shares the workers' queues of new connections and tunnel packets */
 	struct flowset *set; /* the main thread's */
 	int lock_fd; /* one dprd per run directory */
+	bool found_rules; /* a former dprd's, which may have left connections that need them */
+	bool started; /* all is set up */
 	uint64_t second_ms; /* when the work of each second was last done */
 	uint64_t status_ms; /* when the status file was last written */
 	bool leaving; /* peers are being told that dprd stops */
@@ -209,6 +211,8 @@ const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */
 bool plane_is_direct(const struct dprd *d, unsigned member, bool v6);
 /* Whether this node may serve connections of peers that dprd has seen nothing of. */
 bool plane_serves_unseen(const struct dprd *d);
+/* Whether something on this node takes tunnel packets out: not while all interfaces of the programs are gone. */
+bool plane_carries(const struct dprd *d);
 void plane_update(struct dprd *d); /* each second, and after a change: the ways to peers, and the programs */
 void plane_tick(struct dprd *d, bool works); /* every TICK_MS: that dprd works, and what the programs did */
 void plane_second_look(struct dprd *d, const struct decide_env *env); /* whether dprd wants to look. Lock held */
@@ -252,6 +256,7 @@ void presence_withdraw(const struct dprd *d); /* it works no more */
 int presence_leave(struct dprd *d);
 
 /* queue.c: one thread per worker. 0 or -errno. */
+int queue_check(const struct dprd *d); /* whether the queues can be had; changes nothing */
 int queue_start(struct dprd *d);
 void queue_stop(struct dprd *d);
 void queue_tick(struct dprd *d, bool each_second); /* each tick */

@@ -40,6 +40,8 @@ struct fastpath {
 	struct fastpath_schedule *schedules; /* FASTPATH_SCHEDULES */
 	const struct fastpath_recent *recent;
 	const struct bucket_lease_cell *lease; /* of shared addresses */
+	bool attached; /* to something, once; interfaces may have gone since */
+	bool failed; /* to attach, when it was tried last */
 	unsigned link_count;
 	struct fastpath_link links[FASTPATH_LINKS_MAX];
 	struct fastpath_counters counted; /* what was taken from the programs' counters so far */
@@ -63,6 +65,8 @@ bool fastpath_possible(const struct config *config, char why[FASTPATH_WHY_BYTES]
  * or -errno with why.
  */
 int fastpath_attach(struct fastpath *f, const struct config *config, char why[FASTPATH_WHY_BYTES]);
+
+bool fastpath_is_attached(const struct fastpath *f, uint32_t interface);
 
 /* keep: what is pinned stays and goes on. Else nothing stays. NULL is fine. */
 void fastpath_close(struct fastpath *f, bool keep);

@@ -125,7 +125,7 @@ static bool is_ethernet(const struct ifaddrs *all, const char *name)
 	return false;
 }
 
-static bool is_attached(const struct fastpath *f, uint32_t interface)
+bool fastpath_is_attached(const struct fastpath *f, uint32_t interface)
 {
 	unsigned i;
 
@@ -165,7 +165,7 @@ static int attach_interface(struct fastpath *f, const char *name, char why[FASTP
 	struct fastpath_link link = { .interface = if_nametoindex(name), .fd = { -1, -1 } };
 	int out, error = 0;
 
-	if (!link.interface || is_attached(f, link.interface) || f->link_count == FASTPATH_LINKS_MAX)
+	if (!link.interface || fastpath_is_attached(f, link.interface) || f->link_count == FASTPATH_LINKS_MAX)
 		return 0;
 	snprintf(link.name, sizeof(link.name), "%s", name);
 	/* The way back first: what comes in by a tunnel must find it. */
@@ -178,6 +178,48 @@ static int attach_interface(struct fastpath *f, const char *name, char why[FASTP
 	f->links[f->link_count++] = link;
 	log_debug("BPF programs on %s, %s", name, link.fd[0] >= 0 ? "tcx" : "clsact");
 	return 0;
+}
+
+/* "in-7": the interface; 0: another name. */
+static uint32_t interface_of(const char *name)
+{
+	unsigned interface;
+	int out, end;
+
+	for (out = 0; out < 2; out++) {
+		size_t length = strlen(directions[out]);
+
+		if (!strncmp(name, directions[out], length) && sscanf(name + length, "-%u%n", &interface, &end) == 1 &&
+		    !name[length + (size_t)end])
+			return interface;
+	}
+	return 0;
+}
+
+/* Where a former process had programs, and this one has none: nobody would tell them anything any more. */
+static void forget_unlisted(const struct fastpath *f)
+{
+	char path[PATH_BYTES + 300];
+	struct if_nameindex *all = if_nameindex(), *i;
+	DIR *directory = opendir(f->pins);
+	struct dirent *entry;
+
+	while (directory && (entry = readdir(directory))) {
+		uint32_t interface = interface_of(entry->d_name);
+
+		snprintf(path, sizeof(path), "%s/%s", f->pins, entry->d_name);
+		if (interface && !fastpath_is_attached(f, interface))
+			unlink(path);
+	}
+	if (directory)
+		closedir(directory);
+	for (i = all; i && i->if_index; i++) {
+		if (!fastpath_is_attached(f, i->if_index)) {
+			classifier_detach(i->if_index, 0);
+			classifier_detach(i->if_index, 1);
+		}
+	}
+	if_freenameindex(all);
 }
 
 int fastpath_attach(struct fastpath *f, const struct config *config, char why[FASTPATH_WHY_BYTES])
@@ -199,7 +241,13 @@ int fastpath_attach(struct fastpath *f, const struct config *config, char why[FA
 			 config->interface_count ? " among [Datapath] Interfaces=" : "");
 		error = -ENODEV;
 	}
-	return error ? error : fastpath_pin_flows(f);
+	if (!error)
+		error = fastpath_pin_flows(f);
+	if (!error && !f->attached) {
+		forget_unlisted(f);
+		f->attached = true;
+	}
+	return error;
 }
 
 /* Classifiers are pinned nowhere: they are looked for on every interface. */

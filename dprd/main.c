@@ -259,6 +259,7 @@ static int dprd_open_state(struct dprd *d)
 		log_err("start: %s", strerror(errno));
 		return -ENOMEM;
 	}
+	d->found_rules = flowset_present(d->set);
 	return plane_open(d);
 }
 
@@ -277,6 +278,9 @@ static int dprd_open(struct dprd *d)
 	d->started_ms = clock_now_ms();
 	d->worker_count = workers_wanted(&d->config);
 	error = take_lock(d);
+	/* Before anything is changed: another dprd, of another run directory, would have them. */
+	if (!error)
+		error = queue_check(d);
 	if (!error)
 		error = dprd_open_state(d);
 	if (error)
@@ -306,6 +310,7 @@ static int dprd_open(struct dprd *d)
 		error = dprd_open_loop(d);
 	if (!error)
 		error = control_open(d);
+	d->started = !error;
 	return error;
 }
 
@@ -323,6 +328,8 @@ static bool count_flow(void *context, const struct flow *flow)
 static void dprd_close(struct dprd *d)
 {
 	bool serving = d->last_decapsulated_ms && clock_now_ms() - d->last_decapsulated_ms < RECENT_MS, keep;
+	/* A start that failed: of what a former dprd left, connections of peers may live, which nobody here has seen. */
+	bool as_found = !d->started && d->found_rules;
 	unsigned flows = 0;
 
 	control_close(d);
@@ -331,10 +338,11 @@ static void dprd_close(struct dprd *d)
 	if (d->flows)
 		flow_each(d->flows, count_flow, &flows);
 	/* So do shared addresses, by their lease, and NAT to real servers, whose connections the kernel alone knows. */
-	keep = flows || serving || shared_works(d) || rules_have_nat(&d->config) || plane_serves_unseen(d);
+	keep = as_found || flows || serving || shared_works(d) || rules_have_nat(&d->config) || plane_serves_unseen(d);
 	if (d->flows) {
 		presence_withdraw(d);
-		rules_remove(&d->config, d->worker_count, keep);
+		if (!as_found)
+			rules_remove(&d->config, d->worker_count, keep);
 		if (flows || serving)
 			log_info("%u forwarded flows%s wait for the next dprd; dprd --purge ends them", flows,
 				 serving ? " and tunnelled ones of peers" : "");

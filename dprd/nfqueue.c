@@ -35,6 +35,27 @@ static int configure(struct nfqueue *queue, struct nlmsghdr *message)
 	return ((struct nlmsgerr *)mnl_nlmsg_get_payload((struct nlmsghdr *)answer))->error;
 }
 
+int nfqueue_check(uint16_t number)
+{
+	char buffer[CONFIGURE_BYTES] = { 0 };
+	struct nfqueue queue = { .socket = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC) };
+	struct nlmsghdr *message;
+	int error, tries;
+
+	if (!queue.socket)
+		return -errno;
+	/* Who sets something of a queue without having taken it is told whether it is another's, or nobody's. */
+	message = nfq_nlmsg_put(buffer, NFQNL_MSG_CONFIG, number);
+	mnl_attr_put_u32(message, NFQA_CFG_QUEUE_MAXLEN, htonl(1));
+	error = mnl_socket_bind(queue.socket, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : configure(&queue, message);
+	for (tries = 0; error == -EPERM && tries < BIND_TRIES; tries++) {
+		usleep(BIND_TRY_MS * 1000);
+		error = configure(&queue, message);
+	}
+	mnl_socket_close(queue.socket);
+	return error == -ENODEV ? 0 : error;
+}
+
 int nfqueue_bind(struct nfqueue *queue, unsigned length, unsigned copy_bytes)
 {
 	char buffer[CONFIGURE_BYTES] = { 0 }; /* attributes are padded, and all of it goes to the kernel */

@@ -24,4 +24,7 @@ struct nfqueue {
  */
 int nfqueue_bind(struct nfqueue *queue, unsigned length, unsigned copy_bytes);
 
+/* Whether the queue of this number is free, or is so within a second. Changes nothing. 0 or -errno, as above. */
+int nfqueue_check(uint16_t number);
+
 #endif

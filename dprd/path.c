@@ -31,7 +31,9 @@ static bool node_alive(void *context, uint32_t node_id)
 	/* Without a table nothing is known against it. */
 	if (config_member_by_id(&p->d->config, node_id) < 0)
 		return false;
-	return !load || load_age_ms(&p->d->table, load, p->now_ms) < p->d->config.dead_peer_timeout_ms;
+	/* A loadcast that has just started has heard nobody. */
+	return !load || load->age_ms == LOAD_AGE_NEVER_MS ||
+	       load_age_ms(&p->d->table, load, p->now_ms) < p->d->config.dead_peer_timeout_ms;
 }
 
 static bool node_takes_copies(void *context, uint32_t node_id)
@@ -458,6 +460,9 @@ void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct
 	if (forwards) {
 		keep_local_sockets(&p);
 		tell_kernel(&p);
+		/* Somebody else's rules may have kept the kernel busy for so long that a copy was served here meanwhile. */
+		if (p.set && clock_now_ms() - batch->received_ms > LATE_MS)
+			keep_local_sockets(&p);
 		path_send(&p);
 	}
 	forget_in_kernel(&p);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <libmnl/libmnl.h>
+#include <net/if.h>
 #include <stdlib.h>
 
 #include "dprd/base/clock.h"
@@ -60,6 +61,32 @@ static void describe(struct dprd *d)
 		 d->config.plane == PLANE_BPF ? "as configured" : "the kernel can do it", interfaces);
 }
 
+/*
+ * Whether tunnel packets come in where programs are: they leave by the same interface. Elsewhere nobody would take them
+ * out, and peers forward all the same.
+ */
+static bool sees_tunnel(const struct dprd *d, char why[FASTPATH_WHY_BYTES])
+{
+	char name[IF_NAMESIZE] = "?";
+	unsigned member, v6;
+
+	for (member = 0; member < d->config.member_count; member++) {
+		for (v6 = 0; v6 < 2; v6++) {
+			uint32_t interface = d->next_hop[member][v6].interface;
+
+			if (!interface || fastpath_is_attached(d->fastpath, interface))
+				continue;
+			if_indextoname(interface, name);
+			snprintf(why, FASTPATH_WHY_BYTES, "%s is reached by %s, which %s",
+				 d->config.member[member].name, name,
+				 d->next_hop[member][v6].ethernet ? "carries no programs (see [Datapath] Interfaces=)"
+								  : "is no Ethernet interface");
+			return false;
+		}
+	}
+	return true;
+}
+
 int plane_attach(struct dprd *d)
 {
 	char why[FASTPATH_WHY_BYTES];
@@ -69,6 +96,8 @@ int plane_attach(struct dprd *d)
 		return 0;
 	plane_update(d);
 	error = fastpath_attach(d->fastpath, &d->config, why);
+	if (!error && !sees_tunnel(d, why))
+		error = -ENOTSUP;
 	if (!error) {
 		describe(d);
 		flowfile_remove(d);
@@ -83,7 +112,15 @@ int plane_attach(struct dprd *d)
 	fastpath_close(d->fastpath, true);
 	d->fastpath = NULL;
 	d->flows = NULL;
+	free(d->decide_ahead);
+	d->decide_ahead = NULL;
+	shared_plane_changed(d);
 	return open_nfqueue(d);
+}
+
+bool plane_carries(const struct dprd *d)
+{
+	return !d->fastpath || d->fastpath->link_count;
 }
 
 void plane_started(struct dprd *d)
@@ -318,6 +355,7 @@ static void update_tables(struct dprd *d, uint64_t living)
 void plane_update(struct dprd *d)
 {
 	char why[FASTPATH_WHY_BYTES];
+	bool failed;
 
 	update_next_hops(d);
 	if (!d->fastpath)
@@ -327,8 +365,14 @@ void plane_update(struct dprd *d)
 	pthread_mutex_lock(&d->lock);
 	update_tables(d, view_living(d, clock_now_ms()));
 	pthread_mutex_unlock(&d->lock);
-	if (d->fastpath->link_count && fastpath_attach(d->fastpath, &d->config, why))
+	if (!d->fastpath->attached)
+		return;
+	failed = fastpath_attach(d->fastpath, &d->config, why);
+	if (failed && !d->fastpath->failed)
 		log_warning("%s", why);
+	else if (!failed && d->fastpath->failed)
+		log_info("the programs are attached again");
+	d->fastpath->failed = failed;
 }
 
 /* Lock held. */

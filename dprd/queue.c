@@ -377,6 +377,23 @@ static int worker_open(struct worker *w, struct dprd *d, unsigned index)
 	return error;
 }
 
+int queue_check(const struct dprd *d)
+{
+	unsigned i;
+	int error = 0;
+
+	for (i = 0; i < QUEUES * d->worker_count && !error; i++) {
+		error = nfqueue_check((uint16_t)(d->config.queue_first + i));
+		if (error)
+			log_err("NFQUEUE %u cannot be had: %s%s", d->config.queue_first + i, strerror(-error),
+				error == -EPERM
+					? "; another program or another dprd may hold it (set [Queue] First= to "
+					  "free numbers), or CAP_NET_ADMIN is missing"
+					: "");
+	}
+	return error;
+}
+
 _Static_assert((int)STANDBY_QUEUES_MAX >= 2 * (int)WORKERS_MAX, "two for each worker");
 
 static int standby_open(struct dprd *d)

@@ -184,6 +184,14 @@ void shared_open(struct dprd *d)
 	set_up(d);
 }
 
+void shared_plane_changed(struct dprd *d)
+{
+	if (!d->shared || !(d->shared->programs.key[0] | d->shared->programs.key[1]))
+		return;
+	d->shared->used = SHARED_USES_NONE;
+	set_up(d);
+}
+
 static void send_frame(const struct shared *s, bool v6, const uint8_t *frame, unsigned bytes)
 {
 	if (s->packet_fd >= 0 && *s->interface[v6])

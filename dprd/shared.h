@@ -47,6 +47,7 @@ struct shared {
 
 /* Once the plane is open; does nothing without shared addresses. What is wrong is logged, and said by why. */
 void shared_open(struct dprd *d);
+void shared_plane_changed(struct dprd *d); /* since then */
 /* Every TICK_MS. */
 void shared_tick(struct dprd *d, uint64_t now_ms);
 /* keep: what judges frames stays. */

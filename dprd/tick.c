@@ -370,7 +370,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 		notify_status(d, now_ms);
 	}
 	/* A status file says that this node can decapsulate: not while a worker stands still. */
-	if (alive)
+	if (alive && plane_carries(d))
 		presence_tick(d, now_ms);
 	tick_restore_rules(d, now_ms);
 	if (alive && d->watchdog_ms && now_ms - d->watchdog_pinged_ms >= d->watchdog_ms / 3) {

@@ -3,7 +3,7 @@
  * stopat.c - preloaded into dprd, it freezes it with packets in hand: when the file STOPAT is there as the
  * next ones are received, the whole process stops itself. The number in the file says where: 0 as recvmmsg()
  * is over, N when the same thread has asked for the time N more times, -1 as it sends the first of them on, -2 as
- * it next asks the kernel for something, or tells it, by netlink.
+ * it next asks the kernel for something, or tells it, by netlink, -4 as it does so for the second time.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NOT_ARMED = -3, AT_NETLINK = -2, AT_SEND = -1 };
+enum { AT_NETLINK_AGAIN = -4, NOT_ARMED = -3, AT_NETLINK = -2, AT_SEND = -1 };
 
 static __thread int left = NOT_ARMED;
 
@@ -72,5 +72,7 @@ ssize_t sendto(int fd, const void *bytes, size_t length, int flags, const struct
 {
 	if (left == AT_NETLINK)
 		stop();
+	else if (left == AT_NETLINK_AGAIN)
+		left = AT_NETLINK;
 	return syscall(SYS_sendto, fd, bytes, length, flags, to, to_length);
 }

@@ -308,6 +308,16 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
             self._shape(node.name)
             self.steer(node.name, ["eth0"] + (["eth1"] if self.layout == "own" else []))
 
+    def unplug(self, which):
+        """The node's interfaces are gone, as when a driver is unloaded: with their addresses and routes."""
+        node = self.node(which)
+        self.site.ip("sw", [f"link delete {port}" for port in
+                            [node.name] + ([node.name + "c"] if self.layout == "own" else []) + self._inside_ports(node)])
+
+    def plug(self, which):
+        """They are there again, with other numbers."""
+        self._make_node_links(self.node(which))
+
     def node(self, which):
         """The node (or real server) of this name, or the node itself."""
         if not isinstance(which, str):

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Datapath 40: starts that fail, half or whole, and interfaces that come and go."""
+import os
+import re
+import shutil
+import time
+
+import pytest
+
+import bpf
+from faultlib import FIRST_SYN_S, RESTART_S, SECOND_SYN_S, load, state_of_kernel, wait_for
+
+ALL = ["n1", "n2", "n3"]
+FLOW_OF_SET = re.compile(r" \. 8080 : 0x[0-9a-f]+")
+
+
+@pytest.mark.parametrize("interfaces, why", [("nothing0", "no Ethernet interface"), ("eth0", "reached by eth1")],
+                         ids=["none", "not-the-clusters"])
+def test_d40_no_place_for_programs(clusters, interfaces, why):
+    """Plane=auto, and the programs find no interface, or none where tunnel packets come in: n1 does without them. Whatever
+    it is asked for then, it goes on; and it forwards, and serves for others."""
+    cluster = clusters.fresh(nodes=3, layout="own", daemons=False, plane="auto")
+    cluster.set_config("Datapath", "Interfaces", interfaces, "n1")
+    cluster.start_daemons(policy="rr")
+    status = cluster.status("n1")
+    assert status["datapath"] == "nfqueue" and why in status["datapath_why"], status["datapath_why"]
+    assert not [name for name in bpf.attached(cluster.site, "n1") if "dprd" in name]
+    with load(cluster, ["n1", "n2"]) as work:
+        for words in (["why", cluster.clients[0]], ["drain"], ["undrain"], ["reload"]):
+            cluster.dprctl("n1", *words, check=False)
+        time.sleep(1)
+        assert cluster.daemon_alive("n1", "dprd"), cluster.log_text("n1", "dprd")
+        wait_for(lambda: cluster.sees("n2", ALL), "n2 sees n1 again", 5)
+        since = time.monotonic()
+        time.sleep(1)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    for entry in ("n1", "n2"):
+        assert set(work.served_by(to=entry, since=since)) == set(ALL)
+
+
+@pytest.mark.parametrize("layout", ["one", "own"])
+def test_d41_interfaces_come_back(clusters, layout):
+    """All interfaces of n2 are gone for two seconds, as when its network is set up again. Then n2 is as before."""
+    cluster = clusters.fresh(nodes=3, layout=layout)
+    cluster.set_policy("rr")
+    cluster.unplug("n2")
+    time.sleep(2)
+    status = cluster.status("n2")
+    assert status["datapath"] == cluster.plane
+    cluster.plug("n2")
+    wait_for(lambda: all(cluster.sees(node, ALL) for node in ALL), "all see all", RESTART_S)
+    since = time.monotonic()
+    with load(cluster, ["n1", "n2"]) as work:
+        time.sleep(1)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    for entry in ("n1", "n2"):
+        assert set(work.served_by(to=entry, since=since)) == set(ALL)
+
+
+def test_d42_a_start_that_fails(clusters):
+    """dprd of n2 is killed, while others forward to it, and the next one cannot start, for a tool fails: it leaves what it
+    found. So the connections go on, at the latest with a dprd that can."""
+    cluster = clusters.fresh(nodes=3, layout="own")
+    cluster.set_policy("rr")
+    tools = os.path.join(cluster.directory, "tools")
+    os.mkdir(tools)
+    os.symlink(shutil.which("false"), os.path.join(tools, "ip"))
+    with load(cluster, ["n1"]) as work:
+        cluster.kill("n2", "dprd")
+        before = state_of_kernel(cluster, "n2")
+        cluster.environment = [f"PATH={tools}:{os.environ['PATH']}:/usr/sbin"]
+        assert cluster.start("n2", "dprd").wait(RESTART_S) == 1
+        cluster.environment = []
+        assert "ip failed" in cluster.log_text("n2", "dprd")
+        assert state_of_kernel(cluster, "n2") == before
+        cluster.start("n2", "dprd")
+        wait_for(lambda: cluster.sees("n1", ALL), "n1 sees n2 again", RESTART_S)
+    work.check_flows()
+    work.check_waits(work.flows.each)
+    work.check_connects(SECOND_SYN_S)
+
+
+def rules_of(cluster, which):
+    """What is left and set up in the kernel, but for the flows, which come and go."""
+    return [line for line in state_of_kernel(cluster, which) if not FLOW_OF_SET.search(line)]
+
+
+def test_d43_two_of_them(clusters):
+    """Another dprd on the same node, with a run directory of its own, does not start and takes nothing from the first."""
+    cluster = clusters.fresh(nodes=3, layout="own")
+    cluster.set_policy("rr")
+    other, directory = os.path.join(cluster.directory, "other.conf"), os.path.join(cluster.node("n1").directory, "run")
+    with open(cluster.config_path("n1"), encoding="utf-8") as first, open(other, "w", encoding="utf-8") as file:
+        file.write(first.read().replace(f"Directory={directory}\n", f"Directory={directory}-other\n"))
+    with load(cluster, ["n1"]) as work:
+        time.sleep(0.3)
+        before = rules_of(cluster, "n1")
+        log = os.path.join(cluster.directory, "other.log")
+        child = cluster.site.start("n1", [cluster.program("dprd/dprd"), "-c", other, "--node", "n1"], log)
+        assert child.wait(RESTART_S) == 1
+        with open(log, encoding="utf-8") as file:
+            assert "another dprd may hold it" in file.read()
+        assert rules_of(cluster, "n1") == before
+        since = time.monotonic()
+        time.sleep(1.5)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by(since=since)) == set(ALL)
+
+
+def test_d44_fewer_interfaces(clusters):
+    """dprd of n1 comes back with fewer Interfaces=, and flows to take over: where it has no programs any more none of the
+    former dprd is left."""
+    cluster = clusters.fresh(nodes=3, layout="one")
+    cluster.site.ip("n1", ["link add spare0 type veth peer name spare1", "addr add 198.18.0.1/24 dev spare0", "link set spare0 up"])
+
+    def on_spare():
+        return [name for name in bpf.attached(cluster.site, "n1") if "dprd" in name and "spare0" in name]
+
+    if cluster.plane == "bpf":
+        wait_for(on_spare, "programs on the other interface", 3)
+    cluster.set_policy("rr")
+    cluster.set_config("Datapath", "Interfaces", "eth0", "n1")
+    with load(cluster, ["n1"]) as work:
+        cluster.kill("n1", "dprd")
+        cluster.write_config("n1")
+        cluster.start("n1", "dprd")
+        wait_for(lambda: cluster.sees("n1", ALL), "n1 is back", RESTART_S)
+        assert cluster.status("n1")["datapath"] == cluster.plane
+        assert not on_spare()
+    work.check_flows()
+    work.check_waits(work.flows.each)
+    work.check_connects(SECOND_SYN_S)
