@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Faults 50: rules that vanish, tables that are full, little memory, and wrong use."""
+import contextlib
 import os
 import re
 import shutil
@@ -225,4 +226,36 @@ def test_b56_check(clusters):
             if "get" not in words:
                 cluster.site.execute("n1", words)
         status, said = dprd(cluster, "--check")
+        assert status == 0, said
+
+
+@contextlib.contextmanager
+def listening(cluster, *servers):
+    """Sockets of n1 on port 8082 of these (address, IPv4 too) pairs."""
+    with contextlib.ExitStack() as stack:
+        for address, both in servers:
+            with cluster.site.inside("n1"):
+                server = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET))
+            if ":" in address:
+                server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
+            server.bind((address, 8082))
+            server.listen()
+        yield
+
+
+def test_b57_check_warns(clusters):
+    """dprd --check on a node that works, but not as well as it could: a server that listens for one family only."""
+    cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
+    cluster.set_config("Service", "Port", "80 8082")
+    cluster.write_config("n1")
+    n1 = cluster.node("n1")
+    for servers, family in [((("0.0.0.0", False), (n1.service_v6, False)), "IPv6 "), ((("::", False),), "IPv4 "),
+                            ((), ""), (((n1.service_v4, False),), "")]:
+        with listening(cluster, *servers):
+            status, said = dprd(cluster, "--check")
+        assert status == 3 and said.count("warning") == 2, said  # one, and the last line
+        assert f"port 8082 of any {family}address: forwarded {family}connections get a reset" in said, said
+    for servers in [(("0.0.0.0", False), ("::", False)), (("::", True),)]:
+        with listening(cluster, *servers):
+            status, said = dprd(cluster, "--check")
         assert status == 0, said
