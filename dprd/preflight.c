@@ -413,6 +413,7 @@ unsigned preflight(const struct config *config, bool starting, unsigned *ret_war
 	if (!starting) {
 		check_tools(&report);
 		check_plane(&report, config);
+		preflight_pins(&report, config);
 		check_translation(&report, config);
 	}
 	check_addresses(&report, config);

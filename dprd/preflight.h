@@ -28,6 +28,9 @@ static inline void problem(struct report *r, bool fatal, const char *what, const
 		r->warnings++;
 }
 
+/* preflight_pins.c: whether the user that dprd will run as could pin. */
+void preflight_pins(struct report *r, const struct config *config);
+
 /* preflight_listen.c: whether the web server takes connections to peers' addresses. */
 void preflight_listeners(struct report *r, const struct config *config);
 

@@ -243,19 +243,51 @@ def listening(cluster, *servers):
         yield
 
 
-def test_b57_check_warns(clusters):
-    """dprd --check on a node that works, but not as well as it could: a server that listens for one family only."""
+def test_b57_check_sees_listeners(clusters):
+    """dprd --check on a node whose web server listens for one family only: forwarded connections of the other would be
+    reset.
+    """
     cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
     cluster.set_config("Service", "Port", "80 8082")
     cluster.write_config("n1")
-    n1 = cluster.node("n1")
-    for servers, family in [((("0.0.0.0", False), (n1.service_v6, False)), "IPv6 "), ((("::", False),), "IPv4 "),
-                            ((), ""), (((n1.service_v4, False),), "")]:
+    own = (cluster.node("n1").service_v6, False)
+    for servers, family in [((("0.0.0.0", False), own), "IPv6 "), ((("::", False),), "IPv4 "), ((own,), "")]:
         with listening(cluster, *servers):
             status, said = dprd(cluster, "--check")
         assert status == 3 and said.count("warning") == 2, said  # one, and the last line
         assert f"port 8082 of any {family}address: forwarded {family}connections get a reset" in said, said
-    for servers in [(("0.0.0.0", False), ("::", False)), (("::", True),)]:
-        with listening(cluster, *servers):
-            status, said = dprd(cluster, "--check")
-        assert status == 0, said
+    with listening(cluster, ("::", True)):
+        status, said = dprd(cluster, "--check")
+    assert status == 0, said
+
+
+def test_b58_check_sees_pins(clusters):
+    """dprd --check by root for a unit whose user cannot pin. The command that it says mends it."""
+    cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
+    cluster.write_config("n1")
+    node = cluster.node("n1")
+    run = os.path.join(node.directory, "run")
+    os.chown(run, 65534, -1)
+    status, said = dprd(cluster, "--check")
+    found = re.search(r"warning: (.*)\n +mend: (install .*)", said)
+    if cluster.plane == "nfqueue":
+        assert status == 0 and not found, said
+        return
+    assert status == 3 and found and node.pins in found[1] and "of user nobody does not start" in found[1], said
+    assert run_in(cluster, "n1", found[2].split()) == (0, "")
+    status, said = dprd(cluster, "--check")
+    assert status == 0, said
+    os.chown(node.pins, 0, 0)
+    cluster.set_config("Datapath", "Plane", "auto")
+    cluster.write_config("n1")
+    status, said = dprd(cluster, "--check")
+    assert status == 3 and "another user's, so a dprd of user nobody uses the slower plane nfqueue" in said, said
+    # Before the first start there is no run directory, but the user of the unit.
+    os.rmdir(run)
+    users = os.path.join(node.directory, "passwd")
+    with open(users, "w", encoding="ascii") as file:
+        file.write("root:x:0:0::/:/bin/sh\ndprd:x:65533:65533::/:/bin/false\n")
+    status, said = run_in(cluster, "n1", ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/passwd && exec "$@"', users,
+                                          cluster.program("dprd/dprd"), "-c", cluster.config_path("n1"), "--node", "n1",
+                                          "--check"])
+    assert status == 3 and "user dprd uses the slower plane nfqueue" in said, said
