@@ -163,7 +163,12 @@ static void warn_path(struct warnings *w, unsigned index)
 
 static void warn_unheard(struct warnings *w, const struct member *m, const struct node_load *load)
 {
-	if (!load || load->age_ms == LOAD_AGE_NEVER_MS) {
+	if (!load) {
+		say(w, "loadcast does not know %s; it gets no connections", m->name);
+		advise(w, "It reads dprd.conf by itself: systemctl reload loadcast");
+		return;
+	}
+	if (load->age_ms == LOAD_AGE_NEVER_MS) {
 		say(w, "%s has never been heard", m->name);
 		advise(w, "On %s: systemctl status loadcast; let UDP port %u from there through the firewall", m->name,
 		       w->config->announce_port);
@@ -190,7 +195,7 @@ static void warn_heard(struct warnings *w, const struct member *m, const struct 
 	}
 	if (load->flags & NODE_CONFIG_DIFFERS) {
 		say(w, "%s has other members, addresses or ports in its configuration", m->name);
-		advise(w, "Make dprd.conf the same on both; then dprctl reload");
+		advise(w, "Make dprd.conf the same on both; then on each that changed: systemctl reload dprd loadcast");
 	}
 	if (load->state == NODE_UNHEALTHY) {
 		say(w, "the web server of %s fails its health check; it gets no connections", m->name);

@@ -5,7 +5,7 @@
  */
 #include "dprd/dprctl.h"
 
-#include <string.h>
+#include <errno.h>
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
@@ -32,80 +32,129 @@ unsigned count_served(FILE *tcp, const uint16_t *ports, unsigned port_count)
 	return served;
 }
 
-static bool served_here(const struct config *config, unsigned *ret)
+/* Connections here at one moment. */
+struct left {
+	long flows; /* that dprd forwards; negative: it does not say */
+	unsigned served; /* by the web server; nothing, when not_known says why */
+	const char *not_known;
+};
+
+/* The file may say something else than dprd runs with, or be unreadable. False: dprd does not name them. */
+static bool take_ports(const json_t *status, uint16_t ports[PORTS_MAX], unsigned *ret_count)
 {
-	static const char *const paths[] = { "/proc/net/tcp", "/proc/net/tcp6" };
-	unsigned i, files = 0;
+	const json_t *list = json_object_get(status, "ports"), *port;
+	size_t i;
 
-	*ret = 0;
-	for (i = 0; config && i < 2; i++) {
-		FILE *tcp = fopen(paths[i], "re");
+	*ret_count = 0;
+	if (!json_array_size(list) || json_array_size(list) > PORTS_MAX)
+		return false;
+	json_array_foreach(list, i, port)
+	{
+		json_int_t number = json_integer_value(port);
 
-		if (!tcp)
-			continue;
-		*ret += count_served(tcp, config->port, config->port_count);
-		fclose(tcp);
-		files++;
+		if (number < 1 || number > UINT16_MAX)
+			return false;
+		ports[i] = (uint16_t)number;
 	}
-	return files;
+	*ret_count = (unsigned)i;
+	return true;
 }
 
-/* How many flows dprd forwards now; negative: it does not say. */
-static long forwarded(const struct dprctl *c)
+static void count_here(const json_t *status, struct left *left)
 {
-	json_t *status;
-	const json_t *flows;
+	static const char *const paths[] = { "/proc/net/tcp", "/proc/net/tcp6" };
+	uint16_t ports[PORTS_MAX];
+	unsigned count, i;
+
+	if (!take_ports(status, ports, &count)) {
+		left->not_known = "dprd does not name its ports";
+		return;
+	}
+	for (i = 0; i < 2; i++) {
+		FILE *tcp = fopen(paths[i], "re");
+
+		/* Without IPv6 there is no second file. */
+		if (!tcp && i && errno == ENOENT)
+			continue;
+		if (!tcp) {
+			left->not_known = "/proc/net/tcp cannot be read";
+			return;
+		}
+		left->served += count_served(tcp, ports, count);
+		if (ferror(tcp))
+			left->not_known = "/proc/net/tcp cannot be read";
+		fclose(tcp);
+	}
+}
+
+static struct left ask_left(const struct dprctl *c)
+{
+	struct left left = { .flows = -1 };
 	double half_open, confirmed, closing;
-	long sum = -1;
+	const json_t *flows;
+	json_t *status;
 
 	if (dprctl_ask_one(c->run_dir, json_pack("{s:s}", "command", "status"), &status))
-		return -1;
+		return left;
 	flows = json_object_get(status, "flows");
 	/* A closing flow's client is done: it is kept only for what may still be on its way. */
 	if (number_of(flows, "half_open", &half_open) && number_of(flows, "confirmed", &confirmed) &&
 	    number_of(flows, "closing", &closing))
-		sum = (long)(half_open + confirmed - closing);
+		left.flows = (long)(half_open + confirmed - closing);
+	count_here(status, &left);
 	json_decref(status);
-	return sum;
+	return left;
 }
 
-static void show_progress(long flows, bool served_known, unsigned served, unsigned elapsed_s)
+static void show_progress(const struct left *left, unsigned elapsed_s)
 {
 	char count[CELL_BYTES] = "?";
 
-	if (served_known)
-		snprintf(count, sizeof(count), "%u", served);
+	if (!left->not_known)
+		snprintf(count, sizeof(count), "%u", left->served);
 	fprintf(stderr, "%s%ld forwarded flows, %s connections served here, %u s%s", isatty(STDERR_FILENO) ? "\r" : "",
-		flows, count, elapsed_s, isatty(STDERR_FILENO) ? "   " : "\n");
+		left->flows, count, elapsed_s, isatty(STDERR_FILENO) ? "   " : "\n");
+}
+
+static void show_timeout(const struct left *left, unsigned elapsed_s)
+{
+	fprintf(stderr, "%sdprctl: after %u s, ", isatty(STDERR_FILENO) ? "\n" : "", elapsed_s);
+	if (left->not_known)
+		fprintf(stderr,
+			"%ld forwarded flows are left, and it is not known how many connections the web server\n"
+			"has: %s. Count them before you stop this node: ss -tn state established\n",
+			left->flows, left->not_known);
+	else
+		fprintf(stderr,
+			"%ld forwarded flows and %u connections are left. Clients may\n"
+			"still resolve to this node: take its addresses out of DNS, or stop it anyway\n",
+			left->flows, left->served);
 }
 
 int drain_and_wait(const struct dprctl *c)
 {
 	uint64_t start_ms = clock_now_ms();
-	unsigned served = 0, elapsed_s = 0, shown_s = 0;
-	bool known = false, terminal = isatty(STDERR_FILENO);
-	long flows;
+	unsigned elapsed_s = 0, shown_s = 0;
+	bool terminal = isatty(STDERR_FILENO);
+	struct left left;
 
 	for (;;) {
-		flows = forwarded(c);
-		if (flows < 0) {
+		left = ask_left(c);
+		if (left.flows < 0) {
 			fprintf(stderr, "%sdprctl: dprd no longer answers\n", terminal ? "\n" : "");
 			return DPRCTL_FAILED;
 		}
-		known = served_here(c->config, &served);
 		elapsed_s = (unsigned)((clock_now_ms() - start_ms) / 1000);
-		if (flows == 0 && served == 0)
+		/* What is not known may be a connection. */
+		if (left.flows == 0 && left.served == 0 && !left.not_known)
 			break;
 		/* Where nobody looks, a line per 10 s is enough. */
 		if (terminal || elapsed_s == 0 || elapsed_s - shown_s >= 10) {
-			show_progress(flows, known, served, elapsed_s);
+			show_progress(&left, elapsed_s);
 			shown_s = elapsed_s;
 		}
 		if (elapsed_s >= c->timeout_s) {
-			fprintf(stderr,
-				"%sdprctl: after %u s, %ld forwarded flows and %u connections are left. Clients may\n"
-				"still resolve to this node: take its addresses out of DNS, or stop it anyway\n",
-				terminal ? "\n" : "", elapsed_s, flows, served);
+			show_timeout(&left, elapsed_s);
 			return DPRCTL_DEGRADED;
 		}
 		sleep(DRAIN_POLL_S);

@@ -198,6 +198,10 @@ struct dprd {
  * and nothing changed. What needs a restart (queues, table sizes) is named in note, else empty. */
 int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES]);
 
+/* lock.c: makes the run directory where there is none, and takes its lock. A file descriptor that holds it until it is
+ * closed; or -errno, which is logged: -EWOULDBLOCK another dprd has it. */
+int lock_take(const char *run_dir);
+
 /* plane.c. The plane is chosen, and the flow table opened with the flows of a former process of either
  * plane. 0 or -errno. */
 int plane_open(struct dprd *d);

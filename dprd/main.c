@@ -4,14 +4,11 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdlib.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -23,7 +20,7 @@
 #include "dprd/shared.h"
 #include "dprd/standby.h"
 
-enum { EXIT_USAGE = 2, EXIT_WARNINGS = 3, RECENT_MS = 120000, LOCK_TRY_MS = 10, LOCK_TRIES = 50 };
+enum { EXIT_USAGE = 2, EXIT_WARNINGS = 3, RECENT_MS = 120000 };
 
 enum mode { MODE_RUN, MODE_CHECK, MODE_CHECK_CONFIG, MODE_PURGE };
 
@@ -201,30 +198,6 @@ static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info,
 	return presence_leave(context);
 }
 
-/* One dprd per run directory; the lock goes with the process, whatever ends it. */
-static int take_lock(struct dprd *d)
-{
-	char path[PATH_BYTES + 16];
-	int tries;
-
-	if (mkdir(d->config.run_dir, 0755) && errno != EEXIST) {
-		log_err("%s: %s", d->config.run_dir, strerror(errno));
-		return -errno;
-	}
-	snprintf(path, sizeof(path), "%s/lock", d->config.run_dir);
-	d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	/* A former process's tool (nft, ip) may hold it a moment longer than that process lived. */
-	for (tries = 0; d->lock_fd >= 0 && flock(d->lock_fd, LOCK_EX | LOCK_NB) && tries < LOCK_TRIES; tries++)
-		usleep(LOCK_TRY_MS * 1000);
-	if (d->lock_fd < 0 || tries == LOCK_TRIES) {
-		int error = d->lock_fd < 0 ? errno : EWOULDBLOCK;
-
-		log_err("%s: %s", path, error == EWOULDBLOCK ? "another dprd is running here" : strerror(error));
-		return -error;
-	}
-	return 0;
-}
-
 static int dprd_open_loop(struct dprd *d)
 {
 	int error = sd_event_default(&d->event);
@@ -277,7 +250,8 @@ static int dprd_open(struct dprd *d)
 
 	d->started_ms = clock_now_ms();
 	d->worker_count = workers_wanted(&d->config);
-	error = take_lock(d);
+	d->lock_fd = lock_take(d->config.run_dir);
+	error = d->lock_fd < 0 ? d->lock_fd : 0;
 	/* Before anything is changed: another dprd, of another run directory, would have them. */
 	if (!error)
 		error = queue_check(d);
@@ -386,7 +360,8 @@ static int purge(struct dprd *d)
 	char path[PATH_BYTES + 16];
 	unsigned i;
 
-	if (take_lock(d)) {
+	d->lock_fd = lock_take(d->config.run_dir);
+	if (d->lock_fd < 0) {
 		log_err("stop dprd before --purge");
 		return EXIT_FAILURE;
 	}

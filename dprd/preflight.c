@@ -6,42 +6,21 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <libmnl/libmnl.h>
-#include <linux/inet_diag.h>
-#include <linux/sock_diag.h>
 #include <net/if.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "dprd/base/log.h"
 #include "dprd/command.h"
 #include "dprd/dprd.h"
 #include "dprd/encap.h"
 #include "dprd/fastpath.h"
 #include "dprd/neighbour.h"
+#include "dprd/preflight.h"
 #include "dprd/rules_private.h"
 #include "dprd/shared.h"
 
 /* Below these a client that is told the tunnel's MTU may not believe it (RFC 8200 5: at least 1280). */
 enum { MTU_LEAST_V4 = 576 + ENCAP_V4_BYTES, MTU_LEAST_V6 = 1280 + ENCAP_V6_BYTES };
-
-struct report {
-	unsigned errors, warnings;
-	bool to_log;
-	bool redirects_told; /* one real server stands for all */
-};
-
-static void problem(struct report *r, bool fatal, const char *what, const char *mend)
-{
-	if (r->to_log)
-		log_warning("%s; mend: %s", what, mend);
-	else
-		printf("%s: %s\n    mend: %s\n", fatal ? "ERROR" : "warning", what, mend);
-	if (fatal)
-		r->errors++;
-	else
-		r->warnings++;
-}
 
 /* First number in a /proc file; -1 when there is none. */
 static long read_number(const char *path)
@@ -421,44 +400,6 @@ static void check_plane(struct report *r, const struct config *config)
 		"in [Datapath]");
 }
 
-/* True when some listener takes connections to the port on any address. */
-static bool has_wildcard_listener(uint16_t port, bool v6)
-{
-	char path[64], line[512];
-	bool found = false;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/net/tcp%s", v6 ? "6" : "");
-	file = fopen(path, "re");
-	while (file && !found && fgets(line, sizeof(line), file)) {
-		char local[40];
-		unsigned local_port, state;
-
-		if (sscanf(line, " %*u: %39[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", local, &local_port, &state) == 3)
-			found = state == TCP_LISTEN && local_port == port && strspn(local, "0") == strlen(local);
-	}
-	if (file)
-		fclose(file);
-	return found;
-}
-
-static void check_listeners(struct report *r, const struct config *config)
-{
-	char what[200];
-	unsigned i;
-
-	for (i = 0; i < config->port_count; i++) {
-		uint16_t port = config->port[i];
-
-		if (has_wildcard_listener(port, false) || has_wildcard_listener(port, true))
-			continue;
-		snprintf(what, sizeof(what),
-			 "no server listens on port %u of any address: forwarded connections get a reset", port);
-		problem(r, false, what,
-			"let the web server listen on the wildcard address, as in \"listen 80; listen [::]:80;\"");
-	}
-}
-
 unsigned preflight(const struct config *config, bool starting, unsigned *ret_warnings)
 {
 	struct report report = { .to_log = starting };
@@ -472,6 +413,7 @@ unsigned preflight(const struct config *config, bool starting, unsigned *ret_war
 	if (!starting) {
 		check_tools(&report);
 		check_plane(&report, config);
+		preflight_pins(&report, config);
 		check_translation(&report, config);
 	}
 	check_addresses(&report, config);
@@ -479,7 +421,7 @@ unsigned preflight(const struct config *config, bool starting, unsigned *ret_war
 	check_peers(&report, config);
 	check_backends(&report, config);
 	if (config->serve_here)
-		check_listeners(&report, config);
+		preflight_listeners(&report, config);
 	*ret_warnings = report.warnings;
 	return report.errors;
 }

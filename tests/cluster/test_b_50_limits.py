@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Faults 50: rules that vanish, tables that are full, little memory, and wrong use."""
+import contextlib
 import os
 import re
 import shutil
@@ -226,3 +227,67 @@ def test_b56_check(clusters):
                 cluster.site.execute("n1", words)
         status, said = dprd(cluster, "--check")
         assert status == 0, said
+
+
+@contextlib.contextmanager
+def listening(cluster, *servers):
+    """Sockets of n1 on port 8082 of these (address, IPv4 too) pairs."""
+    with contextlib.ExitStack() as stack:
+        for address, both in servers:
+            with cluster.site.inside("n1"):
+                server = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET))
+            if ":" in address:
+                server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
+            server.bind((address, 8082))
+            server.listen()
+        yield
+
+
+def test_b57_check_sees_listeners(clusters):
+    """dprd --check on a node whose web server listens for one family only: forwarded connections of the other would be
+    reset.
+    """
+    cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
+    cluster.set_config("Service", "Port", "80 8082")
+    cluster.write_config("n1")
+    own = (cluster.node("n1").service_v6, False)
+    for servers, family in [((("0.0.0.0", False), own), "IPv6 "), ((("::", False),), "IPv4 "), ((own,), "")]:
+        with listening(cluster, *servers):
+            status, said = dprd(cluster, "--check")
+        assert status == 3 and said.count("warning") == 2, said  # one, and the last line
+        assert f"port 8082 of any {family}address: forwarded {family}connections get a reset" in said, said
+    with listening(cluster, ("::", True)):
+        status, said = dprd(cluster, "--check")
+    assert status == 0, said
+
+
+def test_b58_check_sees_pins(clusters):
+    """dprd --check by root for a unit whose user cannot pin. The command that it says mends it."""
+    cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
+    cluster.write_config("n1")
+    node = cluster.node("n1")
+    run = os.path.join(node.directory, "run")
+    os.chown(run, 65534, -1)
+    status, said = dprd(cluster, "--check")
+    found = re.search(r"warning: (.*)\n +mend: (install .*)", said)
+    if cluster.plane == "nfqueue":
+        assert status == 0 and not found, said
+        return
+    assert status == 3 and found and node.pins in found[1] and "of user nobody does not start" in found[1], said
+    assert run_in(cluster, "n1", found[2].split()) == (0, "")
+    status, said = dprd(cluster, "--check")
+    assert status == 0, said
+    os.chown(node.pins, 0, 0)
+    cluster.set_config("Datapath", "Plane", "auto")
+    cluster.write_config("n1")
+    status, said = dprd(cluster, "--check")
+    assert status == 3 and "another user's, so a dprd of user nobody uses the slower plane nfqueue" in said, said
+    # Before the first start there is no run directory, but the user of the unit.
+    os.rmdir(run)
+    users = os.path.join(node.directory, "passwd")
+    with open(users, "w", encoding="ascii") as file:
+        file.write("root:x:0:0::/:/bin/sh\ndprd:x:65533:65533::/:/bin/false\n")
+    status, said = run_in(cluster, "n1", ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/passwd && exec "$@"', users,
+                                          cluster.program("dprd/dprd"), "-c", cluster.config_path("n1"), "--node", "n1",
+                                          "--check"])
+    assert status == 3 and "user dprd uses the slower plane nfqueue" in said, said

@@ -64,4 +64,18 @@ static inline const char *text_at(const json_t *object, const char *key)
 	return text;
 }
 
+/* Of the first warning whose text has this part; NULL: there is none. */
+static inline const char *advice_of(const json_t *status, const char *part)
+{
+	const json_t *warning;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "warnings"), i, warning)
+	{
+		if (strstr(text_at(warning, "text"), part))
+			return text_at(warning, "advice");
+	}
+	return NULL;
+}
+
 #endif

@@ -134,9 +134,27 @@ static void test_warnings_of_peers(void **context)
 	d.tunnel_mtu[1][0] = 0;
 	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "two hosts announce themselves as n2"));
-	assert_true(has_warning(status, "n2 has other members, addresses or ports"));
+	assert_string_equal(advice_of(status, "n2 has other members, addresses or ports"),
+			    "Make dprd.conf the same on both; then there: systemctl reload dprd loadcast");
 	assert_true(has_warning(status, "dprd does not run on n2"));
 	assert_true(has_warning(status, "no route to the cluster address of n2"));
+}
+
+/* Not heard, or not known: dprd has read of it, and loadcast has not yet. */
+static void test_warnings_of_unheard(void **context)
+{
+	const json_t *status;
+
+	(void)context;
+	d.table.nodes[3].age_ms = LOAD_AGE_NEVER_MS;
+	status = ask("{\"command\":\"status\"}");
+	assert_string_equal(advice_of(status, "n4 has never been heard"),
+			    "On n4: systemctl status loadcast; let UDP port 7980 from there through the firewall");
+	d.table.count = 3;
+	status = ask("{\"command\":\"status\"}");
+	assert_false(has_warning(status, "n4 has never been heard"));
+	assert_string_equal(advice_of(status, "loadcast does not know n4; it gets no connections"),
+			    "It reads dprd.conf by itself: systemctl reload loadcast");
 }
 
 static void test_warnings_of_table(void **context)
@@ -345,6 +363,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_status_law, start, stop),
 		cmocka_unit_test_setup_teardown(test_max_load, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_peers, start, stop),
+		cmocka_unit_test_setup_teardown(test_warnings_of_unheard, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_table, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_self, start, stop),
 		cmocka_unit_test_setup_teardown(test_warning_of_flood, start, stop),

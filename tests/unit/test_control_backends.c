@@ -11,20 +11,6 @@
 
 #include "tests/unit/control_backends.h"
 
-/* The advice of the warning with this text; NULL: there is no such warning. */
-static const char *advice_of(const json_t *status, const char *part)
-{
-	const json_t *warning;
-	size_t i;
-
-	json_array_foreach(json_object_get(status, "warnings"), i, warning)
-	{
-		if (strstr(text_at(warning, "text"), part))
-			return text_at(warning, "advice");
-	}
-	return NULL;
-}
-
 static const json_t *ask_status(void)
 {
 	return ask("{\"command\":\"status\"}");

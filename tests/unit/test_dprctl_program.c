@@ -5,8 +5,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -230,6 +235,82 @@ static void test_wrong_config(void **context)
 	write_config("");
 }
 
+/* A dprd that answers whatever it is asked with this line: a process. */
+static pid_t start_answering(const char *line)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), client;
+	char request[256];
+	pid_t child;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/control", directory);
+	unlink(address.sun_path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child)
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails does not stop it */
+	while (!child) {
+		client = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+		if (client >= 0 && read(client, request, sizeof(request)) > 0)
+			send(client, line, strlen(line), MSG_NOSIGNAL);
+		close(client);
+	}
+	close(fd);
+	return child;
+}
+
+static void stop_answering(pid_t child)
+{
+	char path[96];
+
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	snprintf(path, sizeof(path), "%s/control", directory);
+	unlink(path);
+}
+
+static void run_drain(const char *ports, int expected, const char *shows)
+{
+	char answer[200];
+	pid_t child;
+
+	snprintf(answer, sizeof(answer),
+		 "{\"schema\":\"dprd.status/1\",%s\"flows\":{\"half_open\":0,\"confirmed\":3,\"closing\":3}}\n", ports);
+	child = start_answering(answer);
+	run_config("drain --wait --timeout 1", expected, shows);
+	stop_answering(child);
+}
+
+/* Which ports count is dprd's word, not the file's; and what is not known does not count as nothing. */
+static void test_drain_waits(void **context)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t bytes = sizeof(address);
+	int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), client;
+	char ports[64];
+
+	(void)context;
+	assert_int_equal(bind(server, (struct sockaddr *)&address, bytes), 0);
+	assert_int_equal(listen(server, 1), 0);
+	assert_int_equal(getsockname(server, (struct sockaddr *)&address, &bytes), 0);
+	snprintf(ports, sizeof(ports), "\"ports\":[1,%u],", ntohs(address.sin_port));
+	run_drain(ports, DPRCTL_OK, "drained: no forwarded flow");
+
+	client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof(address)), 0);
+	run_drain(ports, DPRCTL_DEGRADED, "1 connections are left");
+	write_config("[Balance]\nMaxLaod=3\n");
+	run_drain(ports, DPRCTL_DEGRADED, "1 connections are left");
+	run_drain("", DPRCTL_DEGRADED, "dprd does not name its ports");
+	run_drain("\"ports\":[],", DPRCTL_DEGRADED, "dprd does not name its ports");
+	run_drain("\"ports\":[65536],", DPRCTL_DEGRADED, "dprd does not name its ports");
+	write_config("");
+	close(client);
+	close(server);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +321,7 @@ int main(void)
 		cmocka_unit_test(test_nobody_there),
 		cmocka_unit_test(test_files_still_tell),
 		cmocka_unit_test(test_wrong_config),
+		cmocka_unit_test(test_drain_waits),
 	};
 
 	return cmocka_run_group_tests(tests, make_directory, remove_directory);

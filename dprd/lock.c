@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * One dprd per run directory: a lock that goes with the process, whatever ends it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dprd/base/log.h"
+#include "dprd/dprd.h"
+
+enum { LOCK_TRY_MS = 10, LOCK_TRIES = 50 };
+
+/*
+ * What root makes by hand, as by --purge, is of whom the directory is: the unit's dprd must open it. A file that was
+ * there is left alone, as that user may have put another file's name there.
+ */
+static int open_lock(const char *run_dir, const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	struct stat directory;
+
+	if (fd < 0)
+		return errno == EEXIST ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+	if (geteuid() == 0 && !stat(run_dir, &directory) && directory.st_uid != 0 &&
+	    fchown(fd, directory.st_uid, directory.st_gid))
+		log_warning("%s: only root can use it: %s", path, strerror(errno));
+	return fd;
+}
+
+int lock_take(const char *run_dir)
+{
+	char path[PATH_BYTES + 16];
+	int fd, tries;
+
+	if (mkdir(run_dir, 0755) && errno != EEXIST) {
+		log_err("%s: %s", run_dir, strerror(errno));
+		return -errno;
+	}
+	snprintf(path, sizeof(path), "%s/lock", run_dir);
+	fd = open_lock(run_dir, path);
+	/* A former process's tool (nft, ip) may hold it a moment longer than that process lived. */
+	for (tries = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && tries < LOCK_TRIES; tries++)
+		usleep(LOCK_TRY_MS * 1000);
+	if (fd < 0 || tries == LOCK_TRIES) {
+		int error = fd < 0 ? errno : EWOULDBLOCK;
+
+		log_err("%s: %s", path, error == EWOULDBLOCK ? "another dprd is running here" : strerror(error));
+		if (fd >= 0)
+			close(fd);
+		return -error;
+	}
+	return fd;
+}

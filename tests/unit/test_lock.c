@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The lock of a run directory: one holder, and whose file it is. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "dprd/dprd.h"
+
+enum { OTHER_USER = 65534, OTHER_GROUP = 65533 };
+
+static char directory[32], lock_path[48], target_path[48];
+
+static int make_directory(void **context)
+{
+	(void)context;
+	snprintf(directory, sizeof(directory), "/tmp/test_lock.XXXXXX");
+	assert_non_null(mkdtemp(directory));
+	snprintf(lock_path, sizeof(lock_path), "%s/lock", directory);
+	snprintf(target_path, sizeof(target_path), "%s/target", directory);
+	return 0;
+}
+
+static int remove_directory(void **context)
+{
+	(void)context;
+	unlink(lock_path);
+	unlink(target_path);
+	return rmdir(directory);
+}
+
+static void make_target(void)
+{
+	int fd = open(target_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+static struct stat lock_and_stat(const char *path)
+{
+	struct stat status;
+	int fd = lock_take(directory);
+
+	assert_true(fd >= 0);
+	assert_int_equal(stat(path, &status), 0);
+	close(fd);
+	return status;
+}
+
+static void test_one_holder(void **context)
+{
+	int fd = lock_take(directory);
+
+	(void)context;
+	assert_true(fd >= 0);
+	assert_int_equal(lock_take(directory), -EWOULDBLOCK);
+	close(fd);
+	fd = lock_take(directory);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(lock_take("/nonexistent/run"), -ENOENT);
+}
+
+/* A link to somebody's file is neither followed nor made where it points. */
+static void test_symbolic_link(void **context)
+{
+	(void)context;
+	assert_int_equal(symlink(target_path, lock_path), 0);
+	assert_int_equal(lock_take(directory), -ELOOP);
+	assert_int_equal(access(target_path, F_OK), -1);
+	make_target();
+	assert_int_equal(lock_take(directory), -ELOOP);
+}
+
+static void test_owner(void **context)
+{
+	struct stat status;
+
+	(void)context;
+	if (geteuid() != 0) {
+		print_message("skip: another user's directory needs root\n");
+		skip();
+	}
+	status = lock_and_stat(lock_path);
+	assert_int_equal(status.st_uid, 0);
+	unlink(lock_path);
+
+	assert_int_equal(chown(directory, OTHER_USER, OTHER_GROUP), 0);
+	status = lock_and_stat(lock_path);
+	assert_int_equal(status.st_uid, OTHER_USER);
+	assert_int_equal(status.st_gid, OTHER_GROUP);
+	assert_int_equal(status.st_mode & 07777, 0600);
+	unlink(lock_path);
+
+	/* What the other user links there does not become his. */
+	make_target();
+	assert_int_equal(link(target_path, lock_path), 0);
+	status = lock_and_stat(target_path);
+	assert_int_equal(status.st_uid, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_one_holder, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(test_symbolic_link, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(test_owner, make_directory, remove_directory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Who listens on all addresses of which family, by the kernel's word: each kind of listener on a port of its own. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "dprd/preflight.h"
+
+enum { SERVERS_MAX = 8 };
+
+static int servers[SERVERS_MAX];
+static unsigned server_count;
+
+/* A socket on this address and port, 0 for any that is free; the port, or 0 without the family. */
+static uint16_t serve(const char *address, uint16_t port, int v6_only)
+{
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+	bool is_v6 = inet_pton(AF_INET6, address, &v6.sin6_addr) == 1;
+	struct sockaddr *own = is_v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4;
+	socklen_t bytes = is_v6 ? sizeof(v6) : sizeof(v4);
+	int fd = socket(own->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (!is_v6)
+		assert_int_equal(inet_pton(AF_INET, address, &v4.sin_addr), 1);
+	if (is_v6 &&
+	    (fd < 0 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only)) || bind(fd, own, bytes))) {
+		close(fd);
+		return 0;
+	}
+	if (!is_v6)
+		assert_int_equal(bind(fd, own, bytes), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, own, &bytes), 0);
+	servers[server_count++] = fd;
+	return ntohs(is_v6 ? v6.sin6_port : v4.sin_port);
+}
+
+static int stop_servers(void **context)
+{
+	(void)context;
+	while (server_count)
+		close(servers[--server_count]);
+	return 0;
+}
+
+static void assert_wildcards(uint16_t port, bool v4, bool v6)
+{
+	/* The others' findings do not get mixed up. */
+	const uint16_t ports[] = { 1, port };
+	struct wildcard found[2];
+
+	assert_int_equal(preflight_wildcards(ports, 2, found), 0);
+	assert_false(found[0].v4 || found[0].v6);
+	assert_int_equal(found[1].v4, v4);
+	assert_int_equal(found[1].v6, v6);
+}
+
+static void test_listeners_of_v4(void **context)
+{
+	uint16_t port = serve("0.0.0.0", 0, 0);
+
+	(void)context;
+	assert_wildcards(port, true, false);
+	stop_servers(NULL);
+	assert_wildcards(port, false, false);
+	assert_wildcards(serve("127.0.0.1", 0, 0), false, false);
+}
+
+static void test_listeners_of_v6(void **context)
+{
+	uint16_t port = serve("::1", 0, 1);
+
+	(void)context;
+	if (!port)
+		skip();
+	assert_wildcards(port, false, false);
+	assert_wildcards(serve("::", 0, 1), false, true);
+	/* A server for both families, and one that is for IPv4 by its address. */
+	assert_wildcards(serve("::", 0, 0), true, true);
+	assert_wildcards(serve("::ffff:0.0.0.0", 0, 0), true, false);
+}
+
+/* "listen 80; listen [2001:db8::11]:80;" */
+static void test_listeners_of_two_kinds(void **context)
+{
+	uint16_t port = serve("::1", 0, 1);
+
+	(void)context;
+	if (!port)
+		skip();
+	assert_int_equal(serve("0.0.0.0", port, 0), port);
+	assert_wildcards(port, true, false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_listeners_of_v4, stop_servers),
+		cmocka_unit_test_teardown(test_listeners_of_v6, stop_servers),
+		cmocka_unit_test_teardown(test_listeners_of_two_kinds, stop_servers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
