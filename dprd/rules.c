@@ -316,16 +316,66 @@ int rules_remove(const struct config *config, unsigned workers, bool keep_forwar
 	return error;
 }
 
+/* How many rules of a chain jump to a target, in what "iptables -S" lists. */
+static unsigned count_rules(const char *listed, const char *chain, const char *target)
+{
+	char start[40], jump[40];
+	const char *line, *next;
+	unsigned count = 0;
+
+	snprintf(start, sizeof(start), "-A %s ", chain);
+	snprintf(jump, sizeof(jump), " -j %s", target);
+	for (line = listed; *line; line = next) {
+		size_t bytes = strcspn(line, "\n");
+		const char *found = memmem(line, bytes, jump, strlen(jump));
+
+		next = line + bytes + (line[bytes] == '\n');
+		if (found && strncmp(line, start, strlen(start)) == 0)
+			count += strchr(" \n", found[strlen(jump)]) != NULL; /* the NUL at the end, too */
+	}
+	return count;
+}
+
+bool rules_chains_whole(const char *listed, bool marks_stay)
+{
+	/* By chain and target alone: versions of iptables print numbers and protocols in forms of their own. */
+	static const struct {
+		const char *chain, *target;
+		unsigned count;
+	} wanted[] = { { "PREROUTING", "DPRD", 1 },      { "DPRD", "DPRD-FORWARD", 1 },   { "DPRD", "DPRD-DECIDE", 1 },
+		       { "DPRD-FORWARD", "NFQUEUE", 2 }, { "DPRD-DECIDE", "NFQUEUE", 1 }, { "DPRD-FORWARD", "MARK", 1 },
+		       { "DPRD-DECIDE", "MARK", 1 } };
+	unsigned i;
+
+	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		if (marks_stay && strcmp(wanted[i].target, "MARK") == 0)
+			continue;
+		if (count_rules(listed, wanted[i].chain, wanted[i].target) < wanted[i].count)
+			return false;
+	}
+	return true;
+}
+
+/* A list that cannot be had, or that was cut off, is no evidence. */
+static bool chains_present(const struct dprd *d, bool v6)
+{
+	const char *const list[] = { v6 ? "ip6tables-nft" : "iptables-nft", "-w", "5", "-t", "raw", "-S", NULL };
+	char *output;
+	bool present = command_run(list, NULL, &output) != 0 || !output || strlen(output) >= COMMAND_OUTPUT_MAX ||
+		       rules_chains_whole(output, d->config.own_backend_count);
+
+	free(output);
+	return present;
+}
+
 bool rules_present(const struct dprd *d)
 {
 	/* Not a list of the table: with its flows that takes seconds. */
 	static const char *const set[] = { "nft", "list", "set", "inet", "dprd", "own4", NULL };
 	static const char *const table[] = { "nft", "-t", "list", "table", "inet", "dprd", NULL };
-	static const char *const v4[] = { "iptables-nft", "-w", "5", "-t", "raw", "-S", "DPRD", NULL };
-	static const char *const v6[] = { "ip6tables-nft", "-w", "5", "-t", "raw", "-S", "DPRD", NULL };
 
-	return command_run(d->fastpath ? table : set, NULL, NULL) == 0 && command_run(v4, NULL, NULL) == 0 &&
-	       command_run(v6, NULL, NULL) == 0;
+	return command_run(d->fastpath ? table : set, NULL, NULL) == 0 && chains_present(d, false) &&
+	       chains_present(d, true);
 }
 
 int rules_count(struct rules_counts *ret)
