@@ -158,15 +158,18 @@ static void write_table(FILE *out, struct dprd *d)
 	}
 }
 
+/* What was complained about is tried again. Main thread only. */
+static bool quiet;
+
 int rules_run(const char *const argv[], const char *input)
 {
 	char *output;
 	int status = command_run(argv, input, &output);
 
-	if (status < 0)
+	if (status < 0 && !quiet)
 		log_err("%s cannot be run: %s; install the packages nftables, iptables and iproute2", argv[0],
 			strerror(-status));
-	else if (status)
+	else if (status && !quiet)
 		log_err("%s failed: %.600s", argv[0], output ? output : "");
 	free(output);
 	return status < 0 ? status : status ? -EIO : 0;
@@ -264,13 +267,16 @@ static int iptables_install(const struct config *config, unsigned workers, bool 
 
 int rules_install(struct dprd *d)
 {
-	int error = nft_install(d), family;
+	int error, family;
 
+	quiet = d->rules_failed;
+	error = nft_install(d);
 	for (family = 0; family < 2 && !error; family++) {
 		error = rules_routes_install(&d->config, family);
 		if (!error)
 			error = iptables_install(&d->config, d->worker_count, family, true);
 	}
+	quiet = false;
 	return error;
 }
 
