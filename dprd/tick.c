@@ -58,7 +58,7 @@ static void remove_dead_peers(struct dprd *d, struct gone *gone, uint64_t now_ms
 		bool dead = load->age_ms != LOAD_AGE_NEVER_MS &&
 			    load_age_ms(&d->table, load, now_ms) >= d->config.dead_peer_timeout_ms;
 		/* When the table itself is old, it is this node that is deaf. */
-		bool deaf = now_ms - d->table.published_ms >= d->config.dead_peer_timeout_ms / 2;
+		bool deaf = !clock_is_recent(d->table.published_ms, now_ms, d->config.dead_peer_timeout_ms / 2);
 
 		if (dead && !deaf && load->id != d->config.member[d->config.self].id)
 			flow_remove_node(d->flows, load->id, gone_add, gone);
@@ -370,7 +370,8 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 {
 	struct dprd *d = context;
 	uint64_t now_ms = clock_now_ms(), elapsed_ms = now_ms - d->second_ms;
-	bool each_second = elapsed_ms >= 1000, alive = now_ms - queue_heartbeat_ms(d) < HEARTBEAT_LATE_MS;
+	bool each_second = elapsed_ms >= 1000,
+	     alive = clock_is_recent(queue_heartbeat_ms(d), now_ms, HEARTBEAT_LATE_MS);
 
 	(void)at_us;
 	tick_refresh_view(d, now_ms);
