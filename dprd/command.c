@@ -14,8 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OUTPUT_BYTES_MAX = 1 << 20 };
-
 extern char **environ;
 
 struct pipes {
@@ -60,13 +58,13 @@ static int child_start(const char *const argv[], struct pipes *p, pid_t *ret_pid
 static char *child_talk(struct pipes *p, const char *input)
 {
 	size_t left = input ? strlen(input) : 0, used = 0;
-	char *output = malloc(OUTPUT_BYTES_MAX + 1), waste[4096];
+	char *output = malloc(COMMAND_OUTPUT_MAX + 1), waste[4096];
 
 	fcntl(p->in[1], F_SETFL, O_NONBLOCK);
 	for (;;) {
 		struct pollfd fds[2] = { { .fd = p->out[0], .events = POLLIN },
 					 { .fd = left ? p->in[1] : -1, .events = POLLOUT } };
-		bool keep = output && used < OUTPUT_BYTES_MAX;
+		bool keep = output && used < COMMAND_OUTPUT_MAX;
 		ssize_t bytes;
 
 		if (!left && p->in[1] >= 0) {
@@ -84,7 +82,7 @@ static char *child_talk(struct pipes *p, const char *input)
 		}
 		if (!fds[0].revents)
 			continue;
-		bytes = read(p->out[0], keep ? output + used : waste, keep ? OUTPUT_BYTES_MAX - used : sizeof(waste));
+		bytes = read(p->out[0], keep ? output + used : waste, keep ? COMMAND_OUTPUT_MAX - used : sizeof(waste));
 		if (bytes == 0 || (bytes < 0 && errno != EINTR))
 			break;
 		if (keep && bytes > 0)

@@ -5,9 +5,11 @@
 #ifndef DPRD_COMMAND_H
 #define DPRD_COMMAND_H
 
+enum { COMMAND_OUTPUT_MAX = 1 << 20 };
+
 /*
  * Runs argv (NULL at the end) with input as its standard input (NULL: none) and waits. *ret_output,
- * when asked for, is what it printed on both outputs, at most 1 MiB, NUL at the end; the caller
+ * when asked for, is what it printed on both outputs, at most COMMAND_OUTPUT_MAX, NUL at the end; the caller
  * frees it. The exit status, or -errno when it could not be run.
  */
 int command_run(const char *const argv[], const char *input, char **ret_output);

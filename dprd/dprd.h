@@ -149,6 +149,8 @@ struct dprd {
 	uint64_t watchdog_ms; /* interval of the watchdog's pings; 0: none wanted */
 	uint64_t watchdog_pinged_ms;
 	uint64_t rules_checked_ms, rules_checked_all_ms;
+	uint64_t rules_tried_ms; /* when they were last set up, but at the start */
+	bool rules_failed; /* that failed; rules_changed stays set until it works */
 	struct control *control;
 	struct fastpath *fastpath; /* the BPF plane; NULL: the nfqueue plane carries all packets */
 	struct mnl_socket *neighbours; /* BPF plane: routes and hardware addresses */
@@ -250,7 +252,8 @@ void tick_forget_node(struct dprd *d, uint32_t node_id); /* its flows end. Lock 
  * 0 or -errno (-ENOENT: there is no set).
  */
 int tick_refill_set(struct dprd *d);
-/* The firewall rules, if someone flushed them or if they must be others: nothing is lost but a moment. */
+/* The firewall rules, if someone flushed them or if they must be others: nothing is lost but a moment. What fails is
+ * tried again each second. */
 void tick_restore_rules(struct dprd *d, uint64_t now_ms);
 
 /* presence.c: what loadcast, and by it the peers, know of this dprd. */
@@ -351,7 +354,7 @@ bool tunnel_add_direct(struct tunnel *tunnel, const struct neighbour *to, bool v
 		       unsigned head_bytes, const void *body, unsigned body_bytes, unsigned tag);
 
 /* rules.c: the nftables table "inet dprd", the two NFQUEUE rules and the local routes. All of them
- * idempotent. -errno with a line logged. */
+ * idempotent. -errno with a line logged; without one, if d->rules_failed: there was one. */
 int rules_install(struct dprd *d);
 /* keep_forwarding: only what hands new SYNs to dprd; forwarded flows then wait for the next dprd. */
 int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding);

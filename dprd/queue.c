@@ -183,9 +183,10 @@ static bool is_plain(const struct queued *q)
 }
 
 /* Verdicts in the order of arrival, since the kernel searches its list from the oldest. A run of equal
- * plain verdicts is one message: it stands for all packets up to its last. */
+ * plain verdicts is one message: it stands for all packets up to its last, whoever has them. */
 static void answer(struct worker *w, struct nfqueue *queue)
 {
+	bool alone = queue == &w->forward || !standby_drains(w->d->standby);
 	unsigned i, last;
 
 	for (i = 0; i < w->batch.count; i = last + 1) {
@@ -194,7 +195,7 @@ static void answer(struct worker *w, struct nfqueue *queue)
 		struct nlmsghdr *message;
 
 		last = i;
-		while (is_plain(q) && last + 1 < w->batch.count && is_plain(&w->batch.packets[last + 1]) &&
+		while (alone && is_plain(q) && last + 1 < w->batch.count && is_plain(&w->batch.packets[last + 1]) &&
 		       nf_verdict(&w->batch.packets[last + 1]) == verdict)
 			last++;
 		if (VERDICT_BYTES - w->verdict_bytes < MESSAGE_BYTES)

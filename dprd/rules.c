@@ -158,15 +158,18 @@ static void write_table(FILE *out, struct dprd *d)
 	}
 }
 
+/* What was complained about is tried again. Main thread only. */
+static bool quiet;
+
 int rules_run(const char *const argv[], const char *input)
 {
 	char *output;
 	int status = command_run(argv, input, &output);
 
-	if (status < 0)
+	if (status < 0 && !quiet)
 		log_err("%s cannot be run: %s; install the packages nftables, iptables and iproute2", argv[0],
 			strerror(-status));
-	else if (status)
+	else if (status && !quiet)
 		log_err("%s failed: %.600s", argv[0], output ? output : "");
 	free(output);
 	return status < 0 ? status : status ? -EIO : 0;
@@ -264,13 +267,16 @@ static int iptables_install(const struct config *config, unsigned workers, bool 
 
 int rules_install(struct dprd *d)
 {
-	int error = nft_install(d), family;
+	int error, family;
 
+	quiet = d->rules_failed;
+	error = nft_install(d);
 	for (family = 0; family < 2 && !error; family++) {
 		error = rules_routes_install(&d->config, family);
 		if (!error)
 			error = iptables_install(&d->config, d->worker_count, family, true);
 	}
+	quiet = false;
 	return error;
 }
 
@@ -316,16 +322,66 @@ int rules_remove(const struct config *config, unsigned workers, bool keep_forwar
 	return error;
 }
 
+/* How many rules of a chain jump to a target, in what "iptables -S" lists. */
+static unsigned count_rules(const char *listed, const char *chain, const char *target)
+{
+	char start[40], jump[40];
+	const char *line, *next;
+	unsigned count = 0;
+
+	snprintf(start, sizeof(start), "-A %s ", chain);
+	snprintf(jump, sizeof(jump), " -j %s", target);
+	for (line = listed; *line; line = next) {
+		size_t bytes = strcspn(line, "\n");
+		const char *found = memmem(line, bytes, jump, strlen(jump));
+
+		next = line + bytes + (line[bytes] == '\n');
+		if (found && strncmp(line, start, strlen(start)) == 0)
+			count += strchr(" \n", found[strlen(jump)]) != NULL; /* the NUL at the end, too */
+	}
+	return count;
+}
+
+bool rules_chains_whole(const char *listed, bool marks_stay)
+{
+	/* By chain and target alone: versions of iptables print numbers and protocols in forms of their own. */
+	static const struct {
+		const char *chain, *target;
+		unsigned count;
+	} wanted[] = { { "PREROUTING", "DPRD", 1 },      { "DPRD", "DPRD-FORWARD", 1 },   { "DPRD", "DPRD-DECIDE", 1 },
+		       { "DPRD-FORWARD", "NFQUEUE", 2 }, { "DPRD-DECIDE", "NFQUEUE", 1 }, { "DPRD-FORWARD", "MARK", 1 },
+		       { "DPRD-DECIDE", "MARK", 1 } };
+	unsigned i;
+
+	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		if (marks_stay && strcmp(wanted[i].target, "MARK") == 0)
+			continue;
+		if (count_rules(listed, wanted[i].chain, wanted[i].target) < wanted[i].count)
+			return false;
+	}
+	return true;
+}
+
+/* A list that cannot be had, or that was cut off, is no evidence. */
+static bool chains_present(const struct dprd *d, bool v6)
+{
+	const char *const list[] = { v6 ? "ip6tables-nft" : "iptables-nft", "-w", "5", "-t", "raw", "-S", NULL };
+	char *output;
+	bool present = command_run(list, NULL, &output) != 0 || !output || strlen(output) >= COMMAND_OUTPUT_MAX ||
+		       rules_chains_whole(output, d->config.own_backend_count);
+
+	free(output);
+	return present;
+}
+
 bool rules_present(const struct dprd *d)
 {
 	/* Not a list of the table: with its flows that takes seconds. */
 	static const char *const set[] = { "nft", "list", "set", "inet", "dprd", "own4", NULL };
 	static const char *const table[] = { "nft", "-t", "list", "table", "inet", "dprd", NULL };
-	static const char *const v4[] = { "iptables-nft", "-w", "5", "-t", "raw", "-S", "DPRD", NULL };
-	static const char *const v6[] = { "ip6tables-nft", "-w", "5", "-t", "raw", "-S", "DPRD", NULL };
 
-	return command_run(d->fastpath ? table : set, NULL, NULL) == 0 && command_run(v4, NULL, NULL) == 0 &&
-	       command_run(v6, NULL, NULL) == 0;
+	return command_run(d->fastpath ? table : set, NULL, NULL) == 0 && chains_present(d, false) &&
+	       chains_present(d, true);
 }
 
 int rules_count(struct rules_counts *ret)

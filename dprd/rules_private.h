@@ -34,6 +34,11 @@ typedef void rules_fill_fn(const struct config *config, struct rules_list *list)
 
 /* rules.c: runs a tool; a failure is logged with what the tool said. 0 or -errno. */
 int rules_run(const char *const argv[], const char *input);
+/*
+ * Whether the chains of one family and the jump to them are there with all their rules, by what "iptables -t raw -S"
+ * lists. marks_stay: as with real servers, the queues' chains do not take the marks away. Pure.
+ */
+bool rules_chains_whole(const char *listed, bool marks_stay);
 
 /* rules_routes.c */
 /* All that are needed, and none of ours that is not. 0 or -errno. */

@@ -47,6 +47,7 @@ struct page {
 	uint64_t stamp_ms[STANDBY_QUEUES_MAX]; /* of each worker */
 	uint64_t served, tunnelled;
 	uint32_t stops; /* dprd ends in good order */
+	uint32_t drains; /* the process reads a queue: it may have a packet in hand */
 	uint32_t count;
 	struct standby_queue queues[STANDBY_QUEUES_MAX];
 	/* The other one is written to, 50 ms after it was read last at least: nobody reads it for so long. */
@@ -170,7 +171,7 @@ static void let_out(struct page *page, int socket, uint16_t queue, struct receiv
 	__atomic_fetch_add(&page->tunnelled, 1, __ATOMIC_RELAXED);
 }
 
-static void drain(struct page *page, unsigned number, struct standby_watch *watch)
+static void drain_queue(struct page *page, unsigned number, struct standby_watch *watch)
 {
 	static uint8_t buffer[MESSAGE_BYTES] __attribute__((aligned(8)));
 	const struct standby_queue *queue = &page->queues[number];
@@ -195,6 +196,13 @@ static void drain(struct page *page, unsigned number, struct standby_watch *watc
 		answer(socket, queue->number, received.id, NF_ACCEPT, NULL);
 		__atomic_fetch_add(&page->served, 1, __ATOMIC_RELAXED);
 	}
+}
+
+static void drain(struct page *page, unsigned number, struct standby_watch *watch)
+{
+	__atomic_store_n(&page->drains, 1, __ATOMIC_SEQ_CST);
+	drain_queue(page, number, watch);
+	__atomic_store_n(&page->drains, 0, __ATOMIC_SEQ_CST);
 }
 
 /* Looks at all workers, and does the work of those that stand still. How long it may sleep; -1: until a packet comes. */
@@ -347,6 +355,11 @@ uint64_t *standby_stamp(struct standby *standby, unsigned worker)
 	return &standby->page->stamp_ms[worker];
 }
 
+bool standby_drains(const struct standby *standby)
+{
+	return __atomic_load_n(&standby->page->drains, __ATOMIC_SEQ_CST);
+}
+
 void standby_know(struct standby *standby, const struct config *config, uint64_t living)
 {
 	uint32_t other = !standby->page->current;
@@ -364,6 +377,8 @@ void standby_tick(struct standby *standby)
 		log_warning("the standby process ended; another one is started");
 		close(standby->pipe_fd);
 		standby->pid = 0;
+		/* What it had in hand goes with the next batch. */
+		__atomic_store_n(&standby->page->drains, 0, __ATOMIC_SEQ_CST);
 	}
 	start_process(standby);
 }

@@ -43,6 +43,11 @@ struct standby_queue {
 struct standby *standby_start(const struct standby_queue *queues, unsigned count);
 /* Where a worker notes the time (clock_now_ms()) whenever it looks at its queues. Lives until standby_stop(). */
 uint64_t *standby_stamp(struct standby *standby, unsigned worker);
+/*
+ * Whether it may have a packet in hand that came before those that a worker has just received. A verdict on all packets
+ * up to one of these would be on that one, too.
+ */
+bool standby_drains(const struct standby *standby);
 /* What it is to know of the members; at most each tick. living: those whose tunnel packets are taken, a bit each. */
 void standby_know(struct standby *standby, const struct config *config, uint64_t living);
 /* Each second: when the process ended, another one is started. */

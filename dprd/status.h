@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dprd/base/clock.h"
+
 enum {
 	STATUS_MAGIC = 0x53525044, /* "DPRS" */
 	STATUS_VERSION = 2,
@@ -38,7 +40,7 @@ int status_read(const char *path, struct rewriter_status *ret);
 
 static inline bool status_is_fresh(const struct rewriter_status *status, uint64_t now_ms)
 {
-	return status->written_ms <= now_ms && now_ms - status->written_ms < STATUS_FRESH_MS;
+	return clock_is_recent(status->written_ms, now_ms, STATUS_FRESH_MS);
 }
 
 #endif

@@ -17,6 +17,7 @@ enum {
 	GONE_MAX = 256, /* flows forgotten per transaction */
 	RULES_CHECK_MS = 2000, /* the nftables table, one netlink message */
 	RULES_CHECK_ALL_MS = 10000, /* the iptables chains, too: that runs their tools */
+	RULES_RETRY_MS = 1000, /* a tool failed */
 };
 
 /* Flows that just left the table, on their way out of the kernel's set. */
@@ -57,7 +58,7 @@ static void remove_dead_peers(struct dprd *d, struct gone *gone, uint64_t now_ms
 		bool dead = load->age_ms != LOAD_AGE_NEVER_MS &&
 			    load_age_ms(&d->table, load, now_ms) >= d->config.dead_peer_timeout_ms;
 		/* When the table itself is old, it is this node that is deaf. */
-		bool deaf = now_ms - d->table.published_ms >= d->config.dead_peer_timeout_ms / 2;
+		bool deaf = !clock_is_recent(d->table.published_ms, now_ms, d->config.dead_peer_timeout_ms / 2);
 
 		if (dead && !deaf && load->id != d->config.member[d->config.self].id)
 			flow_remove_node(d->flows, load->id, gone_add, gone);
@@ -261,6 +262,25 @@ int tick_refill_set(struct dprd *d)
 	return refill.error;
 }
 
+static void set_up_rules(struct dprd *d)
+{
+	bool failed = rules_install(d) || tick_refill_set(d);
+
+	if (failed) {
+		pthread_mutex_lock(&d->lock);
+		d->rules_changed = true;
+		pthread_mutex_unlock(&d->lock);
+	}
+	if (failed && !d->rules_failed)
+		log_warning("the firewall rules are incomplete, and are tried again each second; new connections are "
+			    "served locally");
+	else if (!failed && d->rules_failed)
+		log_info("the firewall rules are complete");
+	d->rules_failed = failed;
+	/* The tools may have taken their time. */
+	d->rules_tried_ms = clock_now_ms();
+}
+
 void tick_restore_rules(struct dprd *d, uint64_t now_ms)
 {
 	bool gone = false, wanted;
@@ -274,17 +294,19 @@ void tick_restore_rules(struct dprd *d, uint64_t now_ms)
 		gone = !rules_present(d);
 	}
 	pthread_mutex_lock(&d->lock);
-	gone = gone || d->rules_gone;
-	wanted = d->rules_changed || gone;
-	d->rules_changed = d->rules_gone = false;
+	/* What could not be set up is no news when it is missed. */
+	gone = (gone || d->rules_gone) && !d->rules_failed;
+	wanted = (d->rules_changed || gone) && (!d->rules_failed || now_ms >= d->rules_tried_ms + RULES_RETRY_MS);
+	if (wanted)
+		d->rules_changed = false;
+	d->rules_gone = false;
 	d->counters.rules_restored += gone;
 	pthread_mutex_unlock(&d->lock);
 	if (!wanted)
 		return;
 	if (gone)
 		log_warning("firewall rules of dprd were gone; setting them up again");
-	if (rules_install(d) || tick_refill_set(d))
-		log_warning("the firewall rules are incomplete; new connections are served locally");
+	set_up_rules(d);
 }
 
 /* Not with real servers: the rules for these would not know of a SYN that passed by that it is one. */
@@ -348,7 +370,8 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 {
 	struct dprd *d = context;
 	uint64_t now_ms = clock_now_ms(), elapsed_ms = now_ms - d->second_ms;
-	bool each_second = elapsed_ms >= 1000, alive = now_ms - queue_heartbeat_ms(d) < HEARTBEAT_LATE_MS;
+	bool each_second = elapsed_ms >= 1000,
+	     alive = clock_is_recent(queue_heartbeat_ms(d), now_ms, HEARTBEAT_LATE_MS);
 
 	(void)at_us;
 	tick_refresh_view(d, now_ms);

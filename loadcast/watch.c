@@ -54,8 +54,8 @@ static void add_table_file(const struct watch *w, uint64_t now_ms, struct load_t
 	static struct load_table file;
 	uint32_t i, j;
 
-	if (load_table_snapshot(w->setup->config.table_file, &file) < 0 || file.published_ms > now_ms ||
-	    now_ms - file.published_ms > TABLE_FRESH_MS)
+	if (load_table_snapshot(w->setup->config.table_file, &file) < 0 ||
+	    !clock_is_recent(file.published_ms, now_ms, TABLE_FRESH_MS))
 		return;
 	for (i = 0; i < view->count; i++) {
 		for (j = 0; j < file.count; j++) {

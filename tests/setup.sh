@@ -15,7 +15,7 @@ nginx-light libnginx-mod-stream haproxy dnsmasq-base httperf wrk curl gnuplot-no
 # To test, too.
 [ "${1:-all}" = demo ] || packages="$packages libcmocka-dev
 bind9-dnsutils tcpdump python3-pytest python3-scapy
-clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck spin valgrind mandoc"
+clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck spin valgrind strace mandoc"
 # A kernel to build and to test; Debian's own, and what boots it.
 [ "${1:-all}" != kernel ] || packages="$packages linux-source-6.1 flex bison bc patch xz-utils ccache busybox-static
 linux-headers-amd64 qemu-system-x86 cpio kmod ipvsadm"

@@ -10,6 +10,7 @@
 #ifndef DPRD_BASE_CLOCK_H
 #define DPRD_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -24,6 +25,15 @@ static inline uint64_t clock_now_us(void)
 static inline uint64_t clock_now_ms(void)
 {
 	return clock_now_us() / 1000;
+}
+
+/*
+ * Whether it was less than so long ago. Another thread or process may note a time after this one looked at the clock: it
+ * may lie as far ahead. What lies further ahead is of a former boot.
+ */
+static inline bool clock_is_recent(uint64_t at_ms, uint64_t now_ms, uint64_t within_ms)
+{
+	return (at_ms > now_ms ? at_ms - now_ms : now_ms - at_ms) < within_ms;
 }
 
 /* The flow table's clock: the one that BPF programs can read at little cost. */

@@ -2,6 +2,7 @@
 """Faults 20: loadcast, a whole host, the web server; drain; configuration under load."""
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -10,7 +11,7 @@ import pytest
 
 from faultlib import FIRST_SYN_S, RESTART_S, SECOND_SYN_S, eligible, load, members, reload_both, settings, wait_for
 from netns import LabError
-from traffic import counting, flows, url
+from traffic import counting, flows, forward_to, url, whoami
 
 ALL = ["n1", "n2", "n3"]
 
@@ -251,3 +252,39 @@ def test_b26_a_host_is_paused(one3):
     work.check_connects(SECOND_SYN_S)
     assert set(work.served_by(since=gone + 0.1, until=end - 0.1)) == {"n1", "n3"}
     assert work.longest_ms(work.local("n1") + work.forwarded(entry="n1", serving="n3")) < 500
+
+
+def test_b29_a_tool_fails_at_a_reload(clusters):
+    """n3 becomes a member while n1's nft fails for 2 s. n1 complains once, tries again now and then, and takes what n3
+    forwards when nft works again."""
+    cluster = clusters.fresh(daemons=False, nodes=3, layout="own")
+    tools, broken, tries = (os.path.join(cluster.directory, name) for name in ("tools", "broken", "tries"))
+    os.mkdir(tools)
+    with open(os.path.join(tools, "nft"), "w", encoding="ascii") as file:
+        file.write(f'#!/bin/sh\n[ -e {broken} ] || exec {shutil.which("nft")} "$@"\necho "$*" >>{tries}\nexit 1\n')
+    os.chmod(os.path.join(tools, "nft"), 0o755)
+    all_members = cluster.member_lines()
+    cluster.member_lines = lambda: all_members[:all_members.index('[Member "n3"]')]
+    cluster.environment = [f"PATH={tools}:{os.environ['PATH']}"]
+    cluster.start_node_daemons("n1")
+    cluster.environment = []
+    cluster.start_node_daemons("n2")
+    cluster.wait_ready(["n1", "n2"])
+    with open(broken, "w", encoding="ascii"):
+        start = time.monotonic()
+    del cluster.member_lines
+    reload_both(cluster)
+    cluster.start_node_daemons("n3")
+    time.sleep(2)
+    os.unlink(broken)
+    failed_s = time.monotonic() - start
+    wait_for(lambda: "the firewall rules are complete" in cluster.log_text("n1", "dprd"), "n1's rules are complete", 3)
+    cluster.wait_ready()
+    log = cluster.log_text("n1", "dprd")
+    assert log.count("nft failed") == log.count("the firewall rules are incomplete") == 1, log
+    with open(tries, encoding="ascii") as file:
+        installs = sum("-f" in line for line in file)
+    assert 2 < installs <= 2 * (failed_s + 1), "a script, then another one in its place, each second"
+    forward_to(cluster, "n1", entry="n3")
+    n3 = cluster.node("n3")
+    assert [whoami(cluster, address) for address in (n3.service_v4, n3.service_v6)] == ["n1", "n1"]

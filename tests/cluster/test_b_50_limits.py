@@ -42,6 +42,39 @@ def test_b50_the_ruleset_is_flushed(own3):
     assert set(work.served_by(to="n1", since=restored + 0.2)) == set(ALL)
 
 
+def queue_rules(cluster, which):
+    """The rules of the tables raw, both families, in their order."""
+    return [line for tool in ("iptables", "ip6tables")
+            for line in cluster.site.execute(which, [tool, "-t", "raw", "-S"]).splitlines() if line.startswith("-A")]
+
+
+@pytest.mark.parametrize("command", ["iptables -t raw -F", "ip6tables -t raw -F PREROUTING"])
+def test_b50_the_chains_are_emptied(own3, command):
+    """A firewall script empties n1's tables raw; dprd's chains stay there, and are of no use. Within 10 s each rule is
+    there again, once, and connections are forwarded.
+
+    Meanwhile n1 serves what is new. Forwarded flows go on by the BPF programs; without them n1's own stack resets them.
+    """
+    own3.set_policy("rr")
+    before = {name: own3.counters(name)["rules_restored"] for name in ALL}
+    rules = queue_rules(own3, "n1")
+    with load(own3, ["n1"]) as work:
+        own3.site.execute("n1", command.split())
+        assert len(queue_rules(own3, "n1")) < len(rules)
+        took = wait_for(lambda: own3.counters("n1")["rules_restored"] > before["n1"], "dprd sees it", 12)
+        wait_for(lambda: queue_rules(own3, "n1") == rules, "the rules are back", 2)
+        restored = time.monotonic()
+        time.sleep(0.7)
+    lost = [flow for flow in work.forwarded(entry="n1") if flow["fate"] != "good"]
+    assert not lost or own3.plane == "nfqueue", lost[:4]
+    print(f"restored after {took:.1f} s; {len(lost)} forwarded flows through n1 were reset meanwhile")
+    work.check_flows(unless=lambda flow: flow in lost)
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by(to="n1", since=restored + 0.2)) == set(ALL)
+    # Nothing was wrong with the others' rules, and they were looked at, too.
+    assert all(own3.counters(name)["rules_restored"] == before[name] for name in ["n2", "n3"])
+
+
 def restart_empty(cluster):
     """n1's dprd starts again, with its present configuration and without flows of earlier tests."""
     cluster.stop("n1", "dprd")

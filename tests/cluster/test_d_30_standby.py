@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Datapath 30: the process that serves while dprd stands still, and for a moment after its end; and an end in good order."""
+import contextlib
 import os
+import shutil
 import signal
+import subprocess
 import time
 
 import pytest
+from scapy.all import TCP
 
 from faultlib import (FIRST_SYN_S, NO_WAIT_MS, RESTART_S, SECOND_SYN_S, find_standby, frozen_whole, goes_on_s, load,
                       standby_pid, wait_for)
+from traffic import RawClient, forward_to, send
 
 FROZEN_S = 1.5
 
@@ -187,3 +192,54 @@ def test_d38_stopped_while_peers_forward(clusters, form):
         near = work.check_connects(0.5, since=start - 0.1, until=end + 0.5)
         assert "n2" in {connect.node for connect in near}, "it served until then"
         assert "n2" not in {connect.node for connect in near if connect.start > end}
+
+
+@contextlib.contextmanager
+def slow_verdicts(pid, each_s):
+    """A process stands still for so long with each packet that it has read, before its verdict."""
+    tracer = subprocess.Popen(["strace", "-qq", "-p", str(pid), "-e", "trace=sendto", "-o", "/dev/null",
+                               "-e", f"inject=sendto:delay_enter={int(each_s * 1_000_000)}"])
+    try:
+        wait_for(lambda: f"TracerPid:\t{tracer.pid}\n" in read_of(pid, "status"), "it is traced", 5)
+        yield
+    finally:
+        tracer.terminate()
+        tracer.wait(5)
+
+
+def read_of(pid, name):
+    with open(f"/proc/{pid}/{name}", encoding="ascii") as file:
+        return file.read()
+
+
+def stands_still(pid):
+    """It is held in a system call, and not for a moment only."""
+    for _ in range(10):
+        if read_of(pid, "stat").rsplit(")", 1)[1].split()[0] != "t":
+            return False
+        time.sleep(0.005)
+    return True
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_d39_a_packet_in_hand(own3):
+    """n1's standby process has read a SYN when dprd goes on. What dprd says then of many others, which it forwards, is not
+    said of this one: n1 answers it."""
+    n1, _ = forward_to(own3, "n2")
+    standby = standby_pid(own3, "n1")
+    with RawClient(own3, n1.service_v4, 80, 20001) as client, slow_verdicts(standby, 2):
+        syn = client.syn()
+        many = [syn.copy() for _ in range(100)]
+        for number, packet in enumerate(many):
+            packet[TCP].sport = 20100 + number
+        own3.freeze("n1", "dprd")
+        try:
+            client.send(syn)
+            wait_for(lambda: stands_still(standby), "it has the SYN", 2)
+        finally:
+            own3.resume("n1", "dprd")
+        before = own3.counters("n1")["syns"]
+        send(own3, many)
+        wait_for(lambda: own3.counters("n1")["syns"] >= before + len(many), "dprd has decided about the others", 1.5)
+        assert stands_still(standby), "it has answered before them"
+        assert client.capture.wait(client.is_answer, 4), "nobody answers"

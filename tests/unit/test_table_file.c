@@ -302,6 +302,19 @@ static void ages(void **state)
 	assert_int_equal(load_age_ms(&t, &t.nodes[1], 5001), LOAD_AGE_NEVER_MS);
 }
 
+/* A heartbeat, say. Who gives no time at all (no worker) is not alive. */
+static void recent(void **state)
+{
+	(void)state;
+	assert_true(clock_is_recent(5000, 5000, 1000));
+	assert_true(clock_is_recent(4001, 5000, 1000));
+	assert_false(clock_is_recent(4000, 5000, 1000));
+	assert_true(clock_is_recent(5001, 5000, 1000));
+	assert_false(clock_is_recent(6000, 5000, 1000));
+	assert_false(clock_is_recent(UINT64_MAX, 5000, 1000));
+	assert_false(clock_is_recent(0, 5000, 1000));
+}
+
 static void status(void **state)
 {
 	struct rewriter_status s = { .written_ms = 1000, .pid = 7, .redirected = 3, .backend_connections = 9 }, got;
@@ -314,7 +327,10 @@ static void status(void **state)
 	assert_true(status_is_fresh(&got, 1000));
 	assert_true(status_is_fresh(&got, 999 + STATUS_FRESH_MS));
 	assert_false(status_is_fresh(&got, 1000 + STATUS_FRESH_MS));
-	assert_false(status_is_fresh(&got, 999));
+	/* Written after the reader looked at the clock; in a former boot. */
+	assert_true(status_is_fresh(&got, 999));
+	assert_true(status_is_fresh(&got, 1001 - STATUS_FRESH_MS));
+	assert_false(status_is_fresh(&got, 1000 - STATUS_FRESH_MS));
 	put(&s, sizeof(s) - 1);
 	assert_int_equal(status_read(path, &got), -EINVAL);
 	s.draining = 2;
@@ -345,6 +361,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(publish_errors, setup, teardown),
 		cmocka_unit_test_setup_teardown(ages, setup, teardown),
 		cmocka_unit_test_setup_teardown(status, setup, teardown),
+		cmocka_unit_test(recent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
