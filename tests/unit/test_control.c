@@ -134,8 +134,9 @@ static void test_warnings_of_peers(void **context)
 	d.tunnel_mtu[1][0] = 0;
 	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "two hosts announce themselves as n2"));
-	assert_string_equal(advice_of(status, "n2 has other members, addresses or ports"),
-			    "Make dprd.conf the same on both; then there: systemctl reload dprd loadcast");
+	assert_string_equal(
+		advice_of(status, "n2 has other members, addresses or ports"),
+		"Make dprd.conf the same on both; then on each that changed: systemctl reload dprd loadcast");
 	assert_true(has_warning(status, "dprd does not run on n2"));
 	assert_true(has_warning(status, "no route to the cluster address of n2"));
 }
