@@ -12,7 +12,7 @@
 #include "dprd/bpf/layout.h"
 #include "dprd/packet.h"
 
-enum { ETHERNET_BYTES = 14 };
+enum { ETHERNET_BYTES = 14, VLAN_ID_MASK = 0xfff };
 
 /* skb->pkt_type (linux/if_packet.h) */
 enum { FAMILY_V4 = 2, FAMILY_V6 = 10 }; /* AF_INET, AF_INET6 */
