@@ -116,12 +116,23 @@ INLINE int ingress(struct __sk_buff *skb, bool v6)
 	return action;
 }
 
+/*
+ * A VLAN's frames pass by its own device as well: that one's programs see to them. A tag that says no more than a priority
+ * (VLAN 0) is taken off, as the stack would do: what is forwarded must not leave with it.
+ */
+INLINE bool is_of_vlan(struct __sk_buff *skb)
+{
+	return skb->vlan_present && (skb->vlan_tci & VLAN_ID_MASK || bpf_skb_vlan_pop(skb));
+}
+
 SEC("tc")
 int dprd_ingress(struct __sk_buff *skb)
 {
-	if (skb->protocol == to_be16(0x0800))
-		return ingress(skb, false);
-	return skb->protocol == to_be16(0x86dd) ? ingress(skb, true) : TC_ACT_UNSPEC;
+	bool v6 = skb->protocol == to_be16(0x86dd);
+
+	if ((!v6 && skb->protocol != to_be16(0x0800)) || is_of_vlan(skb))
+		return TC_ACT_UNSPEC;
+	return v6 ? ingress(skb, true) : ingress(skb, false);
 }
 
 /* Most of what leaves is none of this: of that no more is read than its header, and with aliases its address. */
@@ -154,6 +165,7 @@ INLINE int egress(struct __sk_buff *skb, bool v6)
 	return from && p.kind == PACKET_TCP ? leave(skb, &p, t, from, v6) : TC_ACT_UNSPEC;
 }
 
+/* A VLAN's frames pass by twice, here and at its own device: the second time there is nothing left to change. */
 SEC("tc")
 int dprd_egress(struct __sk_buff *skb)
 {

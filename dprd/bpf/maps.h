@@ -12,7 +12,7 @@
 #include "dprd/bpf/layout.h"
 #include "dprd/packet.h"
 
-enum { ETHERNET_BYTES = 14 };
+enum { ETHERNET_BYTES = 14, VLAN_ID_MASK = 0xfff };
 
 /* skb->pkt_type (linux/if_packet.h) */
 enum { FAMILY_V4 = 2, FAMILY_V6 = 10 }; /* AF_INET, AF_INET6 */
@@ -205,10 +205,13 @@ INLINE bool knows_hardware(const struct fastpath_way *way, uint32_t tick)
 	return known && (int32_t)(tick - known) <= FASTPATH_MAC_TICKS;
 }
 
-/* The tables hold IPv4 addresses so; in an IPv6 header nobody may pass for them. The stack drops these. */
-INLINE bool is_mapped(const struct packet *p)
+/*
+ * The tables hold IPv4 addresses so: in an IPv6 header nobody may pass for them. Nor is there a client with a multicast
+ * address (flow_slot.h). The stack drops both.
+ */
+INLINE bool is_forbidden(const struct packet *p)
 {
-	return addr_is_v4(&p->source) || addr_is_v4(&p->destination);
+	return addr_is_v4(&p->source) || addr_is_v4(&p->destination) || p->source.bytes[0] == 0xff;
 }
 
 /* The IP header but for options; NULL: it is not there. */
@@ -241,7 +244,7 @@ INLINE bool packet_read(struct __sk_buff *skb, bool v6, struct packet *p)
 		if (packet_has(&b, 0, 1) && b.bytes[0] >> 4 != (v6 ? 6 : 4))
 			return false;
 		if (packet_parse_family(&b, v6, p) != PACKET_TRUNCATED)
-			return p->total_bytes <= b.length && !(v6 && is_mapped(p));
+			return p->total_bytes <= b.length && !(v6 && is_forbidden(p));
 		if (attempt || bpf_skb_pull_data(skb, skb->len < 154 ? skb->len : 154))
 			return false;
 	}

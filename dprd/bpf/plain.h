@@ -33,7 +33,7 @@ INLINE bool plain_header(const struct packet_bytes *b, bool v6, struct packet *p
 		return false;
 	*p = (struct packet) { 0 };
 	return !(v6 ? packet_parse_v6(b, p) : packet_parse_v4(b, p)) && p->total_bytes <= b->length &&
-	       !(v6 && is_mapped(p));
+	       !(v6 && is_forbidden(p));
 }
 
 /* And behind it TCP, but no SYN. */

@@ -171,6 +171,8 @@ static void make_client_packet(struct maker *m)
 	uint32_t sequence;
 	struct flow_key key = random_key(m, &sequence);
 
+	if (m->v6 && input_one_in(m->r, 40))
+		key.client.bytes[0] = 0xff;
 	add_payload(m, payload_bytes(m->r));
 	add_tcp(m, key.client_port, key.service_port, random_flags(m->r), sequence);
 	add_ip(m, PROTO_TCP, &key.client, &key.service);

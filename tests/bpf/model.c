@@ -342,7 +342,7 @@ static void decapsulate(struct model *m, const struct frame *in, const struct pa
 /* --- frames --- */
 
 /* What the stack itself takes no further is left to it: another family than the frame says, longer than it is, IPv4
- * addresses in an IPv6 header. */
+ * addresses in an IPv6 header, IPv6 from a multicast address. */
 static bool parse(const struct frame *in, struct packet *p)
 {
 	unsigned type = in->bytes[12] << 8 | in->bytes[13], length = in->length - FRAME_ETHERNET_BYTES;
@@ -351,7 +351,7 @@ static bool parse(const struct frame *in, struct packet *p)
 		return false;
 	if (packet_parse(in->bytes + FRAME_ETHERNET_BYTES, length, p) == PACKET_TRUNCATED)
 		return false;
-	if (p->v6 && (addr_is_v4(&p->source) || addr_is_v4(&p->destination)))
+	if (p->v6 && (addr_is_v4(&p->source) || addr_is_v4(&p->destination) || p->source.bytes[0] == 0xff))
 		return false;
 	return p->v6 == (type == 0x86dd) && p->total_bytes <= length;
 }

@@ -153,6 +153,44 @@ static void test_short_frames(void **state)
 	check_forwarded(variant, "ip cl>s1 | tcp 40000>80 P. | data 100", NULL);
 }
 
+/* As it comes in by a cable; the kernel takes the tag off, and remembers it. */
+static struct frame tagged(const struct frame *frame, unsigned tag)
+{
+	const uint8_t bytes[4] = { 0x81, 0, (uint8_t)(tag >> 8), (uint8_t)tag };
+	struct frame with = *frame;
+
+	memmove(with.bytes + 16, with.bytes + 12, with.length - 12);
+	memcpy(with.bytes + 12, bytes, sizeof(bytes));
+	with.length += sizeof(bytes);
+	return with;
+}
+
+/* A VLAN's frames are left to its own device, whatever they carry. A priority is no VLAN, and does not leave either. */
+static void test_tagged(void **state)
+{
+	static const char *const lines[] = { "ip cl>s1 | tcp 40000>80 P. | data 100", "ip cl>s1 | tcp 40000>80 S",
+					     "ip cl>l2 | tcp 40000>80 .",
+					     "eth n2>me | tunnel c2>c1 | ip cl>s2 | tcp 40000>80 ." };
+	unsigned variant = variant_of(state), i;
+	struct frame in, with, expected;
+
+	live_prepare(&live, variant);
+	site_add_flow(variant, CONFIRMED);
+	for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		in = live_make(variant, lines[i], NULL);
+		with = tagged(&in, 0xa064);
+		tap_send(&live.client, &with, NULL);
+	}
+	live_expect_nothing(&live);
+	live_expect_counted(variant, "");
+	in = live_make(variant, lines[0], NULL);
+	expected = live_make(variant, TO_N2, &in);
+	with = tagged(&in, 0xa000);
+	tap_send(&live.client, &with, NULL);
+	live_expect(&live.cluster, &expected);
+	live_expect_counted(variant, "flow");
+}
+
 /* --- large packets --- */
 
 static unsigned get32(const uint8_t *at)
@@ -388,6 +426,7 @@ int main(void)
 		BOTH(test_icmp_in_pieces),
 		BOTH(test_missing_sum),
 		BOTH(test_short_frames),
+		BOTH(test_tagged),
 		BOTH(test_large),
 		BOTH(test_large_cut_finer),
 		BOTH(test_too_big),
