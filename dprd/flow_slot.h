@@ -12,7 +12,8 @@
  *
  * Who makes a flow takes the slot by its target, fills it, and writes the key last; who ends one
  * clears the key first. So a reader that finds the key finds all of it. Only the state word changes
- * in the life of a flow, by compare-and-swap, since all processors see its packets.
+ * in the life of a flow, by compare-and-swap, since all processors see its packets; and the
+ * target, when the client uses its port again.
  *
  * Behind the buckets lie two bits for each: occupied, noted. A packet of no flow looks at the first and need not wait
  * for a bucket, which is in no cache, most of all in a flood. Occupied is set for the home of every flow that can be
@@ -31,6 +32,7 @@ enum {
 	FLOW_BUCKET_SLOTS = 8,
 	FLOW_TICK_SHIFT = 24, /* ns to ticks of 16.8 ms */
 	FLOW_REFRESH_TICKS = 16, /* a state that is as young is not written for its time alone */
+	FLOW_RENEW_TRIES = 3, /* against packets of the old flow */
 
 	FLOW_STATE_MASK = 3,
 	FLOW_OVERFLOW = 4, /* only in slot 0: some flow of this bucket lives in the next one */
@@ -322,6 +324,38 @@ static inline uint32_t flow_slot_touch(struct flow_slot *slot, uint8_t tcp_flags
 	if (word != old)
 		__sync_val_compare_and_swap(&slot->state, old, word);
 	return old & FLOW_STATE_MASK;
+}
+
+static inline bool flow_slot_has(const struct flow_slot *slot, uint64_t key)
+{
+	return *(volatile const uint64_t *)&slot->key == key;
+}
+
+/*
+ * The client uses its port again: the flow of this key, found here, gets another target and state. False: it has gone
+ * meanwhile, and nothing was changed. Lost against another processor's SYN of the same flow: that one has seen to it.
+ */
+static inline bool flow_slot_renew(struct flow_slot *slot, uint64_t key, uint32_t target, uint32_t state)
+{
+	uint32_t old_target = *(volatile uint32_t *)&slot->target, old;
+	int i;
+
+	if (!flow_slot_has(slot, key))
+		return false;
+	if (__sync_val_compare_and_swap(&slot->target, old_target, target) != old_target)
+		return flow_slot_has(slot, key);
+	/* In one step: dprd must not see a state without its time, which is that of an old flow. */
+	for (i = 0; i < FLOW_RENEW_TRIES; i++) {
+		old = *(volatile uint32_t *)&slot->state;
+		if (!flow_slot_has(slot, key)) {
+			/* Unless it is free, it may be another flow's by now, with the same target as this one had. */
+			__sync_val_compare_and_swap(&slot->target, target, old_target);
+			return false;
+		}
+		if (__sync_val_compare_and_swap(&slot->state, old, (old & FLOW_OVERFLOW) | state) == old)
+			return true;
+	}
+	return true;
 }
 
 #endif

@@ -204,32 +204,28 @@ INLINE bool has_socket(struct __sk_buff *skb, const struct packet *p, bool v6)
 /* dprd does not work: copies and flows keep their node. 0: the port is used again. */
 INLINE int syn_alone(const struct packet *p, struct flow_slot *slot, uint8_t self)
 {
-	bool same = slot->target >> FLOW_SEQUENCE_SHIFT == (p->tcp_sequence & FLOW_SEQUENCE_MASK);
+	uint32_t target = *(volatile uint32_t *)&slot->target;
 
-	if (same)
+	if (target >> FLOW_SEQUENCE_SHIFT == (p->tcp_sequence & FLOW_SEQUENCE_MASK))
 		return ENTRY_FORWARD + REASON_SAME_SYN;
 	if ((slot->state & FLOW_STATE_MASK) == SLOT_CONFIRMED)
 		return ENTRY_FORWARD + REASON_SAME_FLOW;
-	/* Unless a real server gets it, what follows belongs to the socket here. */
-	slot->target = p->tcp_sequence << FLOW_SEQUENCE_SHIFT | self;
+	/* Unless a real server gets it, what follows belongs to the socket here. Not done: the flow has gone. */
+	__sync_val_compare_and_swap(&slot->target, target, p->tcp_sequence << FLOW_SEQUENCE_SHIFT | self);
 	return 0;
 }
 
-/* The client uses the port again: in the old flow's place. */
-INLINE void flow_renew(struct flow_slot *slot, uint32_t sequence, uint32_t node)
+/* The client uses the port again: in the old flow's place. False: that has gone. */
+INLINE bool flow_renew(struct flow_slot *slot, const struct flow_search *search, uint32_t sequence, uint32_t node)
 {
-	slot->target = sequence << FLOW_SEQUENCE_SHIFT | node;
-	/* The overflow bit is not ours, and may come at any time. */
-	__sync_fetch_and_and(&slot->state, FLOW_OVERFLOW);
-	__sync_fetch_and_or(&slot->state, tick_of(now_ns()) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
+	return flow_slot_renew(slot, search->slot.key, sequence << FLOW_SEQUENCE_SHIFT | node,
+			       tick_of(now_ns()) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
 }
 
 /* ret: an old flow of this key, or NULL; then the one made, or NULL: there is no place. */
 INLINE void flow_begin(const struct flow_search *search, uint32_t sequence, uint32_t node, struct flow_slot **ret)
 {
-	if (*ret)
-		flow_renew(*ret, sequence, node);
-	else
+	if (!*ret || !flow_renew(*ret, search, sequence, node))
 		*ret = flow_make(search, sequence, node);
 }
 
@@ -270,8 +266,8 @@ INLINE int queue_syn(struct __sk_buff *skb, const struct flow_slot *slot)
  * slot: of an ended flow of this key, or NULL. With real servers behind this node: chosen among them and it; where it is
  * none of them, dprd finds out who else might serve.
  */
-INLINE int serve(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t, struct flow_slot *slot,
-		 uint32_t reason)
+INLINE int serve(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+		 const struct flow_search *search, struct flow_slot *slot, uint32_t reason)
 {
 	struct fastpath_counters *c = counters_get();
 
@@ -285,7 +281,7 @@ INLINE int serve(struct __sk_buff *skb, const struct packet *p, const struct fas
 	if (reason == REASON_NO_BACKEND)
 		return TC_ACT_SHOT;
 	if (slot)
-		flow_renew(slot, p->tcp_sequence, t->self_node);
+		flow_renew(slot, search, p->tcp_sequence, t->self_node);
 	if (t->choices)
 		mark_set(skb, skb->mark | BACKEND_MARK_MASK);
 	return TC_ACT_UNSPEC;
@@ -321,15 +317,15 @@ INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, int verdi
 	node = (uint32_t)verdict >> 8;
 	reason = (uint32_t)verdict & 0xff;
 	if (!node || reason >= REASONS)
-		return serve(skb, p, t, *ret, reason);
+		return serve(skb, p, t, search, *ret, reason);
 	way = way_get(node, v6);
 	if (!(way->flags & WAY_USABLE))
-		return serve(skb, p, t, *ret, REASON_FORWARD_FAILED);
+		return serve(skb, p, t, search, *ret, REASON_FORWARD_FAILED);
 	if (!has_room())
-		return serve(skb, p, t, *ret, control.room_reason);
+		return serve(skb, p, t, search, *ret, control.room_reason);
 	flow_begin(search, p->tcp_sequence, node, ret);
 	if (!*ret)
-		return serve(skb, p, t, NULL, REASON_TABLE_FULL);
+		return serve(skb, p, t, search, NULL, REASON_TABLE_FULL);
 	c->syns++;
 	c->flows_made++;
 	if (search->bucket < control.swept)

@@ -185,6 +185,34 @@ static void families_do_not_mix_within_a_pair(void **state)
 	assert_int_equal(slot[0].state, 5 << FLOW_TIME_SHIFT | SLOT_CLOSING);
 }
 
+/* In its place and with its overflow bit; what has become of another flow's is left alone. */
+static void a_port_is_used_again(void **state)
+{
+	unsigned v6, overflow;
+
+	(void)state;
+	for (v6 = 0; v6 < 2; v6++) {
+		for (overflow = 0; overflow <= FLOW_OVERFLOW; overflow += FLOW_OVERFLOW) {
+			const struct flow_search s = search_for(1, v6), other = search_for(2, v6);
+			uint32_t renewed = 9 << FLOW_TIME_SHIFT | SLOT_HALF_OPEN;
+			struct flow_bucket buckets[2] = { 0 }, before;
+			struct flow_slot *slot = put(buckets, 1, v6);
+
+			slot->state = 7 << FLOW_TIME_SHIFT | overflow | SLOT_CLOSING;
+			before = buckets[0];
+			assert_false(flow_slot_renew(slot, other.slot.key, 0x777, renewed));
+			assert_memory_equal(&buckets[0], &before, sizeof(before));
+			assert_true(flow_slot_renew(slot, s.slot.key, 0x777, renewed));
+			assert_int_equal(slot->target, 0x777);
+			assert_int_equal(slot->state, renewed | overflow);
+			assert_ptr_equal(look(buckets, 1, v6), slot);
+			slot->key = slot->target = 0;
+			assert_false(flow_slot_renew(slot, s.slot.key, 0x777, renewed));
+			assert_true(flow_slot_is_free(slot));
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +221,7 @@ int main(void)
 		cmocka_unit_test(an_address_is_compared_whole),
 		cmocka_unit_test(bits_of_an_empty_bucket_fade),
 		cmocka_unit_test(families_do_not_mix_within_a_pair),
+		cmocka_unit_test(a_port_is_used_again),
 	};
 
 	return cmocka_run_group_tests(tests, seed, NULL);

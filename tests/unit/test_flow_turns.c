@@ -29,7 +29,7 @@ static void step(void);
 
 enum { KEYS = 40, NOW_MS = 100000, NO_STEP = -1 };
 
-enum operation { BPF_INSERT, BPF_TOUCH, FIND, ADD, REMOVE, REPLACE, EXPIRE, OPERATIONS };
+enum operation { BPF_INSERT, BPF_TOUCH, BPF_RENEW, FIND, ADD, REMOVE, REPLACE, EXPIRE, OPERATIONS };
 
 static struct flow_table *table;
 static struct turn_flow {
@@ -96,6 +96,26 @@ static void bpf_touch(uint32_t i)
 		flow_slot_touch(slot, i % 2 ? TCP_ACK : TCP_SYN, flow_tick(NOW_MS) + 20);
 }
 
+/* The client uses its port again. */
+static void bpf_renew(uint32_t i)
+{
+	uint32_t state = (flow_tick(NOW_MS) + 20) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN;
+	struct flow_search s;
+	struct flow_slot *slot;
+
+	bpf_search(i, &s);
+	slot = flow_slot_find(table, &s);
+	if (!slot)
+		return;
+	flows[i].generation++;
+	if (flow_slot_renew(slot, s.slot.key,
+			    sequence_of(i) << FLOW_SEQUENCE_SHIFT | (uint32_t)flow_table_node(table, node_of(i), false),
+			    state))
+		assert_int_equal(slot->state & ~(uint32_t)FLOW_OVERFLOW, state);
+	else
+		bpf_insert(i);
+}
+
 /* Right, or gone meanwhile; never another flow's target. */
 static void find(uint32_t i, bool must)
 {
@@ -149,6 +169,9 @@ static void operate(enum operation operation, uint32_t i)
 	case BPF_TOUCH:
 		bpf_touch(i);
 		break;
+	case BPF_RENEW:
+		bpf_renew(i);
+		break;
 	case FIND:
 		find(i, false);
 		/* Nobody but the inner operation takes it away. */
@@ -179,19 +202,25 @@ static void step(void)
 	operate(inner, inner_key);
 }
 
+static bool is_of_bpf(enum operation operation)
+{
+	return operation == BPF_INSERT || operation == BPF_TOUCH || operation == BPF_RENEW;
+}
+
 /* Only one of the two may be dprd's: it has a lock. And both do not make the same flow. */
 static bool is_possible(enum operation outer, uint32_t outer_key)
 {
-	bool outer_bpf = outer == BPF_INSERT || outer == BPF_TOUCH;
-	bool inner_bpf = inner == BPF_INSERT || inner == BPF_TOUCH;
-	bool makes = inner == BPF_INSERT || inner == ADD;
+	bool outer_bpf = is_of_bpf(outer), inner_bpf = is_of_bpf(inner), makes = inner == BPF_INSERT || inner == ADD;
 
 	if ((!outer_bpf && !inner_bpf) || outer == REPLACE)
 		return false;
 	if (inner == REPLACE && ((inner_key + 1) % KEYS == outer_key || (inner_key + 3) % KEYS == outer_key))
 		return outer == BPF_TOUCH;
 	if (inner == REPLACE || inner == REMOVE || makes)
-		return inner_key != outer_key || outer == BPF_TOUCH || (outer == FIND && inner != ADD);
+		return inner_key != outer_key || outer == BPF_TOUCH || (outer == FIND && inner != ADD) ||
+		       (outer == BPF_RENEW && !makes);
+	if (inner == BPF_RENEW)
+		return inner_key != outer_key || (outer != BPF_INSERT && outer != ADD);
 	return true;
 }
 
@@ -333,10 +362,11 @@ static void one_comes_between_the_steps_of_another(void **state)
 		stops[outer][inner] += stop_at_every_step(outer, outer_key);
 	}
 	for (round = 0; round < OPERATIONS; round++)
-		print_message("%u: insert %u, touch %u, find %u, add %u, remove %u, replace %u, expire %u\n", round,
-			      stops[round][0], stops[round][1], stops[round][2], stops[round][3], stops[round][4],
-			      stops[round][5], stops[round][6]);
+		print_message("%u: insert %u, touch %u, renew %u, find %u, add %u, remove %u, replace %u, expire %u\n",
+			      round, stops[round][0], stops[round][1], stops[round][2], stops[round][3],
+			      stops[round][4], stops[round][5], stops[round][6], stops[round][7]);
 	assert_true(stops[BPF_INSERT][REPLACE] && stops[BPF_INSERT][EXPIRE] && stops[EXPIRE][BPF_INSERT]);
+	assert_true(stops[BPF_RENEW][REPLACE] && stops[BPF_RENEW][EXPIRE] && stops[EXPIRE][BPF_RENEW]);
 	free(table);
 }
 
