@@ -225,6 +225,8 @@ def stands_still(pid):
 def test_d39_a_packet_in_hand(own3):
     """n1's standby process has read a SYN when dprd goes on. What dprd says then of many others, which it forwards, is not
     said of this one: n1 answers it."""
+    if own3.decide.get("Decide") == "kernel":
+        pytest.skip("no SYN comes to a queue")
     n1, _ = forward_to(own3, "n2")
     standby = standby_pid(own3, "n1")
     with RawClient(own3, n1.service_v4, 80, 20001) as client, slow_verdicts(standby, 2):
