@@ -10,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 
+#include "dprd/base/netlink.h"
 #include "dprd/dprd.h"
 
 struct request {
@@ -27,11 +28,13 @@ struct socket_lookup {
 struct socket_lookup *socket_lookup_new(void)
 {
 	struct socket_lookup *lookup = calloc(1, sizeof(*lookup));
+	struct timeval patience = { .tv_sec = 1 }; /* an answer that was lost must not stop the worker */
 
 	if (!lookup)
 		return NULL;
 	lookup->socket = mnl_socket_open2(NETLINK_SOCK_DIAG, SOCK_CLOEXEC);
-	if (!lookup->socket || mnl_socket_bind(lookup->socket, 0, MNL_SOCKET_AUTOPID) < 0) {
+	if (!lookup->socket || mnl_socket_bind(lookup->socket, 0, MNL_SOCKET_AUTOPID) < 0 ||
+	    setsockopt(mnl_socket_get_fd(lookup->socket), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0) {
 		socket_lookup_free(lookup);
 		return NULL;
 	}
@@ -100,8 +103,11 @@ int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys
 		if (bytes < 0 && errno == EINTR)
 			continue;
 		if (bytes < 0) {
+			int error = -errno;
+
 			memset(found, 0, count * sizeof(found[0]));
-			return -errno;
+			netlink_drain(lookup->socket);
+			return error;
 		}
 		for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
 			uint32_t index = message->nlmsg_seq - first;

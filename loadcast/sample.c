@@ -14,11 +14,13 @@
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
+#include "dprd/base/netlink.h"
 #include "loadcast/announce.h"
 
 enum {
 	PROC_BYTES = 2048, /* of each file; all that is wanted stands at the top */
 	DIAG_BYTES = 16384,
+	DIAG_READS_MAX = 1024, /* of one dump; a hundred listeners come with each */
 	LISTENERS_FRESH_MS = 1000,
 };
 
@@ -64,33 +66,55 @@ static int add_listener(const struct nlmsghdr *message, void *data)
 	return MNL_CB_OK;
 }
 
-static int dump_listeners(struct sampler *s, uint8_t family, struct diag_sum *sum)
+static int send_request(struct sampler *s, uint8_t family)
+{
+	struct {
+		struct nlmsghdr header;
+		struct inet_diag_req_v2 body;
+	} request = {
+		.header = { .nlmsg_len = sizeof(request),
+			    .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+			    .nlmsg_seq = ++s->sequence },
+		.body = { .sdiag_family = family, .sdiag_protocol = IPPROTO_TCP, .idiag_states = 1u << TCP_LISTEN },
+	};
+
+	return mnl_socket_sendto(s->diag, &request, sizeof(request)) < 0 ? -errno : 0;
+}
+
+static int read_answer(struct sampler *s, struct diag_sum *sum)
 {
 	_Alignas(struct nlmsghdr) char buffer[DIAG_BYTES];
-	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
-	struct inet_diag_req_v2 *request;
+	const struct nlmsghdr *message = (const struct nlmsghdr *)buffer;
 	unsigned portid = mnl_socket_get_portid(s->diag);
-	ssize_t size;
-	int more;
 
-	message->nlmsg_type = SOCK_DIAG_BY_FAMILY;
-	message->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-	message->nlmsg_seq = ++s->sequence;
-	request = mnl_nlmsg_put_extra_header(message, sizeof(*request));
-	request->sdiag_family = family;
-	request->sdiag_protocol = IPPROTO_TCP;
-	request->idiag_states = 1u << TCP_LISTEN;
-	if (mnl_socket_sendto(s->diag, message, message->nlmsg_len) < 0)
-		return -errno;
-	do {
-		size = mnl_socket_recvfrom(s->diag, buffer, sizeof(buffer));
+	for (unsigned reads = 0; reads < DIAG_READS_MAX; reads++) {
+		ssize_t size = mnl_socket_recvfrom(s->diag, buffer, sizeof(buffer));
+		int more;
+
 		if (size < 0)
 			return -errno;
+		/* Of a former dump that was given up. */
+		if (mnl_nlmsg_ok(message, (int)size) && message->nlmsg_seq != s->sequence)
+			continue;
 		more = mnl_cb_run(buffer, (size_t)size, s->sequence, portid, add_listener, sum);
 		if (more < 0)
 			return -errno;
-	} while (more > MNL_CB_STOP);
-	return 0;
+		if (more == MNL_CB_STOP)
+			return 0;
+	}
+	return -EMSGSIZE;
+}
+
+static int dump_listeners(struct sampler *s, uint8_t family, struct diag_sum *sum)
+{
+	int error = send_request(s, family);
+
+	if (!error)
+		error = read_answer(s, sum);
+	if (error)
+		netlink_drain(s->diag);
+	return error;
 }
 
 /* A dump of listeners alone: some tens of sockets, whatever the number of connections. */

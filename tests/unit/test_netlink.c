@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Questions to sock_diag after one that failed: what it left behind must not answer them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "dprd/socket_lookup.c" // NOLINT(bugprone-suspicious-include): the socket inside
+#include "loadcast/sample.c" // NOLINT(bugprone-suspicious-include): the same
+
+enum { LISTENERS = 400, KEYS = QUEUE_BATCH_MAX };
+
+static int listener[LISTENERS];
+
+static int listen_anywhere(struct sockaddr_in *ret)
+{
+	socklen_t size = sizeof(*ret);
+	int s = socket(AF_INET, SOCK_STREAM, 0);
+
+	*ret = (struct sockaddr_in) { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	assert_true(s >= 0);
+	assert_int_equal(bind(s, (struct sockaddr *)ret, size), 0);
+	assert_int_equal(listen(s, 1), 0);
+	assert_int_equal(getsockname(s, (struct sockaddr *)ret, &size), 0);
+	return s;
+}
+
+/* So many that a dump of them has several messages. */
+static int open_listeners(void **state)
+{
+	static struct config config;
+	struct sockaddr_in address;
+
+	for (unsigned i = 0; i < LISTENERS; i++)
+		listener[i] = listen_anywhere(&address);
+	*state = sampler_new(&config);
+	assert_non_null(*state);
+	return 0;
+}
+
+static int close_listeners(void **state)
+{
+	for (unsigned i = 0; i < LISTENERS; i++)
+		close(listener[i]);
+	sampler_free(*state);
+	return 0;
+}
+
+/* Whole, but never read. */
+static void dump_left_over(void **state)
+{
+	struct sampler *s = *state;
+	struct load_sample sample;
+	char bytes[DIAG_BYTES];
+
+	assert_int_equal(send_request(s, AF_INET6), 0);
+	assert_true(recv(mnl_socket_get_fd(s->diag), bytes, sizeof(bytes), MSG_PEEK) > 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(sampler_read(s, clock_now_ms(), &sample), 0);
+		assert_in_range(s->listeners, LISTENERS, 3 * LISTENERS);
+	}
+}
+
+/* The kernel begins no other before its end: one question fails, and not all. */
+static void dump_under_way(void **state)
+{
+	struct sampler *s = *state;
+	struct load_sample sample;
+
+	assert_int_equal(send_request(s, AF_INET), 0);
+	assert_int_equal(sampler_read(s, clock_now_ms(), &sample), -EBUSY);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(sampler_read(s, clock_now_ms(), &sample), 0);
+		assert_in_range(s->listeners, LISTENERS, 3 * LISTENERS);
+	}
+}
+
+/* Answers that do not fit are lost: of this question, and not of the next one. */
+static void lookup_overrun(void **state)
+{
+	struct socket_lookup *lookup = socket_lookup_new();
+	struct flow_key keys[KEYS];
+	struct sockaddr_in address, client;
+	socklen_t size = sizeof(client);
+	int s = listen_anywhere(&address), c = socket(AF_INET, SOCK_STREAM, 0), least = 1;
+	bool found[KEYS];
+
+	(void)state;
+	assert_non_null(lookup);
+	assert_int_equal(connect(c, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(getsockname(c, (struct sockaddr *)&client, &size), 0);
+	for (unsigned i = 0; i < KEYS; i++)
+		keys[i] = (struct flow_key) { .client = addr_from_v4(client.sin_addr.s_addr),
+					      .service = addr_from_v4(address.sin_addr.s_addr),
+					      .client_port = client.sin_port,
+					      .service_port = address.sin_port };
+	assert_int_equal(setsockopt(mnl_socket_get_fd(lookup->socket), SOL_SOCKET, SO_RCVBUF, &least, sizeof(least)),
+			 0);
+	assert_int_equal(socket_lookup_find(lookup, keys, KEYS, found), -ENOBUFS);
+	assert_false(found[0]);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(socket_lookup_find(lookup, keys, 1, found), 0);
+		assert_true(found[0]);
+	}
+	socket_lookup_free(lookup);
+	close(c);
+	close(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(dump_left_over, open_listeners, close_listeners),
+		cmocka_unit_test_setup_teardown(dump_under_way, open_listeners, close_listeners),
+		cmocka_unit_test(lookup_overrun),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
