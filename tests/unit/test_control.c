@@ -135,6 +135,7 @@ static void test_warnings_of_peers(void **context)
 	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "two hosts announce themselves as n2"));
 	assert_true(has_warning(status, "n2 has other members, addresses or ports"));
+	assert_true(has_warning(status, "or another Period="));
 	assert_true(has_warning(status, "dprd does not run on n2"));
 	assert_true(has_warning(status, "no route to the cluster address of n2"));
 }
