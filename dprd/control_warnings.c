@@ -194,7 +194,7 @@ static void warn_heard(struct warnings *w, const struct member *m, const struct 
 		advise(w, "On %s: systemctl status dprd", m->name);
 	}
 	if (load->flags & NODE_CONFIG_DIFFERS) {
-		say(w, "%s has other members, addresses or ports in its configuration", m->name);
+		say(w, "%s has other members, addresses or ports in its configuration, or another Period=", m->name);
 		advise(w, "Make dprd.conf the same on both; then on each that changed: systemctl reload dprd loadcast");
 	}
 	if (load->state == NODE_UNHEALTHY) {

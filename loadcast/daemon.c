@@ -134,7 +134,7 @@ static void log_member(struct daemon *d, const struct node_load *node, uint64_t 
 		 !(flags & NODE_HEARD) ? "not heard"
 		 : flags & NODE_ECHOES ? "heard, hears us"
 				       : "heard, but does not hear us",
-		 flags & NODE_CONFIG_DIFFERS ? ", has another service configuration" : "",
+		 flags & NODE_CONFIG_DIFFERS ? ", has another service configuration or period" : "",
 		 flags & NODE_CONFLICT ? ", two hosts use its name" : "");
 }
 

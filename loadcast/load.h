@@ -38,7 +38,7 @@ enum node_flags {
 	NODE_ECHOES = 1 << 1, /* and it echoes one of ours not older than dead_periods: two-way */
 	NODE_REWRITER = 1 << 2, /* its dprd is alive, so that it can decapsulate */
 	NODE_CONFLICT = 1 << 3, /* two hosts announce this id: never a target */
-	NODE_CONFIG_DIFFERS = 1 << 4, /* its service configuration is not ours */
+	NODE_CONFIG_DIFFERS = 1 << 4, /* its service configuration, or its period, is not ours */
 	NODE_BACKEND = 1 << 5, /* no member: a real server behind this node; only id, state, weight and flags count */
 	NODE_SERVER_DOWN = 1 << 6, /* of this node alone: its own web server fails the health check */
 };

@@ -84,9 +84,11 @@ static int find_sender(const struct table *table, const struct addr *source, uin
 	return -1;
 }
 
-static bool take_token(struct token_bucket *bucket, const struct table *table, uint64_t now_ms)
+static bool take_token(const struct table *table, const struct table_member *m, struct token_bucket *bucket,
+		       uint64_t now_ms)
 {
-	unsigned period_ms = table->config->period_ms;
+	unsigned own_ms = table->config->period_ms;
+	unsigned period_ms = m->period_ms && m->period_ms < own_ms ? m->period_ms : own_ms;
 	unsigned factor = table->share ? TABLE_RATE_FACTOR_SHARED : TABLE_RATE_FACTOR;
 	uint64_t passed_ms = now_ms - bucket->filled_ms, tokens;
 
@@ -122,7 +124,7 @@ static enum reject check_cheap(struct table *table, struct table_member *m, cons
 	if (!table->observer && header->sender == table->self_id && header->epoch == table->epoch)
 		return REJECT_OWN;
 	if (!is_current(m, header))
-		return take_token(&m->other, table, now_ms) ? REJECT_NONE : REJECT_RATE;
+		return take_token(table, m, &m->other, now_ms) ? REJECT_NONE : REJECT_RATE;
 	if (header->sequence == m->sequence)
 		return REJECT_DUPLICATE;
 	if (header->sequence < m->sequence)
@@ -202,6 +204,7 @@ static void take(struct table_member *m, const struct member *configured, const 
 	m->state = a->state;
 	m->weight = a->weight < configured->weight ? a->weight : configured->weight;
 	m->service_hash = a->service_hash;
+	m->period_ms = a->period_ms;
 	m->rewriter = a->rewriter;
 	m->sample = a->sample;
 	memcpy(m->hardware, a->hardware, sizeof(m->hardware));
@@ -289,7 +292,7 @@ static enum reject receive(struct table *table, const struct announce_keys *keys
 	if (!reason)
 		reason = announce_verify(datagram, &header, keys);
 	/* Not before the MAC: a forger who sees the traffic would choose whose announcements are dropped. */
-	if (!reason && is_current(m, &header) && !take_token(&m->current, table, now_ms))
+	if (!reason && is_current(m, &header) && !take_token(table, m, &m->current, now_ms))
 		reason = REJECT_RATE;
 	if (!reason)
 		reason = take_authentic(table, (unsigned)member, &header, datagram, now_ms);
@@ -421,7 +424,7 @@ static void fill_member(const struct table *table, unsigned member, uint64_t now
 		ret->flags |= NODE_ECHOES;
 	if (m->rewriter)
 		ret->flags |= NODE_REWRITER;
-	if (m->service_hash != table->service_hash)
+	if (m->service_hash != table->service_hash || m->period_ms != table->config->period_ms)
 		ret->flags |= NODE_CONFIG_DIFFERS;
 	if (in_conflict(m, now_ms))
 		ret->flags |= NODE_CONFLICT;

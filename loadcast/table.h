@@ -39,6 +39,7 @@ struct table_member {
 	struct token_bucket current, other; /* for the epoch heard, for all other epochs */
 	uint32_t id;
 	uint32_t state, weight, service_hash;
+	uint32_t period_ms; /* announced; 0: nothing yet */
 	struct load_sample sample;
 	uint8_t hardware[2][HARDWARE_BYTES];
 	bool heard; /* something: the epoch is known */

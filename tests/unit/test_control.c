@@ -137,6 +137,7 @@ static void test_warnings_of_peers(void **context)
 	assert_string_equal(
 		advice_of(status, "n2 has other members, addresses or ports"),
 		"Make dprd.conf the same on both; then on each that changed: systemctl reload dprd loadcast");
+	assert_true(has_warning(status, "or another Period="));
 	assert_true(has_warning(status, "dprd does not run on n2"));
 	assert_true(has_warning(status, "no route to the cluster address of n2"));
 }

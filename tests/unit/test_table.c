@@ -139,7 +139,7 @@ static void rate_of_slow_cluster(void **state)
 	unsigned i, taken = 0;
 
 	(void)state;
-	nodes[N1].config.period_ms = 10000;
+	nodes[N1].config.period_ms = nodes[N2].config.period_ms = 10000;
 	for (i = 0; i < 25000; i++) {
 		now_ms++;
 		say(N2);
@@ -189,6 +189,22 @@ static void other_configuration(void **state)
 	period(ALL_LINKS);
 	assert_true(has(N1, N2, NODE_CONFIG_DIFFERS));
 	assert_false(has(N1, N3, NODE_CONFIG_DIFFERS));
+}
+
+/* It is noticed, and what the quicker one says at its own rate is taken. */
+static void other_period(void **state)
+{
+	(void)state;
+	nodes[N1].config.period_ms = 5 * PERIOD_MS;
+	for (unsigned i = 0; i < 50; i++)
+		period(ALL_LINKS);
+	assert_true(has(N1, N2, NODE_CONFIG_DIFFERS));
+	assert_true(has(N2, N1, NODE_CONFIG_DIFFERS));
+	assert_false(has(N2, N3, NODE_CONFIG_DIFFERS));
+	nodes[N1].config.period_ms = PERIOD_MS;
+	period(ALL_LINKS);
+	assert_false(has(N1, N2, NODE_CONFIG_DIFFERS));
+	assert_false(has(N2, N1, NODE_CONFIG_DIFFERS));
 }
 
 /* A member cannot claim more than it was given. */
@@ -406,6 +422,7 @@ int main(void)
 		cmocka_unit_test_setup(sources, setup),
 		cmocka_unit_test_setup(wrong_name, setup),
 		cmocka_unit_test_setup(other_configuration, setup),
+		cmocka_unit_test_setup(other_period, setup),
 		cmocka_unit_test_setup(weight_is_bounded, setup),
 		cmocka_unit_test_setup(reconfigure, setup),
 		cmocka_unit_test_setup(observer, setup),
