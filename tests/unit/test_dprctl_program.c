@@ -249,16 +249,17 @@ static pid_t start_answering(const char *line)
 	assert_int_equal(listen(fd, 8), 0);
 	child = fork();
 	assert_true(child >= 0);
-	if (!child)
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails does not stop it */
-	while (!child) {
+	if (child) {
+		close(fd);
+		return child;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails does not stop it */
+	for (;;) {
 		client = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 		if (client >= 0 && read(client, request, sizeof(request)) > 0)
 			send(client, line, strlen(line), MSG_NOSIGNAL);
 		close(client);
 	}
-	close(fd);
-	return child;
 }
 
 static void stop_answering(pid_t child)
