@@ -8,19 +8,46 @@ static bool is_peer(const struct share *share, unsigned member)
 	return member < share->config->member_count && member != share->config->self;
 }
 
-unsigned share_lease_ms(const struct share *share)
-{
-	return SHARE_LEASE_PERIODS * share->config->period_ms;
-}
-
 unsigned share_takeover_ms(const struct share *share)
 {
 	return SHARE_TAKEOVER_PERIODS * share->config->period_ms;
 }
 
+/* Its lease may be as long as its own period allows. */
+static unsigned takeover_from_ms(const struct share *share, const struct share_peer *p)
+{
+	unsigned own = share->config->period_ms;
+
+	return SHARE_TAKEOVER_PERIODS * (p->period_ms > own ? p->period_ms : own);
+}
+
+static bool is_silent(const struct share *share, const struct share_peer *p, uint64_t now_ms)
+{
+	return p->level == SHARE_OUT && now_ms >= p->heard_ms + takeover_from_ms(share, p);
+}
+
+/* The shortest period of all that are heard or count: each of them may take over by it. */
+static unsigned pace_ms(const struct share *share)
+{
+	unsigned shortest = share->config->period_ms;
+
+	for (unsigned i = 0; i < share->config->member_count; i++) {
+		const struct share_peer *p = &share->peer[i];
+
+		if (p->period_ms && p->period_ms < shortest && !is_silent(share, p, share->ticked_ms))
+			shortest = p->period_ms;
+	}
+	return shortest;
+}
+
+unsigned share_lease_ms(const struct share *share)
+{
+	return SHARE_LEASE_PERIODS * pace_ms(share);
+}
+
 unsigned share_ask_ms(const struct share *share)
 {
-	return share->config->period_ms / SHARE_ASKS_PER_PERIOD;
+	return pace_ms(share) / SHARE_ASKS_PER_PERIOD;
 }
 
 void share_init(struct share *share, const struct config *config, uint64_t now_ms)
@@ -43,13 +70,17 @@ void share_reconfigure(struct share *share, const struct config *config, uint64_
 {
 	const struct config *former = share->config;
 	struct share old = *share;
+	bool listens, waits;
 
 	share_init(share, config, now_ms);
 	if (former->member[former->self].id != config->member[config->self].id)
 		return;
-	share->started_ms = old.started_ms;
+	/* A wait that is over does not begin again by a longer period. */
+	listens = now_ms < old.started_ms + SHARE_LISTEN_PERIODS * former->period_ms;
+	waits = now_ms < old.wanted_ms + SHARE_TAKEOVER_PERIODS * former->period_ms;
+	share->started_ms = listens ? old.started_ms : 0;
 	share->wanted = old.wanted;
-	share->wanted_ms = old.wanted_ms;
+	share->wanted_ms = waits ? old.wanted_ms : 0;
 	share->raised_ms = old.raised_ms;
 	share->refused_ms = old.refused_ms;
 	share->used = old.used;
@@ -109,11 +140,6 @@ uint32_t share_announced(const struct share *share)
 void share_sent(struct share *share, uint64_t now_ms)
 {
 	share->sent_ms = now_ms;
-}
-
-static bool is_silent(const struct share *share, const struct share_peer *p, uint64_t now_ms)
-{
-	return p->level == SHARE_OUT && now_ms >= p->heard_ms + share_takeover_ms(share);
 }
 
 /*
@@ -179,6 +205,7 @@ void share_hear(struct share *share, unsigned member, const struct share_said *s
 	p->wanted = said->weight < BUCKET_WEIGHT_MAX ? said->weight : BUCKET_WEIGHT_MAX;
 	p->grant = said->grant;
 	p->refused = said->refused;
+	p->period_ms = said->period_ms;
 	if (said->echoed) {
 		p->echoed = true;
 		p->echoed_ms = said->echo_sent_ms;
@@ -197,7 +224,7 @@ void share_hear(struct share *share, unsigned member, const struct share_said *s
 	if (is_held(p, now_ms) || refuser_of(share, member) >= 0)
 		return;
 	/* It takes nothing before, so that nobody would have what we gave it now. */
-	if (now_ms >= p->asked_for_ms + share_takeover_ms(share) || !said->grant)
+	if (now_ms >= p->asked_for_ms + takeover_from_ms(share, p) || !said->grant)
 		p->level = SHARE_IN;
 }
 
@@ -219,7 +246,7 @@ static void lose(struct share_peer *p, uint64_t now_ms)
 /* Its own silence, or its missing echo, would end our lease soon. */
 static bool wants_asking(const struct share *share, const struct share_peer *p, uint64_t now_ms)
 {
-	unsigned patience_ms = SHARE_ASK_PERIODS * share->config->period_ms;
+	unsigned patience_ms = SHARE_ASK_PERIODS * pace_ms(share);
 
 	return p->level != SHARE_OUT && (now_ms >= p->heard_ms + patience_ms ||
 					 (share->used && (!p->echoed || now_ms >= p->echoed_ms + patience_ms)));
@@ -244,7 +271,7 @@ bool share_tick(struct share *share, uint64_t now_ms)
 		}
 		if (!is_peer(share, i) || !wants_asking(share, p, now_ms))
 			continue;
-		if (p->asked >= SHARE_ASKS_LEAST && now_ms >= p->heard_ms + share_takeover_ms(share)) {
+		if (p->asked >= SHARE_ASKS_LEAST && now_ms >= p->heard_ms + takeover_from_ms(share, p)) {
 			lose(p, now_ms);
 		} else if (!p->asked || now_ms >= p->asked_ms + share_ask_ms(share)) {
 			p->asked++;

@@ -12,7 +12,9 @@
  * - This node takes for itself the least of what all peers that count grant it, in words that are younger than
  *   its wish for so much. Its lease ends share_lease_ms() after it sent the newest announcement that all of
  *   them have echoed with a grant.
- * - share_lease_ms() < share_takeover_ms(): whoever is left out has no lease any more.
+ * - share_lease_ms() < share_takeover_ms(): whoever is left out has no lease any more. Where nodes announce
+ *   different periods, a lease goes by the shortest of all that are heard, and who takes over from a peer waits
+ *   by the longer of both. So either of the two may have missed the other's last change.
  * - A node says whom it refuses a share: who is silent, and who came and went before and has not stayed long enough
  *   since. Nobody gets a share in our kernel while a peer that counts refuses it, and who is refused for
  *   share_takeover_ms() asks for nothing. Else some would leave buckets to a node that may not take them.
@@ -55,6 +57,7 @@ struct share_peer {
 	uint64_t echoed_ms; /* when we sent the newest of ours that came back with that grant */
 	uint64_t heard_ms;
 	uint64_t refused; /* by it: members that get no share from it, a bit each */
+	unsigned period_ms; /* that it announced; 0: nothing yet */
 	uint64_t asked_for_ms; /* when it asked for a share after having had none */
 	uint64_t came_ms; /* when it was heard again after having been silent */
 	uint64_t lost_ms; /* when it was left out last; 0: never */
@@ -81,12 +84,13 @@ struct share_said {
 	uint32_t weight; /* wanted; 0: it has no share and takes none */
 	uint32_t grant;
 	uint64_t refused; /* by it: members as in the configuration, a bit each */
+	unsigned period_ms; /* its own; 0: not known */
 	bool echoed; /* it echoes something of ours, sent at */
 	uint64_t echo_sent_ms;
 };
 
 unsigned share_lease_ms(const struct share *share);
-unsigned share_takeover_ms(const struct share *share);
+unsigned share_takeover_ms(const struct share *share); /* from a peer with a longer period it takes as many of these */
 
 /* Everybody that the configuration gives a weight is taken to be alive until share_takeover_ms() have passed. */
 void share_init(struct share *share, const struct config *config, uint64_t now_ms);

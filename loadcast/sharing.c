@@ -10,7 +10,7 @@
 #include "loadcast/interface.h"
 
 enum {
-	OUT_OF_TURN_PER_PERIOD = 8,
+	OUT_OF_TURN_PER_ASK = 2, /* share_ask_ms() */
 	REBALANCE_PERIODS = 10,
 	/*
 	 * Between searches for the interfaces of addresses, as long as these interfaces stay: interface_of() waits
@@ -229,7 +229,7 @@ uint64_t sharing_step(struct sharing *sharing, const struct sharing_news *news, 
 	members |= apply(sharing, now_ms);
 	members |= look_at_hardware(sharing, now_ms) ? 1ULL << config->self : 0;
 	sharing->waiting = members;
-	if (!members || now_ms < sharing->announced_ms + config->period_ms / OUT_OF_TURN_PER_PERIOD)
+	if (!members || now_ms < sharing->announced_ms + share_ask_ms(share) / OUT_OF_TURN_PER_ASK)
 		return 0;
 	sharing->announced_ms = now_ms;
 	sharing->waiting = 0;

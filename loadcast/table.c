@@ -216,6 +216,7 @@ static void take_share(struct table *table, unsigned member, const struct announ
 	struct share_said said = {
 		.weight = a->share_weight,
 		.grant = proof->grant,
+		.period_ms = a->period_ms,
 		.echoed = proof->echoed,
 		.echo_sent_ms = proof->sent_ms,
 	};

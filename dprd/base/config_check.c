@@ -29,6 +29,25 @@ static void check_timeout_order(struct parse *p, const char *shorter, unsigned s
 			     longer, short_ms, long_ms);
 }
 
+/* Flows to a peer end that long after its last announcement: not while it may still be taken for living. */
+static void check_dead_peers(struct parse *p)
+{
+	const struct config *c = p->config;
+	unsigned own = config_key_line(p, SECTION_FLOWS, "DeadPeerTimeout"), line = own;
+	unsigned period = config_key_line(p, SECTION_ANNOUNCE, "Period");
+	unsigned periods = config_key_line(p, SECTION_ANNOUNCE, "DeadPeriods");
+	unsigned least_ms = (c->dead_periods + 1) * c->period_ms;
+
+	line = period > line ? period : line;
+	line = periods > line ? periods : line;
+	if (c->dead_peer_timeout_ms < least_ms)
+		config_error(p, line,
+			     "DeadPeerTimeout: %u ms%s would end flows to living peers: Period is %u ms, and peers are "
+			     "taken for dead after %u of them (in [Flows], set DeadPeerTimeout=%ums or more)",
+			     c->dead_peer_timeout_ms, own ? "" : " (the default)", c->period_ms, c->dead_periods,
+			     least_ms);
+}
+
 static void check_values(struct parse *p)
 {
 	const struct config *c = p->config;
@@ -37,6 +56,7 @@ static void check_values(struct parse *p)
 	check_timeout_order(p, "SynTimeout", c->syn_timeout_ms, "IdleTimeout", c->idle_timeout_ms);
 	check_timeout_order(p, "RstTimeout", c->rst_timeout_ms, "FinTimeout", c->fin_timeout_ms);
 	check_timeout_order(p, "FinTimeout", c->fin_timeout_ms, "IdleTimeout", c->idle_timeout_ms);
+	check_dead_peers(p);
 	if (c->metric == LOAD_WEIGHTED && !line)
 		config_error(p, config_key_line(p, SECTION_BALANCE, "Load"),
 			     "Load: weighted needs LoadWeights= (such as LoadWeights=connections:1 cpu:0.5)");

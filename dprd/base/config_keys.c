@@ -108,7 +108,7 @@ const struct config_key config_keys[] = {
 	KEY(ANNOUNCE, "Port", port, announce_port, RANGE(1, 65535), DEFAULT("7980")),
 	KEY(ANNOUNCE, "Unicast", flag, unicast, DEFAULT("yes")),
 	KEY(ANNOUNCE, "Period", time, period_ms, RANGE(50 * MS, 10 * SECOND), DEFAULT("200ms")),
-	KEY(ANNOUNCE, "DeadPeriods", count, dead_periods, RANGE(2, 100), DEFAULT("5")),
+	KEY(ANNOUNCE, "DeadPeriods", count, dead_periods, RANGE(4, 100), DEFAULT("5")),
 
 	KEY(HEALTH, "Check", choice, health, DEFAULT("tcp"), .choices = config_check_names),
 	KEY(HEALTH, "Path", url_path, health_path, DEFAULT("/")),

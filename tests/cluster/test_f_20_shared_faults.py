@@ -7,7 +7,7 @@ import random
 import time
 
 import pytest
-from faultlib import Answers, wait_for
+from faultlib import Answers, reload_both, wait_for
 from stormlib import LONG, Held, Steady, bad, report
 from test_f_10_shared import SHARED, fixture_trio, has_share, shared  # pylint: disable=unused-import
 
@@ -126,3 +126,41 @@ def test_f21_one_answer(trio):
     assert not broken, f"{len(broken)} of {len(held.each)} held connections broke, such as {broken[:3]}"
     assert not failed, f"{len(failed)} of {len(steady.each)} connections failed, such as {failed[:3]}"
     assert len(steady.each) > 0.8 * SYNS and len(held.each) == HELD
+
+
+@pytest.mark.seconds(150)
+def test_f22_other_period(trio):
+    """Period= gets longer from node to node: it is said, no connection breaks, and when the slow announcer stands still no
+    SYN is answered twice."""
+    answers = Answers(trio)
+    held, steady = Held(trio, list(SHARED), {0.1: HELD}), Steady(trio, list(SHARED), 50, 50, SYN_TIMEOUT_S)
+    try:
+        trio.set_config("Announce", "Period", "1s", which="n1")
+        reload_both(trio, "n1")
+        for name in ("n2", "n3"):
+            wait_for(lambda name=name: any("n1 has other" in one["text"] and "Period=" in one["text"]
+                                           for one in trio.status(name)["warnings"]), f"{name} says so", 5)
+        time.sleep(2)
+        trio.freeze("n1", "loadcast")
+        time.sleep(4)  # the longest lease that n1's own period allows
+        for name in ("n2", "n3"):
+            wait_for(lambda name=name: has_share(trio, name, ["n2", "n3"]), f"{name} takes over", 4)
+        trio.resume("n1", "loadcast")
+        for name in NAMES:
+            wait_for(lambda name=name: has_share(trio, name, NAMES), f"{name} has its share again", 15)
+        trio.set_config("Announce", "Period", "1s")
+        for name in ("n2", "n3"):
+            reload_both(trio, name)
+            time.sleep(3)
+        for name in NAMES:
+            wait_for(lambda name=name: has_share(trio, name, NAMES), f"{name} has its share", 10)
+            assert not any("Period=" in one["text"] for one in trio.status(name)["warnings"])
+    finally:
+        steady.end()
+        held.end()
+        answers.end()
+    answers.check()
+    failed, broken = bad(steady.each), held.broken()
+    assert not broken, f"{len(broken)} of {len(held.each)} held connections broke, such as {broken[:3]}"
+    assert not failed, f"{len(failed)} of {len(steady.each)} connections failed, such as {failed[:3]}"
+    assert len(steady.each) > 500 and len(held.each) == HELD

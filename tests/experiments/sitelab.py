@@ -21,6 +21,7 @@ FILES_BUILD = "tests/experiments/surge/surge"
 DRAIN_MOST_S = 60
 FOLLOW_PERIOD_S = 1.0
 START_PERIOD = "200ms"
+DEAD_PEER_TIMEOUT = "60s"  # six of the longest period that dprd takes
 IDLE_LOOKS, IDLE_LOOK_S = 10, 0.05
 RELOAD_S = 0.3
 _serial = itertools.count(1)
@@ -86,6 +87,7 @@ class SurgeCluster(Cluster):
         self.start_daemons(policy, **balance)
         if period != START_PERIOD:
             self.set_config("Announce", "Period", period)
+            self.set_config("Flows", "DeadPeerTimeout", DEAD_PEER_TIMEOUT)
             self.reload()
             for node in self.nodes:
                 os.kill(self.pid(node, "loadcast"), signal.SIGHUP)

@@ -31,7 +31,7 @@ struct world_word {
 	unsigned from, to;
 	uint64_t sent_ms, echo_sent_ms; /* echo: of the receiver's newest */
 	uint32_t run, echo_run; /* of the announcers, so that nobody takes an echo of a former life for its own */
-	uint32_t weight, grant;
+	uint32_t weight, grant, period_ms;
 	uint64_t refused;
 	bool echoed, asks;
 };
@@ -91,6 +91,7 @@ static inline void world_send(struct world *w, unsigned from, unsigned to, bool 
 		.run = n->run,
 		.weight = share_announced(&n->share),
 		.grant = n->share.peer[to].granted,
+		.period_ms = n->share.config->period_ms,
 		.echoed = n->heard_sent_ms[to] != 0,
 		.echo_sent_ms = n->heard_sent_ms[to],
 		.echo_run = n->heard_run[to],
@@ -114,6 +115,7 @@ static inline void world_step_node(struct world *w, unsigned i)
 {
 	struct world_node *n = &w->node[i];
 	uint32_t before[WORLD_NODES], used = n->share.used;
+	unsigned period_ms = n->share.config->period_ms;
 	bool speak = n->speak;
 
 	share_want(&n->share, n->weight, w->now_ms);
@@ -127,10 +129,10 @@ static inline void world_step_node(struct world *w, unsigned i)
 	for (unsigned k = 0; k < w->count; k++)
 		speak |= before[k] != n->share.peer[k].granted;
 	if (w->now_ms >= n->next_ms) {
-		n->next_ms = w->now_ms + WORLD_PERIOD_MS / 2 + world_random(w) % (WORLD_PERIOD_MS + 1);
+		n->next_ms = w->now_ms + period_ms / 2 + world_random(w) % (period_ms + 1);
 		world_announce(w, i);
 		speak = false;
-	} else if (speak && w->now_ms >= n->announced_ms + WORLD_PERIOD_MS / 8) {
+	} else if (speak && w->now_ms >= n->announced_ms + share_ask_ms(&n->share) / 2) {
 		world_announce(w, i);
 		n->waiting = 0;
 		speak = false;
@@ -145,6 +147,7 @@ static inline void world_hear(struct world *w, const struct world_word *word)
 		.weight = word->weight,
 		.grant = word->echo_run == n->run ? word->grant : 0,
 		.refused = word->refused,
+		.period_ms = word->period_ms,
 		.echoed = word->echoed && word->echo_run == n->run,
 		.echo_sent_ms = word->echo_sent_ms,
 	};
@@ -246,6 +249,17 @@ static inline void world_make(struct world *w, unsigned count, uint64_t seed)
 	}
 	for (unsigned i = 0; i < count; i++)
 		world_start(w, i);
+}
+
+/* A reload with another Period=; the first announcement follows at once. */
+static inline void world_reload(struct world *w, unsigned i, unsigned period_ms)
+{
+	struct config former = w->config[i];
+
+	w->node[i].share.config = &former;
+	w->config[i].period_ms = period_ms;
+	share_reconfigure(&w->node[i].share, &w->config[i], w->now_ms);
+	w->node[i].next_ms = w->now_ms;
 }
 
 /* A hundredth of the work where every instruction costs a hundred. */

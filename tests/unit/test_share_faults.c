@@ -170,6 +170,119 @@ static void fault_after_fault(void **state)
 	assert_int_equal(world.doubles, 0);
 }
 
+/* The lease of a slow node and the take-over of a quick one, and the other way round. */
+static void other_period(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 40; round++) {
+		unsigned slow = round & 1, victim = round >> 1 & 1, settled_ms = 1000 + round * 37;
+
+		world_make(&world, 2 + (round >> 2 & 1), round + 1);
+		world.config[slow].period_ms = 5 * WORLD_PERIOD_MS;
+		world_run(&world, 20000);
+		for (unsigned i = 0; i < world.count; i++)
+			assert_true(share_of(i) > 0.9 / world.count);
+		world_run(&world, settled_ms);
+		world.node[victim].running = false;
+		world_run(&world, 5 * 5 * WORLD_PERIOD_MS + 500);
+		assert_int_equal(world.doubles, 0);
+		assert_int_equal(world.owned, WORLD_BUCKETS);
+		assert_true(share_of(victim) == 0);
+	}
+}
+
+/* A slow node stands still while a quick one, which had asked for nothing, starts. */
+static void other_period_drained(void **state)
+{
+	(void)state;
+	world_make(&world, 2, 1);
+	world.config[0].period_ms = 5 * WORLD_PERIOD_MS;
+	world.node[1].weight = 0;
+	world_run(&world, 20000);
+	assert_true(share_of(0) == 1);
+	world.node[0].running = false;
+	world_start(&world, 1);
+	world_run(&world, 3000);
+	assert_true(share_of(1) == 1);
+	assert_int_equal(world.doubles, 0);
+}
+
+/* The first words with a longer period are lost. */
+static void unheard_change(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 20; round++) {
+		world_make(&world, 3, round + 1);
+		world_run(&world, 10000 + round * 11);
+		world.cut[0][1] = world.cut[0][2] = true;
+		world_reload(&world, 0, 5 * WORLD_PERIOD_MS);
+		world_run(&world, 6000);
+		assert_int_equal(world.doubles, 0);
+		assert_true(share_of(0) == 0);
+		assert_int_equal(world.owned, WORLD_BUCKETS);
+	}
+}
+
+/* A node that stands still does not hear that the others have a shorter period now. */
+static void unread_change(void **state)
+{
+	(void)state;
+	world_make(&world, 3, 1);
+	for (unsigned i = 0; i < 3; i++)
+		world.config[i].period_ms = 5 * WORLD_PERIOD_MS;
+	world_run(&world, 20000);
+	world.node[0].running = false;
+	world_reload(&world, 1, WORLD_PERIOD_MS);
+	world_reload(&world, 2, WORLD_PERIOD_MS);
+	world_run(&world, 6000);
+	assert_int_equal(world.doubles, 0);
+	assert_int_equal(world.owned, WORLD_BUCKETS);
+}
+
+/* From node to node, to a longer period and back: nobody loses a bucket, and hardly ever a lease. */
+static void period_changes(void **state)
+{
+	static const unsigned periods_ms[] = { 1000, 200, 50, 400 };
+
+	(void)state;
+	world_make(&world, 3, 1);
+	world_run(&world, 2800); /* less than a node with the longest of them listens at its start */
+	world.longest_ms = 0;
+	for (unsigned round = 0; round < sizeof(periods_ms) / sizeof(periods_ms[0]); round++) {
+		for (unsigned i = 0; i < 3; i++) {
+			world_reload(&world, i, periods_ms[round]);
+			for (unsigned ms = 0; ms < 4000; ms += 100) {
+				world_run(&world, 100);
+				for (unsigned k = 0; k < 3; k++)
+					assert_true(world.node[k].share.used == 100);
+			}
+		}
+	}
+	print_message("         a bucket was nobody's for %u ms\n", world.longest_ms);
+	assert_in_range(world.longest_ms, 0, 300);
+	assert_int_equal(world.doubles, 0);
+}
+
+/* Changes by chance, while one node at a time stands still. */
+static void period_changes_and_faults(void **state)
+{
+	static const unsigned periods_ms[] = { 200, 500, 1000 };
+
+	(void)state;
+	for (unsigned round = 0; round < world_in_full(300, 10); round++) {
+		world_reload(&world, (unsigned)(world_random(&world) % 3), periods_ms[world_random(&world) % 3]);
+		world_run(&world, (unsigned)(world_random(&world) % 1500));
+		if (round % 2) {
+			struct world_node *n = &world.node[world_random(&world) % 3];
+
+			n->running = false;
+			world_run(&world, (unsigned)(world_random(&world) % 6000));
+			n->running = true;
+		}
+	}
+	assert_int_equal(world.doubles, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -180,6 +293,12 @@ int main(void)
 		cmocka_unit_test_setup(silent_and_stalled, settle),
 		cmocka_unit_test_setup(deaf_again, settle),
 		cmocka_unit_test_setup(fault_after_fault, settle),
+		cmocka_unit_test(other_period),
+		cmocka_unit_test(other_period_drained),
+		cmocka_unit_test(unheard_change),
+		cmocka_unit_test(unread_change),
+		cmocka_unit_test(period_changes),
+		cmocka_unit_test_setup(period_changes_and_faults, settle),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

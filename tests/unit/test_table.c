@@ -327,6 +327,7 @@ static void refusals(void **state)
 	say(N2);
 	assert_int_equal(hear(N1, N2), REJECT_NONE);
 	assert_true(share[N1].peer[N2].refused == 1ULL << N3);
+	assert_int_equal(share[N1].peer[N2].period_ms, PERIOD_MS);
 	share[N2].peer[N3].heard_ms = now_ms;
 	now_ms += PERIOD_MS;
 	say(N2);
