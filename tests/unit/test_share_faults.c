@@ -174,7 +174,7 @@ static void fault_after_fault(void **state)
 static void other_period(void **state)
 {
 	(void)state;
-	for (unsigned round = 0; round < 40; round++) {
+	for (unsigned round = 0; round < world_in_full(40, 4); round++) {
 		unsigned slow = round & 1, victim = round >> 1 & 1, settled_ms = 1000 + round * 37;
 
 		world_make(&world, 2 + (round >> 2 & 1), round + 1);
@@ -211,7 +211,7 @@ static void other_period_drained(void **state)
 static void unheard_change(void **state)
 {
 	(void)state;
-	for (unsigned round = 0; round < 20; round++) {
+	for (unsigned round = 0; round < world_in_full(20, 2); round++) {
 		world_make(&world, 3, round + 1);
 		world_run(&world, 10000 + round * 11);
 		world.cut[0][1] = world.cut[0][2] = true;
