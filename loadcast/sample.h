@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sample.h - what "load" is on this machine, read cheaply: three small files of /proc and one exact
- * sock_diag look-up per listener. No socket dump.
+ * sample.h - what "load" is on this machine, read cheaply: three small files of /proc and a sock_diag dump of the
+ * listeners. No dump of connections.
  *
  * Used by loadcast for the announcements and by dprd for its own exact load at decision time.
  */
