@@ -213,7 +213,8 @@ static void forget_unlisted(const struct fastpath *f)
 	}
 	if (directory)
 		closedir(directory);
-	for (i = all; i && i->if_index; i++) {
+	/* Where there are links nobody has left classifiers. */
+	for (i = all; i && i->if_index && f->links[0].fd[0] < 0; i++) {
 		if (!fastpath_is_attached(f, i->if_index)) {
 			classifier_detach(i->if_index, 0);
 			classifier_detach(i->if_index, 1);
