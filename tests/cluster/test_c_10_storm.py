@@ -268,7 +268,7 @@ def storm(cluster, name, counts, seed):
 
 
 @pytest.mark.alone
-@pytest.mark.seconds(2 * 3600 if LONG else 110)
+@pytest.mark.seconds(2 * 3600 if LONG else 180)
 @pytest.mark.parametrize("decide", DECIDES)
 def test_c12_dprd_dies_all_the_time(clusters, decide):
     """All enter at n1. dprd of n1 or n2 is killed, frozen for 0.2 to 2 s, or stopped and another program file started.
@@ -282,7 +282,7 @@ def test_c12_dprd_dies_all_the_time(clusters, decide):
 
 
 @pytest.mark.alone
-@pytest.mark.seconds(3600 if LONG else 110)
+@pytest.mark.seconds(3600 if LONG else 180)
 @pytest.mark.parametrize("decide", DECIDES)
 def test_c13_dprd_dies_with_syns_on_their_way_back(clusters, decide):
     """The same with policy li and loads that are a second old: SYNs go from node to node and back all the time."""
