@@ -78,8 +78,10 @@ static void test_listeners_of_v6(void **context)
 	uint16_t port = serve("::1", 0, 1);
 
 	(void)context;
-	if (!port)
+	if (!port) {
+		print_message("skip: no IPv6 here\n");
 		skip();
+	}
 	assert_wildcards(port, false, false);
 	assert_wildcards(serve("::", 0, 1), false, true);
 	/* A server for both families, and one that is for IPv4 by its address. */
@@ -93,8 +95,10 @@ static void test_listeners_of_two_kinds(void **context)
 	uint16_t port = serve("::1", 0, 1);
 
 	(void)context;
-	if (!port)
+	if (!port) {
+		print_message("skip: no IPv6 here\n");
 		skip();
+	}
 	assert_int_equal(serve("0.0.0.0", port, 0), port);
 	assert_wildcards(port, true, false);
 }
