@@ -53,6 +53,18 @@ INLINE uint64_t *occupied_get(uint32_t bucket)
 	return room ? flow_occupied_word(room, bucket) : NULL;
 }
 
+/* The flow's slot in this bucket, or NULL; not one after the other to the verifier, but one that may be any. */
+INLINE struct flow_slot *bucket_find(struct flow_bucket *bucket, const struct flow_search *s)
+{
+	const struct flow_slot *slot = flow_bucket_find(bucket, s);
+	uint32_t at;
+
+	if (!slot)
+		return NULL;
+	at = any_number(bucket, (uint32_t)(slot - bucket->slot));
+	return &bucket->slot[at & (FLOW_BUCKET_SLOTS - 1)];
+}
+
 INLINE struct flow_slot *flow_get(const struct flow_search *s)
 {
 	const uint64_t *occupied = occupied_get(s->bucket);
@@ -64,11 +76,11 @@ INLINE struct flow_slot *flow_get(const struct flow_search *s)
 	bucket = bucket_get(s->bucket);
 	if (!bucket)
 		return NULL;
-	slot = flow_bucket_find(bucket, s);
+	slot = bucket_find(bucket, s);
 	if (slot || !flow_bucket_overflows(bucket))
 		return slot;
 	bucket = bucket_get(s->bucket + 1);
-	return bucket ? flow_bucket_find(bucket, s) : NULL;
+	return bucket ? bucket_find(bucket, s) : NULL;
 }
 
 /*
@@ -380,19 +392,21 @@ INLINE int entry_judge(struct __sk_buff *skb, const struct packet *p, bool v6, c
 INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		 const struct fastpath_address *to, bool shared)
 {
-	int port = p->kind == PACKET_TCP || p->kind == PACKET_ICMP_ERROR ? fastpath_port(t, p->key.service_port) : -1;
+	bool of_tcp = p->kind == PACKET_TCP || p->kind == PACKET_ICMP_ERROR;
+	/* 0: none of the ports */
+	uint32_t port = any_number(t, of_tcp ? (uint32_t)fastpath_port(t, p->key.service_port) + 1 : 0);
 	uint32_t service = to->service & (FASTPATH_SERVICES + FASTPATH_SHARED - 1);
 	struct flow_slot *slot = NULL;
 	struct flow_search search;
 	int action;
 
-	if (port >= 0) {
-		search_make(&search, p, v6, t->own_service[service][port & (FASTPATH_PORTS - 1)]);
+	if (port) {
+		search_make(&search, p, v6, t->own_service[service][(port - 1) & (FASTPATH_PORTS - 1)]);
 		slot = flow_get(&search);
 	}
-	if (shared && !shared_accepts(skb, p, t, slot))
+	if (shared && !shared_accepts(skb, p, slot))
 		return TC_ACT_SHOT;
-	if (port < 0)
+	if (!port)
 		return TC_ACT_UNSPEC;
 	action = entry_judge(skb, p, v6, t, &search, &slot);
 	return action < ENTRY_FORWARD || !slot

@@ -77,6 +77,18 @@ INLINE struct fastpath_counters *counters_get(void)
 }
 
 /*
+ * The same number, of which the verifier knows no more: it goes through all that follows once for each that it may be,
+ * and that is most of what loading takes. base: of a map; to the verifier a difference of pointers is any number.
+ */
+INLINE uint32_t any_number(const void *base, uint32_t number)
+{
+	uint64_t at = (uint64_t)base + number;
+
+	asm volatile("" : "+r"(at));
+	return (uint32_t)(at - (uint64_t)base);
+}
+
+/*
  * One more of this reason. The value that is checked must be the one that is used: when the compiler
  * reads it from the stack again, Linux 6.1 has forgotten its bound.
  */

@@ -46,8 +46,7 @@ struct shared_frame {
 	uint16_t header_bytes;
 	uint8_t protocol, tcp_flags;
 	bool v6;
-	bool has_flow; /* this node forwards the connection */
-	bool has_syn; /* and with that very SYN it began */
+	uint32_t flow_target; /* of the connection's flow; 0: there is none */
 	/* Where the buckets are to be asked: */
 	bool is_syn;
 	bool has_request; /* see struct bucket_syn */
@@ -205,6 +204,18 @@ INLINE bool shared_is_answer(struct __sk_buff *skb, const struct shared_frame *f
 	       to_be32(acknowledged) == request->snt_isn + 1;
 }
 
+/* Whether this node forwards the connection: a flow that leads here is none. */
+INLINE bool shared_has_flow(const struct shared_frame *f)
+{
+	return f->flow_target && (f->flow_target & FLOW_NODE_MASK) != tables_get()->self_node;
+}
+
+/* And whether it began with this very SYN. */
+INLINE bool shared_began_so(const struct shared_frame *f)
+{
+	return f->flow_target >> FLOW_SEQUENCE_SHIFT == (f->sequence & FLOW_SEQUENCE_MASK);
+}
+
 /* Whether a half-open connection of this node began with this very SYN. */
 INLINE bool shared_has_request(struct __sk_buff *skb, const struct shared_frame *f)
 {
@@ -268,7 +279,7 @@ INLINE int shared_by_socket(struct __sk_buff *skb, struct shared_frame *f)
 {
 	int state;
 
-	if (f->has_flow)
+	if (shared_has_flow(f))
 		return BIACTIVE_ACCEPT_FORWARD;
 	if (f->kind == PACKET_TCP)
 		return (int)shared_segment(skb, f);
@@ -300,7 +311,7 @@ __attribute__((noinline)) int shared_by_packet(struct __sk_buff *skb)
 	    bpf_skb_load_bytes(skb, (uint32_t)ETHERNET_BYTES + f->header_bytes, f->ports, sizeof(f->ports)))
 		return BIACTIVE_REFUSE_MALFORMED;
 	f->is_syn = is_syn;
-	f->has_request = is_syn && (f->has_flow ? f->has_syn : shared_has_request(skb, f));
+	f->has_request = is_syn && (shared_has_flow(f) ? shared_began_so(f) : shared_has_request(skb, f));
 	return SHARED_ASK_BUCKETS;
 }
 
@@ -308,8 +319,7 @@ __attribute__((noinline)) int shared_by_packet(struct __sk_buff *skb)
  * Whether the frame is for this node; then it goes on as one that was sent to this node alone. slot: the packet's
  * flow, or NULL.
  */
-INLINE bool shared_accepts(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
-			   const struct flow_slot *slot)
+INLINE bool shared_accepts(struct __sk_buff *skb, const struct packet *p, const struct flow_slot *slot)
 {
 	struct fastpath_counters *c = counters_get();
 	struct shared_frame *f = shared_frame_get();
@@ -328,9 +338,7 @@ INLINE bool shared_accepts(struct __sk_buff *skb, const struct packet *p, const 
 	f->protocol = p->protocol;
 	f->tcp_flags = p->tcp_flags;
 	f->v6 = p->v6;
-	/* A flow that leads here is none. */
-	f->has_flow = slot && (slot->target & FLOW_NODE_MASK) != t->self_node;
-	f->has_syn = f->has_flow && slot->target >> FLOW_SEQUENCE_SHIFT == (p->tcp_sequence & FLOW_SEQUENCE_MASK);
+	f->flow_target = slot ? slot->target : 0;
 	verdict = shared_by_packet(skb);
 	if (verdict == SHARED_ASK_BUCKETS) {
 		shared_look();

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_stack.c - the programs' stacks as the oldest kernel that dprd knows counts them (Linux 6.1,
+ * test_stack.c - what the kernel makes of the programs when they are loaded.
+ *
+ * Their stacks as the oldest kernel that dprd knows counts them (Linux 6.1,
  * check_max_stack_depth()): each function's rounded up to 32 bytes, at most 512 for a chain of calls. The kernel below
  * this test may round to 16, and takes more. "make check-kernel" runs it on Linux 6.1 as well: whether that takes the
  * programs at all only that can say.
+ *
+ * And how many instructions it goes through for it: that is nearly all of the time in which dprd starts.
  */
 #include <bpf/libbpf.h>
 #include <setjmp.h>
@@ -20,6 +24,7 @@ enum {
 	FUNCTIONS_MAX = 64,
 	CALLS_MAX = 8, /* of the kernel: MAX_CALL_FRAMES */
 	STACK_BYTES = 512,
+	VERIFIED_MAX = 200000, /* the kernel itself gives up at a million */
 	ROUND_BYTES = 32,
 	LOG_BYTES = 1 << 20,
 	LOG_STATISTICS = 4,
@@ -112,11 +117,22 @@ static unsigned deepest(const struct functions *f, unsigned function, unsigned c
 	return f->stack_bytes[function] + most;
 }
 
+/* "processed 80000 insns" */
+static unsigned long verified_count(const char *log)
+{
+	const char *at = strstr(log, "processed ");
+
+	assert_non_null(at);
+	return strtoul(at + strlen("processed "), NULL, 10);
+}
+
 static void check_program(struct bpf_program *program, const char *log)
 {
 	struct functions f = { .insns = bpf_program__insns(program), .insn_count = bpf_program__insn_cnt(program) };
 	unsigned bytes;
 
+	print_message("%s: %lu instructions to verify\n", bpf_program__name(program), verified_count(log));
+	assert_in_range(verified_count(log), 1, VERIFIED_MAX);
 	find_functions(&f);
 	read_depths(&f, log);
 	bytes = deepest(&f, 0, 0);
