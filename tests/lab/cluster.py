@@ -21,7 +21,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 
@@ -137,9 +136,7 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
             raise
 
     def _up(self):
-        self.directory = tempfile.mkdtemp(prefix="dprd-lab-")
-        os.chmod(self.directory, 0o755)
-        self.site.record["directory"] = self.directory
+        self.directory = self.site.make_directory()
         self.nodes = [Node(i + 1, self.layout, self.directory) for i in range(self.node_count)]
         self._plan_backends()
         self.site.record["info"] = {"layout": self.layout, "build": self.build, "rate_mbit": self.rate_mbit,

@@ -185,8 +185,7 @@ class Daemons:
     def dprctl(self, which, *words, check=True):
         """What dprctl prints on this node."""
         node = self.node(which)
-        return self.site.execute(node.name, [self.program("dprd/dprctl"), "-c", self.config_path(node), *words],
-                                 check=check)
+        return self.site.ask(node.name, [self.program("dprd/dprctl"), "-c", self.config_path(node), *words], check)
 
     def status(self, which):
         """dprctl status --json; None while it has no answer (exit status 2, or no JSON)."""
