@@ -24,6 +24,7 @@ def add_results(results, ns, tables):
     add("program_empty_ns", empty)
     add("encap_tc_ns", difference(ns["encapsulate", first], empty))
     add("encap_above_mutate_ns", difference(ns["encapsulate", first], ns["mutate", first]))
+    add("encap_above_undo_ns", difference(ns["encapsulate", first], ns["undo", first]))
     add("mutate_redirect_ns", difference(ns["mutate", first], empty))
     add("undo_ns", difference(ns["undo", first], empty))
     # The wrapper puts an outer header on and the program takes it off: both do so in "undo", too.
@@ -36,6 +37,7 @@ def add_results(results, ns, tables):
         if ("lookup", flows) not in ns:
             continue
         add(f"lookup_{name}_ns", difference(ns["lookup", flows], ns["key", first]))
+        add(f"line_{name}_ns", difference(ns["line", flows], ns["key", first]))
         if flows != first:
             add(f"encap_tc_{name}_ns", difference(ns["encapsulate", flows], empty))
             add(f"miss_{name}_ns", difference(ns["miss", flows], empty))

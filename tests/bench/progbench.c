@@ -236,6 +236,7 @@ static void add_cases(struct site *s, bool first)
 	add_case(s, "encapsulate", s->programs->progs.bench_encapsulate, client_packet, TC_ACT_REDIRECT);
 	add_case(s, "miss", s->programs->progs.dprd_ingress, no_flow_packet, pass);
 	add_case(s, "lookup", s->programs->progs.bench_lookup, client_packet, pass);
+	add_case(s, "line", s->programs->progs.bench_line, client_packet, pass);
 }
 
 static double run_once(const struct bench_case *c, unsigned runs)
