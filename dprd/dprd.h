@@ -83,6 +83,7 @@ struct worker; /* queue.c */
 struct standby; /* standby.h */
 struct control; /* control.c */
 struct flowset; /* flowset.c */
+struct rules_watch; /* rules_watch.c */
 struct socket_lookup; /* socket_lookup.c */
 struct tunnel; /* tunnel.c */
 struct fastpath; /* fastpath.h */
@@ -140,6 +141,7 @@ struct dprd {
 	unsigned worker_count;
 	struct standby *standby; /* shares the workers' queues of new connections and tunnel packets */
 	struct flowset *set; /* the main thread's */
+	struct rules_watch *rules_watch; /* likewise; NULL: there is none, and rules are looked for now and then */
 	int lock_fd; /* one dprd per run directory */
 	bool found_rules; /* a former dprd's, which may have left connections that need them */
 	bool started; /* all is set up */
@@ -149,6 +151,7 @@ struct dprd {
 	uint64_t watchdog_ms; /* interval of the watchdog's pings; 0: none wanted */
 	uint64_t watchdog_pinged_ms;
 	uint64_t rules_checked_ms, rules_checked_all_ms;
+	bool rules_doubted; /* something was taken away: it is to be looked whether they are there */
 	uint64_t rules_tried_ms; /* when they were last set up, but at the start */
 	bool rules_failed; /* that failed; rules_changed stays set until it works */
 	struct control *control;
@@ -359,6 +362,11 @@ int rules_install(struct dprd *d);
 /* keep_forwarding: only what hands new SYNs to dprd; forwarded flows then wait for the next dprd. */
 int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding);
 bool rules_present(const struct dprd *d);
+/* rules_watch.c: whether something was taken away from a table with rules of ours, by whomever, since this was asked
+ * before. Does not wait. NULL is fine. */
+struct rules_watch *rules_watch_new(void); /* NULL with errno set */
+void rules_watch_free(struct rules_watch *w);
+bool rules_watch_hit(struct rules_watch *w);
 /* What of the SYNs comes to dprd, by d->flood; nfqueue plane. */
 int rules_set_flood(struct dprd *d);
 /* The MSS that fits the narrowest tunnel of a family: what clients of tunnelled flows are told. */

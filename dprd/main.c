@@ -232,6 +232,10 @@ static int dprd_open_state(struct dprd *d)
 		log_err("start: %s", strerror(errno));
 		return -ENOMEM;
 	}
+	d->rules_watch = rules_watch_new();
+	if (!d->rules_watch)
+		log_warning("nobody says when firewall rules are taken away (%s): it is looked every 10 s",
+			    strerror(errno));
 	d->found_rules = flowset_present(d->set);
 	return plane_open(d);
 }
@@ -329,6 +333,7 @@ static void dprd_close(struct dprd *d)
 	shared_close(d, keep);
 	plane_close(d, keep);
 	flowset_free(d->set);
+	rules_watch_free(d->rules_watch);
 	sampler_free(d->sampler);
 	free(d->why);
 	d->event = sd_event_unref(d->event);

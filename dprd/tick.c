@@ -17,6 +17,7 @@ enum {
 	GONE_MAX = 256, /* flows forgotten per transaction */
 	RULES_CHECK_MS = 2000, /* the nftables table, one netlink message */
 	RULES_CHECK_ALL_MS = 10000, /* the iptables chains, too: that runs their tools */
+	RULES_DOUBT_MS = 1000, /* so much in between, when others go on changing these tables */
 	RULES_RETRY_MS = 1000, /* a tool failed */
 };
 
@@ -277,22 +278,36 @@ static void set_up_rules(struct dprd *d)
 	else if (!failed && d->rules_failed)
 		log_info("the firewall rules are complete");
 	d->rules_failed = failed;
+	/* What this took away itself. */
+	rules_watch_hit(d->rules_watch);
 	/* The tools may have taken their time. */
 	d->rules_tried_ms = clock_now_ms();
 }
 
-void tick_restore_rules(struct dprd *d, uint64_t now_ms)
+/* Whether rules are missing, as far as it is time to look. */
+static bool rules_missed(struct dprd *d, uint64_t now_ms)
 {
-	bool gone = false, wanted;
+	bool doubted, gone = false;
 
-	if (now_ms - d->rules_checked_ms >= RULES_CHECK_MS) {
+	d->rules_doubted = rules_watch_hit(d->rules_watch) || d->rules_doubted;
+	doubted = d->rules_doubted && now_ms - d->rules_checked_all_ms >= RULES_DOUBT_MS;
+	if (doubted || now_ms - d->rules_checked_ms >= RULES_CHECK_MS) {
 		d->rules_checked_ms = now_ms;
 		gone = !flowset_present(d->set);
 	}
-	if (!gone && now_ms - d->rules_checked_all_ms >= RULES_CHECK_ALL_MS) {
+	if (!gone && (doubted || now_ms - d->rules_checked_all_ms >= RULES_CHECK_ALL_MS)) {
 		d->rules_checked_all_ms = now_ms;
 		gone = !rules_present(d);
 	}
+	if (doubted)
+		d->rules_doubted = false;
+	return gone;
+}
+
+void tick_restore_rules(struct dprd *d, uint64_t now_ms)
+{
+	bool gone = rules_missed(d, now_ms), wanted;
+
 	pthread_mutex_lock(&d->lock);
 	/* What could not be set up is no news when it is missed. */
 	gone = (gone || d->rules_gone) && !d->rules_failed;
