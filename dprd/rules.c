@@ -216,6 +216,7 @@ int rules_set_flood(struct dprd *d)
 	fclose(out);
 	error = rules_run(nft, script);
 	free(script);
+	rules_watch_hit(d->rules_watch); /* it saw this; to look for it would be work that a flood has no time for */
 	return error;
 }
 

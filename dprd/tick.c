@@ -278,13 +278,14 @@ static void set_up_rules(struct dprd *d)
 	else if (!failed && d->rules_failed)
 		log_info("the firewall rules are complete");
 	d->rules_failed = failed;
-	/* What this took away itself. */
-	rules_watch_hit(d->rules_watch);
 	/* The tools may have taken their time. */
 	d->rules_tried_ms = clock_now_ms();
 }
 
-/* Whether rules are missing, as far as it is time to look. */
+/*
+ * Whether rules are missing, as far as it is time to look. That is also when this node itself has set them up: who flushes
+ * tables may have gone on meanwhile.
+ */
 static bool rules_missed(struct dprd *d, uint64_t now_ms)
 {
 	bool doubted, gone = false;
