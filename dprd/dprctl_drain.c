@@ -6,6 +6,7 @@
 #include "dprd/dprctl.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
@@ -35,6 +36,7 @@ unsigned count_served(FILE *tcp, const uint16_t *ports, unsigned port_count)
 /* Connections here at one moment. */
 struct left {
 	long flows; /* that dprd forwards; negative: it does not say */
+	bool draining; /* still: else what has ended is made up for by what comes */
 	unsigned served; /* by the web server; nothing, when not_known says why */
 	const char *not_known;
 };
@@ -97,6 +99,7 @@ static struct left ask_left(const struct dprctl *c)
 	if (dprctl_ask_one(c->run_dir, json_pack("{s:s}", "command", "status"), &status))
 		return left;
 	flows = json_object_get(status, "flows");
+	left.draining = strcmp(text_of(status, "state"), "draining") == 0;
 	/* A closing flow's client is done: it is kept only for what may still be on its way. */
 	if (number_of(flows, "half_open", &half_open) && number_of(flows, "confirmed", &confirmed) &&
 	    number_of(flows, "closing", &closing))
@@ -142,6 +145,13 @@ int drain_and_wait(const struct dprctl *c)
 		left = ask_left(c);
 		if (left.flows < 0) {
 			fprintf(stderr, "%sdprctl: dprd no longer answers\n", terminal ? "\n" : "");
+			return DPRCTL_FAILED;
+		}
+		if (!left.draining) {
+			fprintf(stderr,
+				"%sdprctl: this node no longer drains: dprd was restarted, or somebody typed dprctl undrain.\n"
+				"New connections come here again; type dprctl drain --wait once more\n",
+				terminal ? "\n" : "");
 			return DPRCTL_FAILED;
 		}
 		elapsed_s = (unsigned)((clock_now_ms() - start_ms) / 1000);

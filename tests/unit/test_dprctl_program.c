@@ -272,16 +272,23 @@ static void stop_answering(pid_t child)
 	unlink(path);
 }
 
-static void run_drain(const char *ports, int expected, const char *shows)
+static void run_drain_in(const char *state, const char *ports, int expected, const char *shows)
 {
 	char answer[200];
 	pid_t child;
 
 	snprintf(answer, sizeof(answer),
-		 "{\"schema\":\"dprd.status/1\",%s\"flows\":{\"half_open\":0,\"confirmed\":3,\"closing\":3}}\n", ports);
+		 "{\"schema\":\"dprd.status/1\",\"state\":\"%s\",%s"
+		 "\"flows\":{\"half_open\":0,\"confirmed\":3,\"closing\":3}}\n",
+		 state, ports);
 	child = start_answering(answer);
 	run_config("drain --wait --timeout 1", expected, shows);
 	stop_answering(child);
+}
+
+static void run_drain(const char *ports, int expected, const char *shows)
+{
+	run_drain_in("draining", ports, expected, shows);
 }
 
 /* Which ports count is dprd's word, not the file's; and what is not known does not count as nothing. */
@@ -298,6 +305,8 @@ static void test_drain_waits(void **context)
 	assert_int_equal(getsockname(server, (struct sockaddr *)&address, &bytes), 0);
 	snprintf(ports, sizeof(ports), "\"ports\":[1,%u],", ntohs(address.sin_port));
 	run_drain(ports, DPRCTL_OK, "drained: no forwarded flow");
+	/* Quiet for a moment, but open again. */
+	run_drain_in("active", ports, DPRCTL_FAILED, "this node no longer drains");
 
 	client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof(address)), 0);
