@@ -173,6 +173,7 @@ def test_d37_standby_goes_on_first(own3):
     work.check_connects(SECOND_SYN_S)
 
 
+@pytest.mark.alone  # how soon others hear is what it is about
 @pytest.mark.parametrize("form", ["one3", "own3"])
 def test_d38_stopped_while_peers_forward(clusters, form):
     """dprd of n2, which others forward to, is stopped again and again. They know before it goes: no client waits."""
