@@ -38,8 +38,9 @@ def test_b50_the_ruleset_is_flushed(own3):
     assert not lost or own3.plane == "nfqueue", lost[:4]
     print(f"restored after {took:.1f} s; {len(lost)} forwarded flows through n1 were reset meanwhile")
     work.check_flows(unless=lambda flow: flow in lost)
-    # Without the programs a forwarded one that has just begun is one of those.
-    work.check_connects(SECOND_SYN_S, since=gone if own3.plane == "nfqueue" else flushed)  # n2 sends copies of a SYN to n1 until n1 takes them
+    # Without the programs a forwarded one that has just begun is one of those. n2 sends copies of a SYN to n1 until n1
+    # takes them.
+    work.check_connects(SECOND_SYN_S, since=gone if own3.plane == "nfqueue" else flushed)
     work.check_connects(SECOND_SYN_S, until=flushed - 0.2)
     assert set(work.served_by(to="n1", since=restored + 0.2)) == set(ALL)
 
