@@ -242,9 +242,9 @@ static void warn_counters(struct warnings *w, const struct control_recent *recen
 	}
 	if (control_passes_flood(w->d)) {
 		say(w,
-		    "a flood of SYNs, or was one within %d s: this node serves them undecided, but for %d in a second; "
+		    "a flood of SYNs, or was one within %d s: this node serves them undecided, but for one of %d; "
 		    "%lld so far",
-		    FLOOD_LASTS_MS / 1000, FLOOD_DECIDED_PER_SECOND,
+		    FLOOD_LASTS_MS / 1000, FLOOD_DECIDED_OF,
 		    (long long)(recent->undecided > 0 ? recent->undecided : 0));
 		advise(w, "It ends by itself. On a kernel with BPF nothing of this is needed: Plane=auto");
 	}

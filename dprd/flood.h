@@ -5,6 +5,9 @@
  * Without BPF each SYN goes to dprd and back, and in a flood real clients' SYNs wait behind the others. So while one
  * lasts the firewall lets only a part of the SYNs come to dprd, and this node serves the rest undecided, as it serves what
  * comes above MaxNewFlowsPerSecond=. (With BPF the programs decide in a flood, docs/fastpath.md.)
+ *
+ * Which part says the sequence number, so that a copy of a SYN goes where the first one went, and so that of real SYNs no
+ * more come than of others. A mere limit would take what comes when the flood catches its breath, which is the real ones.
  */
 #ifndef DPRD_FLOOD_H
 #define DPRD_FLOOD_H
@@ -15,8 +18,9 @@
 enum {
 	FLOOD_WINDOW_MS = 200, /* the rate of SYNs is that of so long */
 	FLOOD_LASTS_MS = 60000, /* at least */
-	FLOOD_DECIDED_PER_SECOND = 100, /* so many SYNs still come to dprd; few, so that few real ones wait */
-	FLOOD_BURST = 10,
+	FLOOD_DECIDED_OF = 1024, /* one of so many SYNs still comes to dprd: few real ones wait. A power of 2 */
+	FLOOD_FREE_PER_SECOND = 1000, /* when no more come, all do: what comes late in a flood, or goes on behind it */
+	FLOOD_FREE_BURST = 100,
 };
 
 struct flood {

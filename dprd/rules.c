@@ -48,11 +48,20 @@ static const char *const iptables_chain[IPTABLES_CHAINS] = { "DPRD", "DPRD-FORWA
 static void write_decide(FILE *out, const struct dprd *d)
 {
 	fprintf(out, "add chain inet dprd decide\nflush chain inet dprd decide\n");
+	/*
+	 * The set remembers for a second that they come too fast. Only "tcp" is ever in it, but what timed out takes a
+	 * place until the kernel sweeps; and where it finds none, SYNs must pass all the same.
+	 */
 	if (d->flood.on && !d->config.own_backend_count)
 		fprintf(out,
-			"add rule inet dprd decide limit rate over %d/second burst %d packets counter name " UNDECIDED
-			" accept\n",
-			FLOOD_DECIDED_PER_SECOND, FLOOD_BURST);
+			"add set inet dprd flooding { type inet_proto; size 64; flags dynamic,timeout; }\n"
+			"add chain inet dprd pass\nflush chain inet dprd pass\n"
+			"add rule inet dprd pass update @flooding { meta l4proto timeout 1s }\n"
+			"add rule inet dprd pass counter name " UNDECIDED " accept\n"
+			"add rule inet dprd decide meta l4proto @flooding tcp sequence & %d != 0 "
+			"counter name " UNDECIDED " accept\n"
+			"add rule inet dprd decide limit rate over %d/second burst %d packets goto pass\n",
+			FLOOD_DECIDED_OF - 1, FLOOD_FREE_PER_SECOND, FLOOD_FREE_BURST);
 	fprintf(out, "add rule inet dprd decide meta mark set meta mark | " MARK_DECIDE "\n");
 }
 

@@ -345,8 +345,7 @@ static void watch_for_flood(struct dprd *d, uint64_t now_ms)
 	if (!changed)
 		return;
 	if (d->flood.on)
-		log_warning("a flood of SYNs: this node serves them undecided, but for %d in a second",
-			    FLOOD_DECIDED_PER_SECOND);
+		log_warning("a flood of SYNs: this node serves them undecided, but for one of %d", FLOOD_DECIDED_OF);
 	else
 		log_info("the flood of SYNs is over");
 	if (!rules_set_flood(d))

@@ -12,6 +12,7 @@ import pytest
 from scapy.all import TCP
 
 from faultlib import FIRST_SYN_S, SECOND_SYN_S, Flows, load, memory_kb, wait_for
+from stormlib import Floods
 from traffic import counting, hardware, ip_layer, run_in
 
 ALL = ["n1", "n2", "n3"]
@@ -161,6 +162,37 @@ def test_b52_flow_table_is_full(one3):
     assert moved["n1"]["table_full"] > 100
     assert len(work.forwarded()) <= most
     one3.stop("n1", "dprd")
+
+
+def test_b60_a_flood_passes_by(clusters):
+    """5,000 SYNs per second where 2,000 flows may be made: they pass by dprd, but for a few. As soon as no more than 1,000
+    come all are decided again, though the node takes the flood for lasting; and connections that stand do not notice.
+    """
+    cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
+    cluster.set_config("Flows", "MaxNewFlowsPerSecond", 2000)
+    cluster.start_daemons("rr")
+    cluster.wait_ready()
+    cluster.site.sysctl("n1", {"net.ipv4.tcp_syncookies": 1})
+    floods = Floods(cluster)
+
+    def decided(seconds, rate):
+        """Of these SYNs; and how many there were."""
+        before = cluster.counters("n1")["syns"]
+        sent = floods.run("n1", seconds, rate)[0]
+        time.sleep(0.2)
+        return cluster.counters("n1")["syns"] - before, sent
+
+    with load(cluster, ["n1"], per_second=20, finish_s=12) as work:
+        floods.run("n1", 1, 5000)
+        wait_for(lambda: any("flood" in one["text"] for one in cluster.status("n1")["warnings"]), "it is noticed", 2)
+        few, fast = decided(2, 5000)
+        time.sleep(1.2)
+        most, slow = decided(1, 500)
+    assert any("flood" in one["text"] for one in cluster.status("n1")["warnings"])
+    assert fast > 8000 and few < fast / 20, f"{few} of {fast} SYNs came to dprd"
+    assert slow > 400 and most >= slow, f"{most} of {slow} SYNs came to dprd"
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
 
 
 def test_b53_little_memory(clusters):

@@ -102,7 +102,7 @@ static void test_lasts(void **state)
 	signs.half_open = MAX_HALF_OPEN;
 	go_on(1, 0);
 	signs.half_open = MAX_HALF_OPEN / 8 + 1;
-	assert_int_equal(go_on(10 * FLOOD_LASTS_MS / TICK_MS, FLOOD_DECIDED_PER_SECOND / (1000 / TICK_MS)), 0);
+	assert_int_equal(go_on(10 * FLOOD_LASTS_MS / TICK_MS, FLOOD_FREE_PER_SECOND / (1000 / TICK_MS)), 0);
 	assert_true(flood.on);
 	signs.half_open--;
 	assert_int_equal(go_on(1, 0), 1);
@@ -125,7 +125,7 @@ static void pass(unsigned seconds, uint64_t per_second)
 	static uint64_t passed;
 
 	for (; seconds; seconds -= 5) {
-		go_on(5000 / TICK_MS, FLOOD_DECIDED_PER_SECOND / (1000 / TICK_MS));
+		go_on(5000 / TICK_MS, FLOOD_FREE_PER_SECOND / (1000 / TICK_MS));
 		passed += 5 * per_second;
 		flood_passed(&flood, passed, MAX_PER_SECOND, now_ms);
 	}
