@@ -14,7 +14,10 @@ _Static_assert((int)FASTPATH_MEMBERS >= (int)MEMBERS_MAX && (int)FASTPATH_SERVIC
 _Static_assert(sizeof(struct fastpath_tables) % 8 == 0 && sizeof(struct fastpath_way) % 8 == 0,
 	       "elements of a mapped array are multiples of eight bytes");
 
-enum { SEED_TRIES = 1000 };
+enum {
+	SEED_TRIES = 1000,
+	SEED_WISHES = 32, /* of those: with these each address must lie where its hash says */
+};
 
 /* Adds roles to an address's entry. False: no place near enough. */
 static bool add_address(struct fastpath_tables *t, const struct addr *address, unsigned roles, unsigned member,
@@ -110,6 +113,18 @@ static void add_own_services(struct fastpath_tables *t, const struct config *con
 		add_service(t, flows, &config->shared[service], (unsigned)FASTPATH_SERVICES + service);
 }
 
+/* Whether the programs find each address where they look first. */
+static bool is_each_at_home(const struct fastpath_tables *t)
+{
+	uint32_t i;
+
+	for (i = 0; i < FASTPATH_ADDRESSES; i++) {
+		if (t->address[i].roles && fastpath_address_hash(&t->address[i].address, t->seed) != i)
+			return false;
+	}
+	return true;
+}
+
 bool fastpath_tables_fill(struct fastpath_tables *t, const struct config *config, struct flow_table *flows,
 			  const struct fastpath_shared *shared, uint64_t living, const uint16_t mss[2])
 {
@@ -127,7 +142,7 @@ bool fastpath_tables_fill(struct fastpath_tables *t, const struct config *config
 		t->mss[1] = mss[1];
 		for (member = 0; member < config->member_count && fits; member++)
 			fits = add_member(t, config, member, living >> member & 1);
-		if (!fits || !add_shared(t, config, shared))
+		if (!fits || !add_shared(t, config, shared) || (seed <= SEED_WISHES && !is_each_at_home(t)))
 			continue;
 		add_own_services(t, config, flows);
 		return true;

@@ -139,27 +139,35 @@ static inline void flow_search_v6(struct flow_search *s, const uint64_t secret[2
 	s->bucket = (uint32_t)((hash >> 32) * buckets >> 32);
 }
 
-/* The slot of the flow in this bucket, or NULL. */
-static inline struct flow_slot *flow_bucket_find(struct flow_bucket *bucket, const struct flow_search *s)
+/* Which slot of this bucket the flow has; negative: none. */
+static inline int flow_bucket_place(const struct flow_bucket *bucket, const struct flow_search *s)
 {
 	int i;
 
 	if (!s->v6) {
 #pragma GCC unroll 8
 		for (i = 0; i < FLOW_BUCKET_SLOTS; i++) {
-			if (*(volatile uint64_t *)&bucket->slot[i].key == s->slot.key)
-				return &bucket->slot[i];
+			if (*(volatile const uint64_t *)&bucket->slot[i].key == s->slot.key)
+				return i;
 		}
-		return 0;
+		return -1;
 	}
 #pragma GCC unroll 4
 	for (i = 0; i < FLOW_BUCKET_SLOTS; i += 2) {
-		if (*(volatile uint64_t *)&bucket->slot[i].key == s->slot.key &&
+		if (*(volatile const uint64_t *)&bucket->slot[i].key == s->slot.key &&
 		    bucket->slot[i + 1].address_high == s->address_high &&
 		    bucket->slot[i + 1].address_low == s->address_low)
-			return &bucket->slot[i];
+			return i;
 	}
-	return 0;
+	return -1;
+}
+
+/* The slot of the flow in this bucket, or NULL. */
+static inline struct flow_slot *flow_bucket_find(struct flow_bucket *bucket, const struct flow_search *s)
+{
+	int place = flow_bucket_place(bucket, s);
+
+	return place < 0 ? 0 : &bucket->slot[place];
 }
 
 static inline bool flow_bucket_overflows(const struct flow_bucket *bucket)

@@ -207,7 +207,8 @@ INLINE enum packet_kind packet_parse_tcp(const struct packet_bytes *payload, uin
 	if (payload->length < TCP_HEADER_BYTES || !packet_has(payload, 0, TCP_HEADER_BYTES))
 		return PACKET_TRUNCATED;
 	p->tcp_header_bytes = (uint16_t)((tcp[12] >> 4) * 4);
-	if (p->tcp_header_bytes < TCP_HEADER_BYTES || p->total_bytes < header_bytes + p->tcp_header_bytes)
+	/* Less than its least wraps around: one comparison for both ends. */
+	if ((uint32_t)p->tcp_header_bytes - TCP_HEADER_BYTES > p->total_bytes - header_bytes - TCP_HEADER_BYTES)
 		return PACKET_MALFORMED;
 	p->key.client = p->source;
 	p->key.service = p->destination;

@@ -8,4 +8,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* So it is with nearly all packets: for them the compiler makes the shorter way. */
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+
 #endif

@@ -6,6 +6,7 @@
 #ifndef DPRD_BPF_ANSWER_H
 #define DPRD_BPF_ANSWER_H
 
+#include "dprd/bpf/known.h"
 #include "dprd/bpf/maps.h"
 #include "kernel-patch/biactive.h"
 
@@ -31,7 +32,7 @@ INLINE void answer_count(enum biactive_counter what)
 /* The hardware address of a shared address; NULL: it is none. */
 INLINE const uint8_t *answer_hardware(const struct fastpath_tables *t, const struct addr *address)
 {
-	const struct fastpath_address *found = fastpath_find(t, address);
+	const struct fastpath_address *found = known_own(t, address);
 
 	if (!found || !(found->roles & ROLE_SHARED))
 		return NULL;

@@ -45,7 +45,7 @@ INLINE int general(struct __sk_buff *skb, bool v6)
 	if (!packet_read(skb, v6, &p))
 		return TC_ACT_UNSPEC;
 	destination = v6 ? p.destination : addr_from_v4(p.destination.words[3]);
-	to = fastpath_find(t, &destination);
+	to = known_own(t, &destination);
 	if (!to)
 		return TC_ACT_UNSPEC;
 	if (to->roles & ROLE_ALIAS) {
@@ -88,7 +88,7 @@ INLINE int tunnel(struct __sk_buff *skb, bool v6)
 	if (!packet_read(skb, v6, &outer))
 		return TC_ACT_UNSPEC;
 	destination = v6 ? outer.destination : addr_from_v4(outer.destination.words[3]);
-	own = fastpath_find(t, &destination);
+	own = known_own(t, &destination);
 	return own && own->roles & ROLE_OWN_CLUSTER ? decapsulate(skb, &outer, t, own, v6) : TC_ACT_UNSPEC;
 }
 
@@ -104,11 +104,8 @@ static __attribute__((noinline)) int tunnel_v6(struct __sk_buff *skb)
 
 INLINE int ingress(struct __sk_buff *skb, bool v6)
 {
-	struct packet_bytes b = bytes_from(skb, 0);
-	int action = INGRESS_GENERAL;
+	int action = v6 ? plain_v6(skb) : plain_family(skb, false);
 
-	if (!is_plainly_syn(&b, v6))
-		action = v6 ? plain_v6(skb) : plain_family(skb, false);
 	if (action == INGRESS_GENERAL)
 		action = v6 ? general_v6(skb) : general_v4(skb);
 	if (action == INGRESS_TUNNEL)
@@ -152,7 +149,7 @@ INLINE int egress(struct __sk_buff *skb, bool v6)
 	if (as_it_is && !t->alias_count)
 		return TC_ACT_UNSPEC;
 	source = v6 ? addr_from_v6(ip + 8) : addr_from_v4(load_u32(ip + 12));
-	from = fastpath_find(t, &source);
+	from = known_own(t, &source);
 	answers = v6 && ip[6] == PROTO_ICMPV6;
 	if (!answers && (!is_served_for_peer(from) || (as_it_is && !(from->roles & ROLE_ALIAS))))
 		return TC_ACT_UNSPEC;

@@ -8,6 +8,7 @@
 
 #include "dprd/bpf/decision.h"
 #include "dprd/bpf/direct.h"
+#include "dprd/bpf/known.h"
 #include "dprd/bpf/maps.h"
 #include "dprd/bpf/shared.h"
 #include "dprd/bpf/socket.h"
@@ -56,13 +57,15 @@ INLINE uint64_t *occupied_get(uint32_t bucket)
 /* The flow's slot in this bucket, or NULL; not one after the other to the verifier, but one that may be any. */
 INLINE struct flow_slot *bucket_find(struct flow_bucket *bucket, const struct flow_search *s)
 {
-	const struct flow_slot *slot = flow_bucket_find(bucket, s);
-	uint32_t at;
+	struct flow_search here = *s;
+	int place;
 
-	if (!slot)
+	/* Else the compiler takes the key from the stack anew for each slot. */
+	asm volatile("" : "+r"(here.slot.key));
+	place = flow_bucket_place(bucket, &here);
+	if (place < 0)
 		return NULL;
-	at = any_number(bucket, (uint32_t)(slot - bucket->slot));
-	return &bucket->slot[at & (FLOW_BUCKET_SLOTS - 1)];
+	return &bucket->slot[any_number(bucket, (uint32_t)place) & (FLOW_BUCKET_SLOTS - 1)];
 }
 
 INLINE struct flow_slot *flow_get(const struct flow_search *s)
@@ -303,7 +306,7 @@ INLINE int serve(struct __sk_buff *skb, const struct packet *p, const struct fas
 INLINE int draw(const struct packet *p, bool v6, const struct fastpath_tables *t)
 {
 	/* The cluster's own clients are for its real servers at most: none of them uses up a verdict. */
-	if (fastpath_find(t, &p->source))
+	if (known_client(t, &p->source))
 		return t->choices ? -1 : (int)REASON_CLUSTER_CLIENT;
 	return next_verdict(v6);
 }
@@ -394,7 +397,7 @@ INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const s
 {
 	bool of_tcp = p->kind == PACKET_TCP || p->kind == PACKET_ICMP_ERROR;
 	/* 0: none of the ports */
-	uint32_t port = any_number(t, of_tcp ? (uint32_t)fastpath_port(t, p->key.service_port) + 1 : 0);
+	uint32_t port = any_number(t, of_tcp ? (uint32_t)known_port(t, p->key.service_port) + 1 : 0);
 	uint32_t service = to->service & (FASTPATH_SERVICES + FASTPATH_SHARED - 1);
 	struct flow_slot *slot = NULL;
 	struct flow_search search;

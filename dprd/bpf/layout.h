@@ -202,36 +202,4 @@ static inline uint32_t fastpath_address_hash(const struct addr *address, uint32_
 	return hash >> 21; /* FASTPATH_ADDRESSES is 1 << 11 */
 }
 
-/* What the cluster knows of an address; NULL: nothing. */
-static inline const struct fastpath_address *fastpath_find(const struct fastpath_tables *tables,
-							   const struct addr *address)
-{
-	uint32_t at = fastpath_address_hash(address, tables->seed);
-	int i;
-
-	if (!(tables->occupied[at / 64] >> at % 64 & 1))
-		return 0;
-	for (i = 0; i < FASTPATH_PROBES; i++) {
-		const struct fastpath_address *found = &tables->address[(at + (uint32_t)i) & (FASTPATH_ADDRESSES - 1)];
-
-		if (!found->roles)
-			return 0;
-		if (addr_equal(&found->address, address))
-			return found;
-	}
-	return 0;
-}
-
-/* Which of the service ports this is; -1: none. */
-INLINE int fastpath_port(const struct fastpath_tables *tables, be16 port)
-{
-	int i;
-
-	for (i = 0; i < FASTPATH_PORTS && i < (int)tables->port_count; i++) {
-		if (tables->port[i] == port)
-			return i;
-	}
-	return -1;
-}
-
 #endif

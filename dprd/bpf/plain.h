@@ -18,6 +18,8 @@ enum {
 	INGRESS_TUNNEL, /* nor is this; it is tunnelled to this node */
 };
 
+enum { PLAIN_V4 = 0x45 }; /* the first byte of a header without options */
+
 /* The datagram that begins at this offset from the IP header, as the parser wants it. */
 INLINE struct packet_bytes bytes_from(const struct __sk_buff *skb, uint32_t offset)
 {
@@ -26,14 +28,40 @@ INLINE struct packet_bytes bytes_from(const struct __sk_buff *skb, uint32_t offs
 				       .length = skb->len - ETHERNET_BYTES - offset };
 }
 
-/* The IP header alone. False: it is not a plain one, or not all of the packet is there. */
+/* What is plain has two headers of this size at least: its own and TCP's, or the outer one and more. */
+INLINE uint32_t plain_bytes(bool v6)
+{
+	return (v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES) + TCP_HEADER_BYTES;
+}
+
+/* Whether these can be read. It is asked once: from then on the compiler knows, and leaves the parser's checks out. */
+INLINE bool plain_reach(struct packet_bytes *b, bool v6)
+{
+	uint32_t bytes = plain_bytes(v6);
+
+	if (!packet_has(b, 0, bytes))
+		return false;
+	b->end = b->bytes + bytes;
+	/* What can be read is never more than there is. */
+	__builtin_assume(b->length >= bytes);
+	return true;
+}
+
+/* The IP header alone, within reach. False: it is not a plain one, or not all of the packet is there. */
 INLINE bool plain_header(const struct packet_bytes *b, bool v6, struct packet *p)
 {
-	if (!packet_has(b, 0, v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES) || b->bytes[0] >> 4 != (v6 ? 6 : 4))
+	if (v6 ? b->bytes[0] >> 4 != 6 : b->bytes[0] != PLAIN_V4)
+		return false;
+	if (read_be16(b->bytes + (v6 ? 4 : 2)) < (v6 ? (uint32_t)TCP_HEADER_BYTES : plain_bytes(false)))
 		return false;
 	*p = (struct packet) { 0 };
 	return !(v6 ? packet_parse_v6(b, p) : packet_parse_v4(b, p)) && p->total_bytes <= b->length &&
 	       !(v6 && is_forbidden(p));
+}
+
+INLINE uint8_t plain_protocol(const struct packet_bytes *b, bool v6)
+{
+	return b->bytes[v6 ? 6 : 9];
 }
 
 /* And behind it TCP, but no SYN. */
@@ -42,7 +70,7 @@ INLINE bool plain_tcp(const struct packet_bytes *b, bool v6, struct packet *p)
 	uint32_t header_bytes = v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES;
 	struct packet_bytes payload = { .bytes = b->bytes + header_bytes, .end = b->end };
 
-	if (!plain_header(b, v6, p) || p->protocol != PROTO_TCP)
+	if (plain_protocol(b, v6) != PROTO_TCP || !plain_header(b, v6, p))
 		return false;
 	payload.length = p->total_bytes - header_bytes;
 	p->kind = packet_parse_tcp(&payload, header_bytes, p);
@@ -53,7 +81,7 @@ INLINE bool plain_tcp(const struct packet_bytes *b, bool v6, struct packet *p)
 INLINE int plain_entry(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		       const struct fastpath_address *to)
 {
-	int port = fastpath_port(t, p->key.service_port);
+	int port = known_port(t, p->key.service_port);
 	struct leaving leaving = { .reason = REASON_FLOW };
 	struct flow_search search;
 	struct flow_slot *slot;
@@ -90,7 +118,7 @@ INLINE int plain_decapsulate(struct __sk_buff *skb, struct packet *outer, const 
 	struct packet inner;
 
 	outer->inner_bytes = outer->total_bytes - outer->header_bytes;
-	if (!plain_tcp(&b, v6, &inner))
+	if (!plain_reach(&b, v6) || !plain_tcp(&b, v6, &inner))
 		return INGRESS_TUNNEL;
 	peer = living_peer(t, outer);
 	if (!peer || judge_inner(&s, outer, &inner, peer) != REASON_FROM_PEER)
@@ -98,33 +126,62 @@ INLINE int plain_decapsulate(struct __sk_buff *skb, struct packet *outer, const 
 	return take_out(skb, &s, outer, &inner, v6);
 }
 
-/* Where nearly all have it: for those the general way is all there is, and a flood is made of them. */
+INLINE const struct fastpath_address *plain_destination(const struct fastpath_tables *t, const struct packet *p,
+							bool v6)
+{
+	struct addr destination = v6 ? p->destination : addr_from_v4(p->destination.words[3]);
+
+	return known_own(t, &destination);
+}
+
+INLINE int plain_of_tcp(struct __sk_buff *skb, const struct packet_bytes *b, bool v6)
+{
+	const struct fastpath_tables *t = tables_get();
+	const struct fastpath_address *to;
+	struct packet p;
+
+	if (!plain_header(b, v6, &p))
+		return INGRESS_GENERAL;
+	to = plain_destination(t, &p, v6);
+	if (!to)
+		return TC_ACT_UNSPEC;
+	if ((to->roles & (ROLE_OWN_SERVICE | ROLE_SHARED | ROLE_ALIAS)) != ROLE_OWN_SERVICE || !plain_tcp(b, v6, &p))
+		return INGRESS_GENERAL;
+	return plain_entry(skb, &p, v6, t, to);
+}
+
+/* A tunnel's packets; what is for other addresses than the cluster's. */
+INLINE int plain_of_others(struct __sk_buff *skb, const struct packet_bytes *b, bool v6)
+{
+	const struct fastpath_tables *t = tables_get();
+	const struct fastpath_address *to;
+	struct packet p;
+
+	if (!plain_header(b, v6, &p))
+		return INGRESS_GENERAL;
+	to = plain_destination(t, &p, v6);
+	if (!to)
+		return TC_ACT_UNSPEC;
+	if (p.protocol != (v6 ? PROTO_IPV6 : PROTO_IPIP) || !(to->roles & ROLE_OWN_CLUSTER))
+		return INGRESS_GENERAL;
+	return plain_decapsulate(skb, &p, t, to, v6);
+}
+
+/* What has the SYN flag where nearly all have it: for those the general way is all there is, and a flood is made of them. */
 INLINE bool is_plainly_syn(const struct packet_bytes *b, bool v6)
 {
-	uint32_t flags_at = (v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES) + 13;
-
-	return packet_has(b, 0, flags_at + 1) && b->bytes[v6 ? 6 : 9] == PROTO_TCP && b->bytes[flags_at] & TCP_SYN;
+	return b->bytes[(v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES) + 13] & TCP_SYN;
 }
 
 INLINE int plain_family(struct __sk_buff *skb, bool v6)
 {
 	struct packet_bytes b = bytes_from(skb, 0);
-	const struct fastpath_tables *t = tables_get();
-	const struct fastpath_address *to;
-	struct addr destination;
-	struct packet p;
 
-	if (!plain_header(&b, v6, &p))
+	if (!plain_reach(&b, v6))
 		return INGRESS_GENERAL;
-	destination = v6 ? p.destination : addr_from_v4(p.destination.words[3]);
-	to = fastpath_find(t, &destination);
-	if (!to)
-		return TC_ACT_UNSPEC;
-	if (p.protocol == (v6 ? PROTO_IPV6 : PROTO_IPIP))
-		return to->roles & ROLE_OWN_CLUSTER ? plain_decapsulate(skb, &p, t, to, v6) : INGRESS_GENERAL;
-	if ((to->roles & (ROLE_OWN_SERVICE | ROLE_SHARED | ROLE_ALIAS)) != ROLE_OWN_SERVICE || !plain_tcp(&b, v6, &p))
-		return INGRESS_GENERAL;
-	return plain_entry(skb, &p, v6, t, to);
+	if (plain_protocol(&b, v6) != PROTO_TCP)
+		return plain_of_others(skb, &b, v6);
+	return is_plainly_syn(&b, v6) ? INGRESS_GENERAL : plain_of_tcp(skb, &b, v6);
 }
 
 static __attribute__((noinline)) int plain_v6(struct __sk_buff *skb)

@@ -6,6 +6,7 @@
 #ifndef DPRD_BPF_SERVING_H
 #define DPRD_BPF_SERVING_H
 
+#include "dprd/bpf/known.h"
 #include "dprd/bpf/maps.h"
 #include "dprd/decapsulate.h"
 #include "dprd/encap.h"
@@ -21,9 +22,9 @@ INLINE int serving_owner(void *context, const struct addr *service, be16 port)
 {
 	struct serving *s = context;
 
-	s->service = fastpath_find(s->tables, service);
+	s->service = known_own(s->tables, service);
 	if (!s->service || !(s->service->roles & (ROLE_OWN_SERVICE | ROLE_PEER_SERVICE)) ||
-	    fastpath_port(s->tables, port) < 0)
+	    known_port(s->tables, port) < 0)
 		return -1;
 	return s->service->roles & ROLE_SHARED ? (int)DECAP_OWNER_ALL : s->service->member;
 }
@@ -31,7 +32,7 @@ INLINE int serving_owner(void *context, const struct addr *service, be16 port)
 INLINE bool serving_is_cluster(void *context, const struct addr *address)
 {
 	const struct serving *s = context;
-	const struct fastpath_address *found = fastpath_find(s->tables, address);
+	const struct fastpath_address *found = known_client(s->tables, address);
 
 	return found && found->roles & ~(unsigned)ROLE_ALIAS;
 }
@@ -53,7 +54,7 @@ INLINE enum packet_kind inner_read(const struct __sk_buff *skb, const struct pac
 /* The sender of a tunnel packet; NULL: nobody whose packets are taken. */
 INLINE const struct fastpath_address *living_peer(const struct fastpath_tables *t, const struct packet *outer)
 {
-	const struct fastpath_address *peer = fastpath_find(t, &outer->source);
+	const struct fastpath_address *peer = known_own(t, &outer->source);
 
 	return peer && peer->roles & ROLE_PEER_CLUSTER && peer->roles & ROLE_LIVING ? peer : NULL;
 }
