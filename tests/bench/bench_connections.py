@@ -12,6 +12,7 @@ from hostinfo import task_seconds
 from netns import LabError
 
 IN_FLIGHT = 64
+DEALT_PORT = 8081  # bench_peers.NGINX_CONF
 CLIENTS = 2  # processes: one alone would be the limit
 HTTPERF_RATE = 4000
 
@@ -133,7 +134,8 @@ def wrk(bench, path, seconds, close):
     """One process on each processor, as the servers' workers: where the scheduler puts threads is another question."""
     processors = sorted(os.sched_getaffinity(0))[:CLIENTS]
     words = ["wrk", "-t1", f"-c{IN_FLIGHT // len(processors)}", f"-d{seconds}s"]
-    words += (["-H", "Connection: close"] if close else []) + [f"http://{bench.address(path.host)}/whoami"]
+    address = bench.address(path.host)
+    words += ["-H", "Connection: close", f"http://{address}/whoami"] if close else [f"http://{address}:{DEALT_PORT}/whoami"]
     text = bench.client(["sh", "-c", "".join(f"taskset -c {processor} {shlex.join(words)} & "
                                              for processor in processors) + "wait"])
     rates = re.findall(r"Requests/sec:\s+([\d.]+)", text)

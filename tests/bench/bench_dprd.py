@@ -95,7 +95,7 @@ class Pair(Daemons):
 
     def _configure(self):
         plan = self.plan
-        self.set_config("Service", "Port", "80 8080")
+        self.set_config("Service", "Port", "80 8081 8080")
         self.set_config("Balance", "Policy", "local")
         self.set_config("Balance", "Policy", plan.policy, self.entry)
         for node, weight in zip(self.nodes, plan.share):

@@ -7,7 +7,8 @@
  * For each number of FLOWS there is a table of its own with as many flows; packets are of random ones.
  * Prints one line per case: {"name":"encapsulate","flows":1000,"ns":[..]}, one value per pass: the least
  * of its ROUNDS, of RUNS each. The kernel counts wall time, so that whatever disturbs makes it more,
- * never less. All cases take turns.
+ * never less. All cases take turns. For each pass the programs are loaded anew: where in memory the kernel puts one is
+ * worth up to half of an empty program's time on some processors, and no two loads get the same place.
  *
  * And one line per table: {"flows":N,"bytes":B,"lost":N}: memory of the map as the kernel says, and
  * flows that found no room.
@@ -56,9 +57,8 @@ struct site {
 };
 
 struct bench_case {
-	const char *name;
+	const char *name, *program;
 	struct site *site;
-	int program_fd;
 	const uint8_t *packet;
 	unsigned packet_bytes;
 	uint32_t wanted; /* what the last run returns */
@@ -203,16 +203,24 @@ static void load_programs(struct site *s)
 	s->programs = p;
 }
 
+/* The former ones stay loaded, or these would get their place. */
+static void open_site(struct site *s)
+{
+	load_programs(s);
+	make_tables(s);
+	s->programs->bss->service =
+		(uint32_t)flow_table_service(s->flows, &config.member[0].service[0], htons(80), false);
+}
+
 /* --- cases --- */
 
-static void add_case(struct site *s, const char *name, const struct bpf_program *program, const uint8_t *packet,
-		     uint32_t wanted)
+static void add_case(struct site *s, const char *name, const char *program, const uint8_t *packet, uint32_t wanted)
 {
 	if (case_count == CASES_MAX)
 		die("too many cases");
 	cases[case_count++] = (struct bench_case) { .name = name,
+						    .program = program,
 						    .site = s,
-						    .program_fd = bpf_program__fd(program),
 						    .packet = packet,
 						    .packet_bytes = PACKET_BYTES,
 						    .wanted = wanted };
@@ -224,23 +232,24 @@ static void add_cases(struct site *s, bool first)
 	const uint32_t pass = (uint32_t)TC_ACT_UNSPEC;
 
 	if (first) {
-		add_case(s, "empty", s->programs->progs.bench_empty, client_packet, pass);
-		add_case(s, "rewrite", s->programs->progs.bench_rewrite, client_packet, pass);
-		add_case(s, "undo", s->programs->progs.bench_undo, client_packet, pass);
-		add_case(s, "mutate", s->programs->progs.bench_mutate, client_packet, TC_ACT_REDIRECT);
-		add_case(s, "decapsulate", s->programs->progs.bench_decapsulate, peer_packet, pass);
-		add_case(s, "key", s->programs->progs.bench_key, client_packet, pass);
-		add_case(s, "foreign", s->programs->progs.dprd_ingress, foreign_packet, pass);
-		add_case(s, "answer", s->programs->progs.dprd_egress, answer_packet, pass);
+		add_case(s, "empty", "bench_empty", client_packet, pass);
+		add_case(s, "rewrite", "bench_rewrite", client_packet, pass);
+		add_case(s, "undo", "bench_undo", client_packet, pass);
+		add_case(s, "mutate", "bench_mutate", client_packet, TC_ACT_REDIRECT);
+		add_case(s, "decapsulate", "bench_decapsulate", peer_packet, pass);
+		add_case(s, "key", "bench_key", client_packet, pass);
+		add_case(s, "foreign", "dprd_ingress", foreign_packet, pass);
+		add_case(s, "answer", "dprd_egress", answer_packet, pass);
 	}
-	add_case(s, "encapsulate", s->programs->progs.bench_encapsulate, client_packet, TC_ACT_REDIRECT);
-	add_case(s, "miss", s->programs->progs.dprd_ingress, no_flow_packet, pass);
-	add_case(s, "lookup", s->programs->progs.bench_lookup, client_packet, pass);
-	add_case(s, "line", s->programs->progs.bench_line, client_packet, pass);
+	add_case(s, "encapsulate", "bench_encapsulate", client_packet, TC_ACT_REDIRECT);
+	add_case(s, "miss", "dprd_ingress", no_flow_packet, pass);
+	add_case(s, "lookup", "bench_lookup", client_packet, pass);
+	add_case(s, "line", "bench_line", client_packet, pass);
 }
 
 static double run_once(const struct bench_case *c, unsigned runs)
 {
+	const struct bpf_program *program = bpf_object__find_program_by_name(c->site->programs->obj, c->program);
 	uint8_t out[256];
 	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = c->packet, .data_size_in = c->packet_bytes, .data_out = out,
 		    .data_size_out = sizeof(out), .repeat = (int)runs);
@@ -248,7 +257,7 @@ static double run_once(const struct bench_case *c, unsigned runs)
 	/* As dprd does every second. */
 	c->site->ways->hardware_tick = (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
 	c->site->control->heartbeat_ns = clock_flow_ns();
-	if (bpf_prog_test_run_opts(c->program_fd, &options))
+	if (!program || bpf_prog_test_run_opts(bpf_program__fd(program), &options))
 		die(c->name);
 	if (options.retval != c->wanted) {
 		fprintf(stderr, "progbench: %s with %u flows returned %d\n", c->name, c->site->flow_count,
@@ -262,6 +271,8 @@ static void run_pass(unsigned pass, unsigned rounds, unsigned runs)
 {
 	unsigned round, i;
 
+	for (i = 0; i < site_count; i++)
+		open_site(&sites[i]);
 	for (round = 0; round < rounds; round++) {
 		for (i = 0; i < case_count; i++) {
 			double ns = run_once(&cases[i], runs);
@@ -336,10 +347,6 @@ int main(int argc, char **argv)
 
 		s->flow_count = number(argv[4 + site_count], FLOWS_MAX);
 		make_flows(s);
-		load_programs(s);
-		make_tables(s);
-		s->programs->bss->service =
-			(uint32_t)flow_table_service(s->flows, &config.member[0].service[0], htons(80), false);
 		add_cases(s, !site_count);
 	}
 	for (pass = 0; pass < passes; pass++)
