@@ -126,12 +126,17 @@ INLINE int plain_decapsulate(struct __sk_buff *skb, struct packet *outer, const 
 	return take_out(skb, &s, outer, &inner, v6);
 }
 
-INLINE const struct fastpath_address *plain_destination(const struct fastpath_tables *t, const struct packet *p,
-							bool v6)
+/* Reads the header, and whose the packet is: *ret. What else is returned is the end of it; 0: go on. */
+INLINE int plain_destination(const struct packet_bytes *b, bool v6, const struct fastpath_tables *t, struct packet *p,
+			     const struct fastpath_address **ret)
 {
-	struct addr destination = v6 ? p->destination : addr_from_v4(p->destination.words[3]);
+	struct addr destination;
 
-	return known_own(t, &destination);
+	if (!plain_header(b, v6, p))
+		return INGRESS_GENERAL;
+	destination = v6 ? p->destination : addr_from_v4(p->destination.words[3]);
+	*ret = known_own(t, &destination);
+	return *ret ? 0 : TC_ACT_UNSPEC;
 }
 
 INLINE int plain_of_tcp(struct __sk_buff *skb, const struct packet_bytes *b, bool v6)
@@ -139,12 +144,10 @@ INLINE int plain_of_tcp(struct __sk_buff *skb, const struct packet_bytes *b, boo
 	const struct fastpath_tables *t = tables_get();
 	const struct fastpath_address *to;
 	struct packet p;
+	int end = plain_destination(b, v6, t, &p, &to);
 
-	if (!plain_header(b, v6, &p))
-		return INGRESS_GENERAL;
-	to = plain_destination(t, &p, v6);
-	if (!to)
-		return TC_ACT_UNSPEC;
+	if (end)
+		return end;
 	if ((to->roles & (ROLE_OWN_SERVICE | ROLE_SHARED | ROLE_ALIAS)) != ROLE_OWN_SERVICE || !plain_tcp(b, v6, &p))
 		return INGRESS_GENERAL;
 	return plain_entry(skb, &p, v6, t, to);
@@ -156,12 +159,10 @@ INLINE int plain_of_others(struct __sk_buff *skb, const struct packet_bytes *b, 
 	const struct fastpath_tables *t = tables_get();
 	const struct fastpath_address *to;
 	struct packet p;
+	int end = plain_destination(b, v6, t, &p, &to);
 
-	if (!plain_header(b, v6, &p))
-		return INGRESS_GENERAL;
-	to = plain_destination(t, &p, v6);
-	if (!to)
-		return TC_ACT_UNSPEC;
+	if (end)
+		return end;
 	if (p.protocol != (v6 ? PROTO_IPV6 : PROTO_IPIP) || !(to->roles & ROLE_OWN_CLUSTER))
 		return INGRESS_GENERAL;
 	return plain_decapsulate(skb, &p, t, to, v6);
