@@ -93,11 +93,12 @@ struct mnl_socket; /* libmnl */
 
 /* One packet of a batch, from the kernel's queue to its verdict. */
 struct queued {
-	/* All zero when the packet comes, but for these four. */
+	/* All zero when the packet comes, but for these five. */
 	uint32_t id; /* of the kernel's queue */
 	uint32_t captured; /* bytes of the datagram that are here */
 	uint8_t *bytes; /* the datagram; path.c may rewrite it in place */
 	uint32_t mark; /* as it came */
+	uint16_t head_room; /* bytes in front of the datagram that may be overwritten; none when it is 0 */
 	uint32_t backend_mark; /* BACKEND_MARK_SELF, or a backend's; 0: the packet keeps its mark */
 	uint8_t *replace; /* verdict DECAPSULATE: what the stack gets instead */
 	uint32_t replace_bytes;

@@ -14,23 +14,33 @@ static bool may_return(const struct path *p, const struct queued *q)
 	       !config_is_shared(&p->d->config, &q->packet.destination);
 }
 
+/* In two pieces or one. To the hardware address, as soon as it is known. */
+static bool add_packet(struct path *p, const struct queued *q, bool v6, const uint8_t *head, unsigned head_bytes,
+		       const uint8_t *body, unsigned body_bytes, unsigned tag)
+{
+	if (q->next_hop.known)
+		return tunnel_add_direct(p->tunnel, &q->next_hop, v6, head, head_bytes, body, body_bytes, tag);
+	return tunnel_add(p->tunnel, &q->tunnel_destination, head, head_bytes, body, body_bytes, tag);
+}
+
 /* With the outer header, or as it is. */
 static bool send_packet(struct path *p, struct queued *q, const struct packet *packet, const uint8_t *bytes,
 			unsigned tag)
 {
+	unsigned outer_bytes = encap_bytes(packet->v6);
+	/* In front of a packet is what the kernel said of it, which nobody needs any more. */
+	bool in_place = bytes == q->bytes && q->head_room >= outer_bytes;
 	uint8_t *outer;
 
 	if (q->is_direct)
 		return tunnel_add_direct(p->tunnel, &q->next_hop, packet->v6, bytes, packet->total_bytes, NULL, 0, tag);
-	outer = tunnel_scratch(p->tunnel, encap_bytes(packet->v6));
+	outer = in_place ? q->bytes - outer_bytes : tunnel_scratch(p->tunnel, outer_bytes);
 	if (!outer)
 		return false;
 	encap_write(outer, packet, &q->tunnel_source, &q->tunnel_destination, may_return(p, q) ? ENCAP_MAY_RETURN : 0);
-	if (q->next_hop.known)
-		return tunnel_add_direct(p->tunnel, &q->next_hop, packet->v6, outer, encap_bytes(packet->v6), bytes,
-					 packet->total_bytes, tag);
-	return tunnel_add(p->tunnel, &q->tunnel_destination, outer, encap_bytes(packet->v6), bytes, packet->total_bytes,
-			  tag);
+	if (in_place)
+		return add_packet(p, q, packet->v6, outer, outer_bytes + packet->total_bytes, NULL, 0, tag);
+	return add_packet(p, q, packet->v6, outer, outer_bytes, bytes, packet->total_bytes, tag);
 }
 
 static void send_failed(void *context, unsigned tag, int error)

@@ -32,7 +32,8 @@
 
 enum {
 	POLL_MS = 100,
-	ATTRIBUTES_BYTES = 512, /* of a queued packet */
+	/* Of a queued packet. Messages take an odd number of cache lines: else the beginnings of all share a few places. */
+	ATTRIBUTES_BYTES = 512 + 64,
 	MESSAGE_BYTES = COPY_BYTES + ATTRIBUTES_BYTES,
 	DECIDE_MESSAGE_BYTES = DECIDE_COPY_BYTES + ATTRIBUTES_BYTES,
 	VERDICT_BYTES = 256 * 1024, /* flushed when the next verdict may not fit */
@@ -85,6 +86,7 @@ static bool take_attributes(struct queued *q, const struct nlmsghdr *message)
 		} else if (type == NFQA_PAYLOAD) {
 			q->bytes = payload;
 			q->captured = bytes;
+			q->head_room = (uint16_t)(q->bytes - (const uint8_t *)message);
 		}
 	}
 	return has_id;

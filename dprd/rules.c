@@ -111,22 +111,46 @@ unsigned rules_mss(const struct dprd *d, bool v6)
 	return (inner ? inner : MTU_DEFAULT - encap_bytes(v6)) - (v6 ? TCP_IP_V6_BYTES : TCP_IP_V4_BYTES);
 }
 
-/* What leaves for clients of peers' addresses: by output what this node serves, by postrouting what NAT sent on. */
-static void write_leaving(FILE *out, const struct dprd *d, const char *chain, bool v6)
+/* SYN-ACKs from peers' addresses, and from a shared one, from where any connection may be a forwarded one. */
+static void write_mss(FILE *out, const struct dprd *d, bool v6)
 {
 	const char *ip = v6 ? "ip6" : "ip";
 	char f = v6 ? '6' : '4';
 
-	fprintf(out,
-		"add rule inet dprd %s %s saddr @foreign%c tcp flags & (syn | ack) == (syn | ack) "
-		"tcp option maxseg size set %u\n",
-		chain, ip, f, rules_mss(d, v6));
-	/* From a shared address any connection may be a forwarded one. */
-	fprintf(out,
-		"add rule inet dprd %s %s saddr @shared%c tcp flags & (syn | ack) == (syn | ack) "
-		"tcp option maxseg size set %u\n",
-		chain, ip, f, rules_mss(d, v6));
-	fprintf(out, "add rule inet dprd %s %s saddr set %s saddr map @alias%c\n", chain, ip, ip, f);
+	fprintf(out, "add rule inet dprd mss %s saddr @foreign%c tcp option maxseg size set %u\n", ip, f,
+		rules_mss(d, v6));
+	if (d->config.shared_count)
+		fprintf(out, "add rule inet dprd mss %s saddr @shared%c tcp option maxseg size set %u\n", ip, f,
+			rules_mss(d, v6));
+}
+
+static bool has_alias(const struct config *config)
+{
+	unsigned member, i;
+
+	for (member = 0; member < config->member_count; member++) {
+		for (i = 0; member != config->self && i < config->member[member].service_count; i++) {
+			struct addr alias = config_alias(config, member, i);
+
+			if (!addr_is_zero(&alias))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * What leaves for clients of peers' addresses: by output what this node serves, by postrouting what NAT sent on. All that
+ * this node sends comes here: what is no SYN-ACK is asked for nothing more, and nothing in vain.
+ */
+static void write_leaving(FILE *out, const struct dprd *d, const char *chain)
+{
+	fprintf(out, "add rule inet dprd %s tcp flags & (syn | ack) == (syn | ack) jump mss\n", chain);
+	if (has_alias(&d->config))
+		fprintf(out,
+			"add rule inet dprd %s ip saddr set ip saddr map @alias4\n"
+			"add rule inet dprd %s ip6 saddr set ip6 saddr map @alias6\n",
+			chain, chain);
 }
 
 /* With the BPF plane it is the programs that mark. */
@@ -151,20 +175,20 @@ static void write_table(FILE *out, struct dprd *d)
 		     "add chain inet dprd prerouting { type filter hook prerouting priority -305 ; }\n"
 		     "add chain inet dprd output { type filter hook output priority -150 ; }\n"
 		     "add counter inet dprd " UNDECIDED "\n"
-		     "flush chain inet dprd prerouting\nflush chain inet dprd output\n");
+		     "add chain inet dprd mss\n"
+		     "flush chain inet dprd prerouting\nflush chain inet dprd output\nflush chain inet dprd mss\n");
 	rules_write_sets(out, &d->config, false);
 	rules_write_sets(out, &d->config, true);
 	write_decide(out, d);
-	fprintf(out, "add rule inet dprd prerouting iifname \"lo\" accept\n");
+	fprintf(out, "add rule inet dprd prerouting iif lo accept\n");
 	write_prerouting(out, d, false);
 	write_prerouting(out, d, true);
-	write_leaving(out, d, "output", false);
-	write_leaving(out, d, "output", true);
+	write_mss(out, d, false);
+	write_mss(out, d, true);
+	write_leaving(out, d, "output");
 	rules_write_backends(out, d);
-	if (rules_have_nat(&d->config)) {
-		write_leaving(out, d, RULES_NAT_LEAVING, false);
-		write_leaving(out, d, RULES_NAT_LEAVING, true);
-	}
+	if (rules_have_nat(&d->config))
+		write_leaving(out, d, RULES_NAT_LEAVING);
 }
 
 /* What was complained about is tried again. Main thread only. */

@@ -3,6 +3,7 @@
  * A SYN that dprd never saw (daemon away, queue full) or whose SYN-ACK was lost may already have a
  * socket here. The kernel's own table is the truth; it is asked before a flow is forwarded.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/inet_diag.h>
@@ -18,20 +19,30 @@ struct request {
 	struct inet_diag_req_v2 body;
 };
 
+/* What comes first is what counts; a socket's description is some 150 bytes. */
+enum { ANSWER_BYTES = 512 };
+
 struct socket_lookup {
 	struct mnl_socket *socket;
 	uint32_t sequence;
 	struct request requests[QUEUE_BATCH_MAX];
-	char answer[8192];
+	struct mmsghdr messages[QUEUE_BATCH_MAX];
+	struct iovec pieces[QUEUE_BATCH_MAX];
+	uint8_t answers[QUEUE_BATCH_MAX][ANSWER_BYTES] __attribute__((aligned(8)));
 };
 
 struct socket_lookup *socket_lookup_new(void)
 {
 	struct socket_lookup *lookup = calloc(1, sizeof(*lookup));
 	struct timeval patience = { .tv_sec = 1 }; /* an answer that was lost must not stop the worker */
+	unsigned i;
 
 	if (!lookup)
 		return NULL;
+	for (i = 0; i < QUEUE_BATCH_MAX; i++) {
+		lookup->pieces[i] = (struct iovec) { .iov_base = lookup->answers[i], .iov_len = ANSWER_BYTES };
+		lookup->messages[i].msg_hdr = (struct msghdr) { .msg_iov = &lookup->pieces[i], .msg_iovlen = 1 };
+	}
 	lookup->socket = mnl_socket_open2(NETLINK_SOCK_DIAG, SOCK_CLOEXEC);
 	if (!lookup->socket || mnl_socket_bind(lookup->socket, 0, MNL_SOCKET_AUTOPID) < 0 ||
 	    setsockopt(mnl_socket_get_fd(lookup->socket), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0) {
@@ -72,13 +83,35 @@ static void request_fill(struct request *request, const struct flow_key *key, ui
 }
 
 /* A socket that owns the tuple; a listener would take any, and TIME-WAIT gives way to a new SYN. */
-static bool owns_tuple(const struct nlmsghdr *message)
+static bool owns_tuple(const struct nlmsghdr *message, unsigned bytes)
 {
 	const struct inet_diag_msg *socket = mnl_nlmsg_get_payload(message);
 
-	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY || mnl_nlmsg_get_payload_len(message) < sizeof(*socket))
+	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY || bytes < MNL_NLMSG_HDRLEN + sizeof(*socket))
 		return false;
 	return socket->idiag_state != TCP_LISTEN && socket->idiag_state != TCP_TIME_WAIT;
+}
+
+/* Answers that are there, each a message of its own, to questions from this sequence number on; waits for the first.
+ * How many, or -errno. */
+static int take_answers(struct socket_lookup *lookup, uint32_t first, unsigned count, unsigned expected, bool *found)
+{
+	int received = recvmmsg(mnl_socket_get_fd(lookup->socket), lookup->messages, expected, MSG_WAITFORONE, NULL);
+	int i, taken = 0;
+
+	if (received < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (i = 0; i < received; i++) {
+		const struct nlmsghdr *message = (const void *)lookup->answers[i];
+		unsigned bytes = lookup->messages[i].msg_len;
+
+		/* Else an answer to a former question that was given up. */
+		if (bytes < MNL_NLMSG_HDRLEN || message->nlmsg_seq - first >= count)
+			continue;
+		found[message->nlmsg_seq - first] = owns_tuple(message, bytes);
+		taken++;
+	}
+	return taken;
 }
 
 int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys, unsigned count, bool *found)
@@ -96,27 +129,14 @@ int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys
 	if (mnl_socket_sendto(lookup->socket, lookup->requests, count * sizeof(lookup->requests[0])) < 0)
 		return -errno;
 	while (answered < count) {
-		ssize_t bytes = mnl_socket_recvfrom(lookup->socket, lookup->answer, sizeof(lookup->answer));
-		const struct nlmsghdr *message = (const struct nlmsghdr *)lookup->answer;
-		int left = (int)bytes;
+		int taken = take_answers(lookup, first, count, count - answered, found);
 
-		if (bytes < 0 && errno == EINTR)
-			continue;
-		if (bytes < 0) {
-			int error = -errno;
-
+		if (taken < 0) {
 			memset(found, 0, count * sizeof(found[0]));
 			netlink_drain(lookup->socket);
-			return error;
+			return taken;
 		}
-		for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
-			uint32_t index = message->nlmsg_seq - first;
-
-			if (index >= count)
-				continue; /* an answer to a former question that was given up */
-			found[index] = owns_tuple(message);
-			answered++;
-		}
+		answered += (unsigned)taken;
 	}
 	return 0;
 }

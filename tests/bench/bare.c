@@ -40,8 +40,9 @@ enum { TCX_INGRESS = 46, TCX_EGRESS = 47, BEFORE_ALL = 1 << 3 };
 enum {
 	BATCH = 64,
 	COPY_BYTES = 0xffff,
-	MESSAGE_BYTES = 2048, /* a packet of the wire's size, and what the kernel says of it */
-	ANSWER_BYTES = 2048,
+	/* A packet of the wire's size, and what the kernel says of it; an odd number of cache lines, as in dprd. */
+	MESSAGE_BYTES = 2048 + 64,
+	ANSWERS_BYTES = BATCH * MESSAGE_BYTES,
 	QUEUE_LENGTH = 4096,
 	SOCKET_BUFFER_BYTES = 16 * 1024 * 1024,
 	LEAVING_MAX = 4,
@@ -53,7 +54,10 @@ struct loop {
 	unsigned number;
 	int raw; /* -1: what is tunnelled is taken out instead */
 	uint8_t outer[BARE_OUTER_BYTES];
-	uint8_t received[BATCH][MESSAGE_BYTES], header[BATCH][BARE_IP_BYTES], answer[ANSWER_BYTES];
+	uint8_t header[BATCH][BARE_IP_BYTES];
+	uint8_t received[BATCH][MESSAGE_BYTES] __attribute__((aligned(8)));
+	uint8_t answers[ANSWERS_BYTES] __attribute__((aligned(8)));
+	unsigned answers_bytes;
 	struct mmsghdr out[BATCH];
 	struct iovec parts[BATCH][2];
 	struct sockaddr_in to;
@@ -164,14 +168,20 @@ static void forward(unsigned i, uint8_t *packet, uint16_t bytes)
 	};
 }
 
+/* The place for one answer more. */
+static struct nlmsghdr *next_answer(uint16_t type)
+{
+	return nfq_nlmsg_put((char *)loop.answers + loop.answers_bytes, type, loop.number);
+}
+
 static void take_out(uint32_t id, const uint8_t *packet, uint16_t bytes)
 {
-	struct nlmsghdr *message = nfq_nlmsg_put((char *)loop.answer, NFQNL_MSG_VERDICT, loop.number);
+	struct nlmsghdr *message = next_answer(NFQNL_MSG_VERDICT);
 
 	nfq_nlmsg_verdict_put(message, (int)id, NF_ACCEPT);
 	if (bytes > BARE_IP_BYTES && packet[BARE_PROTOCOL - BARE_IP] == BARE_PROTOCOL_IPIP)
 		nfq_nlmsg_verdict_put_pkt(message, packet + BARE_IP_BYTES, bytes - BARE_IP_BYTES);
-	send_message(message);
+	loop.answers_bytes += NLMSG_ALIGN(message->nlmsg_len);
 }
 
 /* The last packet's number; 0: there was none. */
@@ -220,13 +230,16 @@ static void run_queue(void)
 
 		if (count < 0 && errno != EINTR)
 			die("receive");
+		loop.answers_bytes = 0;
 		id = answer_batch(in, count < 0 ? 0 : (unsigned)count, &packets);
-		if (!packets)
-			continue;
-		sendmmsg(loop.raw, loop.out, packets, 0);
-		message = nfq_nlmsg_put((char *)loop.answer, NFQNL_MSG_VERDICT_BATCH, loop.number);
-		nfq_nlmsg_verdict_put(message, (int)id, NF_DROP);
-		send_message(message);
+		if (packets) {
+			sendmmsg(loop.raw, loop.out, packets, 0);
+			message = next_answer(NFQNL_MSG_VERDICT_BATCH);
+			nfq_nlmsg_verdict_put(message, (int)id, NF_DROP);
+			loop.answers_bytes = message->nlmsg_len;
+		}
+		if (loop.answers_bytes && mnl_socket_sendto(loop.netlink, loop.answers, loop.answers_bytes) < 0)
+			die("send to the kernel");
 	}
 }
 

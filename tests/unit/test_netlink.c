@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Questions to sock_diag after one that failed: what it left behind must not answer them. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,25 +78,85 @@ static void dump_under_way(void **state)
 	}
 }
 
-/* Answers that do not fit are lost: of this question, and not of the next one. */
-static void lookup_overrun(void **state)
+/* A connection to a listener of this test, as its tuple. */
+struct connection {
+	int listener, client;
+	struct flow_key key;
+};
+
+static void connection_open(struct connection *ret)
 {
-	struct socket_lookup *lookup = socket_lookup_new();
-	struct flow_key keys[KEYS];
 	struct sockaddr_in address, client;
 	socklen_t size = sizeof(client);
-	int s = listen_anywhere(&address), c = socket(AF_INET, SOCK_STREAM, 0), least = 1;
+
+	ret->listener = listen_anywhere(&address);
+	ret->client = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(ret->client, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(getsockname(ret->client, (struct sockaddr *)&client, &size), 0);
+	ret->key = (struct flow_key) { .client = addr_from_v4(client.sin_addr.s_addr),
+				       .service = addr_from_v4(address.sin_addr.s_addr),
+				       .client_port = client.sin_port,
+				       .service_port = address.sin_port };
+}
+
+static void connection_close(struct connection *connection)
+{
+	close(connection->client);
+	close(connection->listener);
+}
+
+/* An answer that nobody has read. */
+static void leave_answer(struct socket_lookup *lookup, const struct flow_key *key)
+{
+	struct request request;
+
+	request_fill(&request, key, lookup->sequence - 1);
+	assert_true(mnl_socket_sendto(lookup->socket, &request, sizeof(request)) > 0);
+}
+
+/* Each of as many answers as there can be is that of its own question: a connection's, its listener's, nobody's; also
+ * behind one to a former question. */
+static void lookup_many(void **state)
+{
+	struct socket_lookup *lookup = socket_lookup_new();
+	struct connection connection;
+	struct flow_key keys[KEYS];
 	bool found[KEYS];
 
 	(void)state;
 	assert_non_null(lookup);
-	assert_int_equal(connect(c, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(getsockname(c, (struct sockaddr *)&client, &size), 0);
+	connection_open(&connection);
+	for (unsigned turn = 0; turn < 3; turn++) {
+		for (unsigned i = 0; i < KEYS; i++) {
+			keys[i] = connection.key;
+			if ((i + turn) % 3 == 1)
+				keys[i].client = addr_from_v4(htonl(INADDR_LOOPBACK + 1));
+			else if ((i + turn) % 3 == 2)
+				keys[i].service = addr_from_v4(htonl(INADDR_LOOPBACK + 1));
+		}
+		leave_answer(lookup, &connection.key);
+		assert_int_equal(socket_lookup_find(lookup, keys, KEYS, found), 0);
+		for (unsigned i = 0; i < KEYS; i++)
+			assert_int_equal(found[i], (i + turn) % 3 == 0);
+	}
+	connection_close(&connection);
+	socket_lookup_free(lookup);
+}
+
+/* Answers that do not fit are lost: of this question, and not of the next one. */
+static void lookup_overrun(void **state)
+{
+	struct socket_lookup *lookup = socket_lookup_new();
+	struct connection connection;
+	struct flow_key keys[KEYS];
+	bool found[KEYS];
+	int least = 1;
+
+	(void)state;
+	assert_non_null(lookup);
+	connection_open(&connection);
 	for (unsigned i = 0; i < KEYS; i++)
-		keys[i] = (struct flow_key) { .client = addr_from_v4(client.sin_addr.s_addr),
-					      .service = addr_from_v4(address.sin_addr.s_addr),
-					      .client_port = client.sin_port,
-					      .service_port = address.sin_port };
+		keys[i] = connection.key;
 	assert_int_equal(setsockopt(mnl_socket_get_fd(lookup->socket), SOL_SOCKET, SO_RCVBUF, &least, sizeof(least)),
 			 0);
 	assert_int_equal(socket_lookup_find(lookup, keys, KEYS, found), -ENOBUFS);
@@ -105,8 +166,7 @@ static void lookup_overrun(void **state)
 		assert_true(found[0]);
 	}
 	socket_lookup_free(lookup);
-	close(c);
-	close(s);
+	connection_close(&connection);
 }
 
 int main(void)
@@ -114,6 +174,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(dump_left_over, open_listeners, close_listeners),
 		cmocka_unit_test_setup_teardown(dump_under_way, open_listeners, close_listeners),
+		cmocka_unit_test(lookup_many),
 		cmocka_unit_test(lookup_overrun),
 	};
 
