@@ -36,6 +36,7 @@ enum {
 	TCP_IP_V6_BYTES = IPV6_HEADER_BYTES + TCP_HEADER_BYTES,
 	MTU_DEFAULT = 1500,
 	IPTABLES_CHAINS = 3,
+	NFT_TRIES = 3, /* before the table goes, and for a moment with it what it knows of the flows */
 };
 
 /* The counter of SYNs that pass by in a flood. */
@@ -214,7 +215,7 @@ static int nft_install(struct dprd *d)
 	char *script = NULL, *output = NULL, *replace = NULL;
 	size_t bytes;
 	FILE *out = open_memstream(&script, &bytes);
-	int status;
+	int status = 0, tries;
 
 	if (!out)
 		return -ENOMEM;
@@ -223,12 +224,21 @@ static int nft_install(struct dprd *d)
 	else
 		write_table(out, d);
 	fclose(out);
-	status = command_run(nft, script, &output);
+	for (tries = 0; tries < NFT_TRIES; tries++) {
+		free(output);
+		status = command_run(nft, script, &output);
+		if (status <= 0)
+			break;
+	}
 	/* A table of another shape stands in the way (another version's): replace it whole. */
-	if (status > 0 && asprintf(&replace, "add table inet dprd\ndelete table inet dprd\n%s", script) >= 0)
+	if (status > 0 && asprintf(&replace, "add table inet dprd\ndelete table inet dprd\n%s", script) >= 0) {
+		if (!quiet)
+			log_warning("the table \"inet dprd\" cannot be changed as it is and is replaced: %.600s",
+				    output ? output : "");
 		status = rules_run(nft, replace);
-	else if (status < 0)
+	} else if (status < 0) {
 		rules_run(nft, script);
+	}
 	free(replace);
 	free(output);
 	free(script);

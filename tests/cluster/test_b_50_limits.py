@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Faults 50: rules that vanish, tables that are full, little memory, and wrong use."""
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -90,6 +91,50 @@ def test_b59_emptied_again_and_again(own3):
     wait_for(lambda: queue_rules(own3, "n1") == rules, "the rules are back", 3)
     time.sleep(1.5)
     assert queue_rules(own3, "n1") == rules
+
+
+def restore_with(cluster, refusals):
+    """n1's queue rules are emptied, and nft refuses dprd's next changes so often. Whether the table is the same after."""
+    def table():
+        listing = json.loads(cluster.site.execute("n1", ["nft", "-j", "list", "tables"]))["nftables"]
+        return [one["table"]["handle"] for one in listing if one.get("table", {}).get("name") == "dprd"]
+
+    before, handle, rules = cluster.counters("n1")["rules_restored"], table(), queue_rules(cluster, "n1")
+    with open(os.path.join(cluster.directory, "refusals"), "w", encoding="ascii") as out:
+        out.write("x" * refusals)
+    cluster.site.execute("n1", ["iptables", "-t", "raw", "-F"])
+    wait_for(lambda: cluster.counters("n1")["rules_restored"] > before, "dprd sees it", 4)
+    wait_for(lambda: queue_rules(cluster, "n1") == rules, "the rules are back", 4)
+    return table() == handle
+
+
+def test_b61_nft_refuses(clusters):
+    """A change that nft refuses once is tried again: the table stays, with its flows. Refused each time, as where another
+    version's table stands in the way, it is replaced, and the log says why.
+    """
+    cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
+    refusals = os.path.join(cluster.directory, "refusals")
+    with open(os.path.join(cluster.directory, "nft"), "w", encoding="ascii") as script:
+        script.write(f"""#!/bin/sh
+if [ "$1" = -f ] && [ -s {refusals} ]; then
+    truncate -s -1 {refusals}
+    echo "Error: no luck today" >&2
+    exit 1
+fi
+exec {shutil.which("nft")} "$@"
+""")
+    os.chmod(os.path.join(cluster.directory, "nft"), 0o755)
+    cluster.wrappers = {"dprd": ["env", f"PATH={cluster.directory}:{os.environ['PATH']}"], "loadcast": []}
+    cluster.start_daemons("rr")
+    assert restore_with(cluster, refusals=2)
+    assert os.path.getsize(refusals) == 0 and "is replaced" not in cluster.log_text("n1", "dprd")
+    assert not restore_with(cluster, refusals=3)
+    assert "is replaced: Error: no luck today" in cluster.log_text("n1", "dprd")
+    with load(cluster, ["n1", "n2"]) as work:
+        time.sleep(0.5)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by(to="n1")) == {"n1", "n2"}
 
 
 def restart_empty(cluster):
