@@ -198,5 +198,19 @@ def resets(packets):
     return [packet for packet in packets if packet.protocol == 6 and packet.flags & RST]
 
 
+def resets_of_living(packets):
+    """Resets but those of a node for a connection that it had already ended by its own FIN."""
+    ended, found = set(), []
+    for packet in packets:
+        if packet.protocol != 6:
+            continue
+        connection = (packet.source_mac, packet.destination, packet.destination_port)
+        if packet.flags & RST and connection not in ended:
+            found.append(packet)
+        elif packet.flags & FIN:
+            ended.add(connection)
+    return found
+
+
 def name_of(site, mac):
     return next(name for name, own in site.macs.items() if own == mac)
