@@ -215,7 +215,7 @@ static int nft_install(struct dprd *d)
 	char *script = NULL, *output = NULL, *replace = NULL;
 	size_t bytes;
 	FILE *out = open_memstream(&script, &bytes);
-	int status = 0, tries;
+	int status, tries = 0;
 
 	if (!out)
 		return -ENOMEM;
@@ -224,18 +224,16 @@ static int nft_install(struct dprd *d)
 	else
 		write_table(out, d);
 	fclose(out);
-	for (tries = 0; tries < NFT_TRIES; tries++) {
+	do {
 		free(output);
 		status = command_run(nft, script, &output);
-		if (status <= 0)
-			break;
-	}
+	} while (status > 0 && !quiet && ++tries < NFT_TRIES);
 	/* A table of another shape stands in the way (another version's): replace it whole. */
 	if (status > 0 && asprintf(&replace, "add table inet dprd\ndelete table inet dprd\n%s", script) >= 0) {
-		if (!quiet)
-			log_warning("the table \"inet dprd\" cannot be changed as it is and is replaced: %.600s",
-				    output ? output : "");
 		status = rules_run(nft, replace);
+		if (!status)
+			log_warning("the table \"inet dprd\" was replaced, since nft could not change it: %.600s",
+				    output ? output : "");
 	} else if (status < 0) {
 		rules_run(nft, script);
 	}

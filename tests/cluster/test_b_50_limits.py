@@ -127,9 +127,9 @@ exec {shutil.which("nft")} "$@"
     cluster.wrappers = {"dprd": ["env", f"PATH={cluster.directory}:{os.environ['PATH']}"], "loadcast": []}
     cluster.start_daemons("rr")
     assert restore_with(cluster, refusals=2)
-    assert os.path.getsize(refusals) == 0 and "is replaced" not in cluster.log_text("n1", "dprd")
+    assert os.path.getsize(refusals) == 0 and "was replaced" not in cluster.log_text("n1", "dprd")
     assert not restore_with(cluster, refusals=3)
-    assert "is replaced: Error: no luck today" in cluster.log_text("n1", "dprd")
+    assert "was replaced, since nft could not change it: Error: no luck today" in cluster.log_text("n1", "dprd")
     with load(cluster, ["n1", "n2"]) as work:
         time.sleep(0.5)
     work.check_flows()
