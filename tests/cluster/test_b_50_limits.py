@@ -124,7 +124,7 @@ fi
 exec {shutil.which("nft")} "$@"
 """)
     os.chmod(os.path.join(cluster.directory, "nft"), 0o755)
-    cluster.wrappers = {"dprd": ["env", f"PATH={cluster.directory}:{os.environ['PATH']}"], "loadcast": []}
+    cluster.environment = [f"PATH={cluster.directory}:{os.environ['PATH']}"]
     cluster.start_daemons("rr")
     assert restore_with(cluster, refusals=2)
     assert os.path.getsize(refusals) == 0 and "was replaced" not in cluster.log_text("n1", "dprd")
