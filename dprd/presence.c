@@ -11,8 +11,11 @@
 #include "dprd/dprd.h"
 #include "dprd/status.h"
 
-/* loadcast looks every 100 ms (REWRITER_LOOK_MS) and announces at once, a peer's dprd reads that every TICK_MS. */
-enum { LEAVE_MS = 250 };
+/*
+ * loadcast looks every 100 ms (REWRITER_LOOK_MS) and announces at once, a peer's dprd reads that every TICK_MS. The rest
+ * is for a busy host, where each of these may come late: 341 ms were seen from the withdrawal to a peer's last SYN.
+ */
+enum { LEAVE_MS = 500 };
 
 static void status_path(const struct dprd *d, char path[PATH_BYTES + 16])
 {
