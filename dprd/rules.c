@@ -45,6 +45,12 @@ enum {
 /* Of the tables "raw"; in the order in which they can be deleted. */
 static const char *const iptables_chain[IPTABLES_CHAINS] = { "DPRD", "DPRD-FORWARD", "DPRD-DECIDE" };
 
+/* Not with real servers: who is served by which is decided there, for each SYN. */
+static bool floods_pass(const struct dprd *d)
+{
+	return d->flood.on && !d->config.own_backend_count;
+}
+
 /* Where SYNs go. In a flood most of them pass by: this node serves them. */
 static void write_decide(FILE *out, const struct dprd *d)
 {
@@ -53,20 +59,27 @@ static void write_decide(FILE *out, const struct dprd *d)
 	 * The set remembers for a second that they come too fast. Only "tcp" is ever in it, but what timed out takes a
 	 * place until the kernel sweeps; and where it finds none, SYNs must pass all the same.
 	 */
-	if (d->flood.on && !d->config.own_backend_count)
+	if (floods_pass(d))
 		fprintf(out,
 			"add set inet dprd flooding { type inet_proto; size 64; flags dynamic,timeout; }\n"
 			"add chain inet dprd pass\nflush chain inet dprd pass\n"
 			"add rule inet dprd pass update @flooding { meta l4proto timeout 1s }\n"
 			"add rule inet dprd pass counter name " UNDECIDED " accept\n"
-			"add rule inet dprd decide meta l4proto @flooding tcp sequence & %d != 0 "
-			"counter name " UNDECIDED " accept\n"
 			"add rule inet dprd decide limit rate over %d/second burst %d packets goto pass\n",
-			FLOOD_DECIDED_OF - 1, FLOOD_FREE_PER_SECOND, FLOOD_FREE_BURST);
+			FLOOD_FREE_PER_SECOND, FLOOD_FREE_BURST);
 	fprintf(out, "add rule inet dprd decide meta mark set meta mark | " MARK_DECIDE "\n");
 }
 
-static void write_prerouting(FILE *out, const struct dprd *d, bool v6)
+/* What a flood consists of passes here, before it is asked for anything else; but a forwarded flow's SYN goes on. */
+static void write_flood(FILE *out, bool v6)
+{
+	fprintf(out,
+		"add rule inet dprd prerouting meta nfproto %s meta l4proto @flooding " RULES_SYN
+		" tcp sequence & %d != 0 %s daddr . tcp dport @service%c counter name " UNDECIDED " accept\n",
+		v6 ? "ipv6" : "ipv4", FLOOD_DECIDED_OF - 1, v6 ? "ip6" : "ip", v6 ? '6' : '4');
+}
+
+static void write_family(FILE *out, const struct dprd *d, bool v6)
 {
 	const char *ip = v6 ? "ip6" : "ip", *tunnel = v6 ? "meta nfproto ipv6 meta l4proto 41" : "ip protocol 4";
 	char f = v6 ? '6' : '4';
@@ -76,6 +89,8 @@ static void write_prerouting(FILE *out, const struct dprd *d, bool v6)
 		"add rule inet dprd prerouting meta mark set %s saddr . tcp sport . %s daddr . tcp dport map @flows%c "
 		"accept\n",
 		ip, ip, f);
+	if (floods_pass(d))
+		write_flood(out, v6);
 	fprintf(out,
 		"add rule inet dprd prerouting %s %s daddr @tunnel%c %s saddr @peer%c "
 		"meta mark set meta mark | " MARK_FORWARD " accept\n",
@@ -95,6 +110,16 @@ static void write_prerouting(FILE *out, const struct dprd *d, bool v6)
 		fprintf(out, "add rule inet dprd prerouting ip daddr @own4 icmp type "
 			     "{ destination-unreachable, time-exceeded, parameter-problem } "
 			     "meta mark set meta mark | " MARK_DECIDE " accept\n");
+}
+
+/* What there is of it goes, in the same transaction. */
+static void write_prerouting(FILE *out, const struct dprd *d)
+{
+	fprintf(out, "flush chain inet dprd prerouting\n");
+	write_decide(out, d);
+	fprintf(out, "add rule inet dprd prerouting iif lo accept\n");
+	write_family(out, d, false);
+	write_family(out, d, true);
 }
 
 unsigned rules_mss(const struct dprd *d, bool v6)
@@ -177,13 +202,10 @@ static void write_table(FILE *out, struct dprd *d)
 		     "add chain inet dprd output { type filter hook output priority -150 ; }\n"
 		     "add counter inet dprd " UNDECIDED "\n"
 		     "add chain inet dprd mss\n"
-		     "flush chain inet dprd prerouting\nflush chain inet dprd output\nflush chain inet dprd mss\n");
+		     "flush chain inet dprd output\nflush chain inet dprd mss\n");
 	rules_write_sets(out, &d->config, false);
 	rules_write_sets(out, &d->config, true);
-	write_decide(out, d);
-	fprintf(out, "add rule inet dprd prerouting iif lo accept\n");
-	write_prerouting(out, d, false);
-	write_prerouting(out, d, true);
+	write_prerouting(out, d);
 	write_mss(out, d, false);
 	write_mss(out, d, true);
 	write_leaving(out, d, "output");
@@ -253,7 +275,7 @@ int rules_set_flood(struct dprd *d)
 
 	if (!out)
 		return -ENOMEM;
-	write_decide(out, d);
+	write_prerouting(out, d);
 	fclose(out);
 	error = rules_run(nft, script);
 	free(script);
