@@ -14,7 +14,7 @@ from scapy.all import TCP
 
 from faultlib import FIRST_SYN_S, SECOND_SYN_S, Flows, load, memory_kb, wait_for
 from stormlib import Floods
-from traffic import counting, hardware, ip_layer, run_in
+from traffic import CLIENT, RawClient, counting, hardware, ip_layer, nft, run_in, send
 
 ALL = ["n1", "n2", "n3"]
 
@@ -209,9 +209,31 @@ def test_b52_flow_table_is_full(one3):
     one3.stop("n1", "dprd")
 
 
+@contextlib.contextmanager
+def forwarded_syn(cluster, entry):
+    """A RawClient that has sent a SYN to this node, which forwarded it, and that is not one of those decided in a flood."""
+    address, port = cluster.node(entry).service_v4, 20000
+    while port < 20010:
+        port += 1
+        before = cluster.counters(entry)["flows_made"]
+        with RawClient(cluster, address, 80, port) as client:
+            client.send(client.syn())
+            assert client.capture.wait(client.is_answer, 4), "nobody answers"
+            if client.isn % 1024 and cluster.counters(entry)["flows_made"] > before:
+                yield client
+                return
+    raise AssertionError(f"{entry} forwards nothing")
+
+
+def syn_v6(cluster, node, port):
+    """Not one of those decided in a flood."""
+    return ip_layer(CLIENT["v6"], cluster.node(node).service_v6) / TCP(sport=port, dport=80, flags="S", seq=port | 1)
+
+
 def test_b60_a_flood_passes_by(clusters):
     """5,000 SYNs per second where 2,000 flows may be made: they pass by dprd, but for a few. As soon as no more than 1,000
     come all are decided again, though the node takes the flood for lasting; and connections that stand do not notice.
+    Nor does a SYN that was forwarded before it: its copy goes where it went.
     """
     cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
     cluster.set_config("Flows", "MaxNewFlowsPerSecond", 2000)
@@ -227,11 +249,22 @@ def test_b60_a_flood_passes_by(clusters):
         time.sleep(0.2)
         return cluster.counters("n1")["syns"] - before, sent
 
-    with load(cluster, ["n1"], per_second=20, finish_s=12) as work:
+    with forwarded_syn(cluster, "n1") as client, load(cluster, ["n1"], per_second=20, finish_s=12) as work:
         floods.run("n1", 1, 5000)
         wait_for(lambda: any("flood" in one["text"] for one in cluster.status("n1")["warnings"]), "it is noticed", 2)
         few, fast = decided(2, 5000)
         time.sleep(1.2)
+        # As in a flood, for so long; but its SYNs are not in the way.
+        nft(cluster, "n1", "add element inet dprd flooding { tcp timeout 3s }\n")
+        before = cluster.counters("n1")["syns"]
+        send(cluster, [syn_v6(cluster, "n1", 21000 + i) for i in range(40)], "c1")
+        time.sleep(0.2)
+        assert cluster.counters("n1")["syns"] < before + 20, "those of the other family came to dprd"
+        copies = cluster.counters("n1")["same_syn"]
+        client.send(client.syn())
+        wait_for(lambda: cluster.counters("n1")["same_syn"] > copies, "the copy of a forwarded SYN is forwarded", 1)
+        time.sleep(3)
+        assert len({answer[TCP].seq for answer in client.answers()}) == 1, "two nodes answered"
         most, slow = decided(1, 500)
     assert any("flood" in one["text"] for one in cluster.status("n1")["warnings"])
     assert fast > 8000 and few < fast / 20, f"{few} of {fast} SYNs came to dprd"
