@@ -318,6 +318,8 @@ enum flowset_change {
 int flowset_change(struct flowset *set, enum flowset_change change, const struct flow_key *keys, unsigned count);
 /* Whether the table is there. Cheap. */
 bool flowset_present(struct flowset *set);
+/* Whether it has this chain. (nft(8) reads all flows of the set before it lists a chain: seconds, and the main thread waits.) */
+bool flowset_chain_present(struct flowset *set, const char *chain);
 
 /* socket_lookup.c: whether this node has a socket for a tuple (sock_diag, exact look-up). */
 struct socket_lookup *socket_lookup_new(void);

@@ -235,3 +235,14 @@ bool flowset_present(struct flowset *set)
 	/* Whatever else goes wrong is no sign that the table is gone. */
 	return mnl_socket_sendto(set->socket, message, message->nlmsg_len) < 0 || wait_for_ack(set) != -ENOENT;
 }
+
+bool flowset_chain_present(struct flowset *set, const char *chain)
+{
+	struct nlmsghdr *message;
+
+	set->sequence++;
+	message = message_begin(set, 0, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN, NLM_F_ACK, NFPROTO_INET, 0);
+	mnl_attr_put_strz(message, NFTA_CHAIN_TABLE, "dprd");
+	mnl_attr_put_strz(message, NFTA_CHAIN_NAME, chain);
+	return mnl_socket_sendto(set->socket, message, message->nlmsg_len) >= 0 && wait_for_ack(set) == 0;
+}

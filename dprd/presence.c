@@ -13,7 +13,7 @@
 
 /*
  * loadcast looks every 100 ms (REWRITER_LOOK_MS) and announces at once, a peer's dprd reads that every TICK_MS. The rest
- * is for a busy host, where each of these may come late: 341 ms were seen from the withdrawal to a peer's last SYN.
+ * is for a busy host: each of these may come late, and while dprd waits for its tools (0.2 s there) it does not read.
  */
 enum { LEAVE_MS = 500 };
 

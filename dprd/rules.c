@@ -182,10 +182,8 @@ static void write_leaving(FILE *out, const struct dprd *d, const char *chain)
 /* With the BPF plane it is the programs that mark. */
 static void write_small_table(FILE *out, struct dprd *d)
 {
-	static const char *const other[] = { "nft", "list", "chain", "inet", "dprd", "prerouting", NULL };
-
 	/* What the other plane left goes, once. */
-	if (command_run(other, NULL, NULL) == 0)
+	if (flowset_chain_present(d->set, "prerouting"))
 		fprintf(out, "delete table inet dprd\n");
 	fprintf(out, "add table inet dprd\n");
 	rules_write_backends(out, d);

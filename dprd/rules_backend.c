@@ -11,7 +11,6 @@
  * to it, and dprd may come and go.
  */
 #define _GNU_SOURCE
-#include "dprd/command.h"
 #include "dprd/rules_private.h"
 
 /* New connections that nobody has decided about: the weights of those who may get them. */
@@ -176,12 +175,11 @@ static void write_chains(FILE *out, bool bpf_plane)
 }
 
 /* Only with a chain there: a hook that goes takes with it what waits in the queues. */
-static void write_removal(FILE *out, bool bpf_plane)
+static void write_removal(FILE *out, struct flowset *set, bool bpf_plane)
 {
-	static const char *const present[] = { "nft", "list", "chain", "inet", "dprd", "backend_end", NULL };
 	unsigned v6;
 
-	if (command_run(present, NULL, NULL) != 0)
+	if (!flowset_chain_present(set, "backend_end"))
 		return;
 	/* Nothing is missing in a table that is made anew, either: all is added before it is deleted. */
 	write_chains(out, bpf_plane);
@@ -206,7 +204,7 @@ static void write_removal(FILE *out, bool bpf_plane)
 void rules_write_backends(FILE *out, struct dprd *d)
 {
 	if (!d->config.own_backend_count) {
-		write_removal(out, d->fastpath);
+		write_removal(out, d->set, d->fastpath);
 		return;
 	}
 	write_chains(out, d->fastpath);

@@ -111,11 +111,15 @@ def restore_with(cluster, refusals):
 def test_b61_nft_refuses(clusters):
     """A change that nft refuses once is tried again: the table stays, with its flows. Refused each time, as where another
     version's table stands in the way, it is replaced, and the log says why.
+
+    Nor is nft asked for what it reads all flows for, which takes seconds and more while flows come: to list a chain or the
+    table.
     """
     cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
-    refusals = os.path.join(cluster.directory, "refusals")
+    refusals, calls = (os.path.join(cluster.directory, name) for name in ("refusals", "calls"))
     with open(os.path.join(cluster.directory, "nft"), "w", encoding="ascii") as script:
         script.write(f"""#!/bin/sh
+echo "$@" >> {calls}
 if [ "$1" = -f ] && [ -s {refusals} ]; then
     truncate -s -1 {refusals}
     echo "Error: no luck today" >&2
@@ -135,6 +139,13 @@ exec {shutil.which("nft")} "$@"
     work.check_flows()
     work.check_connects(FIRST_SYN_S)
     assert set(work.served_by(to="n1")) == {"n1", "n2"}
+    cluster.set_policy("wrr")
+    with open(calls, encoding="ascii") as lines:
+        asked = {line.strip() for line in lines}
+    assert "-f -" in asked and any("list" in call for call in asked), asked
+    # With the programs the table has no flows.
+    harmless = {"nfqueue": "list set inet dprd own4", "bpf": "-t list table inet dprd"}[cluster.plane]
+    assert {call for call in asked if "list" in call} == {harmless}
 
 
 def restart_empty(cluster):
