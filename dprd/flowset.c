@@ -225,24 +225,26 @@ int flowset_change(struct flowset *set, enum flowset_change change, const struct
 	return result;
 }
 
-bool flowset_present(struct flowset *set)
+/* Whether the table is there, or this chain of it: 0, -ENOENT, or what else went wrong. */
+static int ask(struct flowset *set, uint16_t kind, const char *chain)
 {
 	struct nlmsghdr *message;
 
 	set->sequence++;
-	message = message_begin(set, 0, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETTABLE, NLM_F_ACK, NFPROTO_INET, 0);
-	mnl_attr_put_strz(message, NFTA_TABLE_NAME, "dprd");
+	message = message_begin(set, 0, (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | kind), NLM_F_ACK, NFPROTO_INET, 0);
+	mnl_attr_put_strz(message, NFTA_TABLE_NAME, "dprd"); /* NFTA_CHAIN_TABLE has the same number */
+	if (chain)
+		mnl_attr_put_strz(message, NFTA_CHAIN_NAME, chain);
+	return mnl_socket_sendto(set->socket, message, message->nlmsg_len) < 0 ? -errno : wait_for_ack(set);
+}
+
+bool flowset_present(struct flowset *set)
+{
 	/* Whatever else goes wrong is no sign that the table is gone. */
-	return mnl_socket_sendto(set->socket, message, message->nlmsg_len) < 0 || wait_for_ack(set) != -ENOENT;
+	return ask(set, NFT_MSG_GETTABLE, NULL) != -ENOENT;
 }
 
 bool flowset_chain_present(struct flowset *set, const char *chain)
 {
-	struct nlmsghdr *message;
-
-	set->sequence++;
-	message = message_begin(set, 0, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN, NLM_F_ACK, NFPROTO_INET, 0);
-	mnl_attr_put_strz(message, NFTA_CHAIN_TABLE, "dprd");
-	mnl_attr_put_strz(message, NFTA_CHAIN_NAME, chain);
-	return mnl_socket_sendto(set->socket, message, message->nlmsg_len) >= 0 && wait_for_ack(set) == 0;
+	return ask(set, NFT_MSG_GETCHAIN, chain) == 0;
 }
