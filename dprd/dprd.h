@@ -151,7 +151,7 @@ struct dprd {
 	bool leaving; /* peers are being told that dprd stops */
 	uint64_t watchdog_ms; /* interval of the watchdog's pings; 0: none wanted */
 	uint64_t watchdog_pinged_ms;
-	uint64_t rules_checked_ms, rules_checked_all_ms;
+	uint64_t rules_checked_ms, rules_doubt_checked_ms;
 	bool rules_doubted; /* something was taken away: it is to be looked whether they are there */
 	uint64_t rules_tried_ms; /* when they were last set up, but at the start */
 	bool rules_failed; /* that failed; rules_changed stays set until it works */
@@ -364,7 +364,9 @@ bool tunnel_add_direct(struct tunnel *tunnel, const struct neighbour *to, bool v
 int rules_install(struct dprd *d);
 /* keep_forwarding: only what hands new SYNs to dprd; forwarded flows then wait for the next dprd. */
 int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding);
-bool rules_present(const struct dprd *d);
+/* rules_look.c: whether all that rules_install() sets up is there, but for routes and sets' elements; when the kernel does
+ * not say, it is. Main thread only, lock not held. */
+bool rules_present(struct dprd *d);
 /* rules_watch.c: whether something was taken away from a table with rules of ours, by whomever, since this was asked
  * before. Does not wait. NULL is fine. */
 struct rules_watch *rules_watch_new(void); /* NULL with errno set */

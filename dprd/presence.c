@@ -13,7 +13,8 @@
 
 /*
  * loadcast looks every 100 ms (REWRITER_LOOK_MS) and announces at once, a peer's dprd reads that every TICK_MS. The rest
- * is for a busy host: each of these may come late, and while dprd waits for its tools (0.2 s there) it does not read.
+ * is for a busy host: each of these may come late, and while dprd waits for its tools (a reload, 0.2 s there) it does not
+ * read.
  */
 enum { LEAVE_MS = 500 };
 

@@ -43,7 +43,7 @@ enum {
 #define UNDECIDED "undecided"
 
 /* Of the tables "raw"; in the order in which they can be deleted. */
-static const char *const iptables_chain[IPTABLES_CHAINS] = { "DPRD", "DPRD-FORWARD", "DPRD-DECIDE" };
+static const char *const iptables_chain[IPTABLES_CHAINS] = { RULES_QUEUES, "DPRD-FORWARD", "DPRD-DECIDE" };
 
 /* Not with real servers: who is served by which is decided there, for each SYN. */
 static bool floods_pass(const struct dprd *d)
@@ -193,7 +193,7 @@ static void write_small_table(FILE *out, struct dprd *d)
  * A base chain that stays is never deleted, not even to be made anew: with a hook the kernel throws away what waits in
  * the queues.
  */
-static void write_table(FILE *out, struct dprd *d)
+static void write_full_table(FILE *out, struct dprd *d)
 {
 	fprintf(out, "add table inet dprd\n"
 		     "add chain inet dprd prerouting { type filter hook prerouting priority -305 ; }\n"
@@ -210,6 +210,14 @@ static void write_table(FILE *out, struct dprd *d)
 	rules_write_backends(out, d);
 	if (rules_have_nat(&d->config))
 		write_leaving(out, d, RULES_NAT_LEAVING);
+}
+
+void rules_write_table(FILE *out, struct dprd *d)
+{
+	if (d->fastpath)
+		write_small_table(out, d);
+	else
+		write_full_table(out, d);
 }
 
 /* What was complained about is tried again. Main thread only. */
@@ -239,10 +247,7 @@ static int nft_install(struct dprd *d)
 
 	if (!out)
 		return -ENOMEM;
-	if (d->fastpath)
-		write_small_table(out, d);
-	else
-		write_table(out, d);
+	rules_write_table(out, d);
 	fclose(out);
 	do {
 		free(output);
@@ -290,22 +295,11 @@ static void write_queue(FILE *out, const char *chain, unsigned first, unsigned w
 		fprintf(out, "--queue-num %u%s\n", first, options);
 }
 
-/* The chains of one family that lead to the queues, and the jump to them. Who comes to DPRD has one of the marks. */
-static int iptables_install(const struct config *config, unsigned workers, bool v6, bool decide)
+void rules_write_queues(FILE *out, const struct config *config, unsigned workers, bool v6, bool decide)
 {
-	const char *const tool = v6 ? "ip6tables-nft" : "iptables-nft";
-	const char *const restore[] = { v6 ? "ip6tables-nft-restore" : "iptables-nft-restore", "-w", "5", "--noflush",
-					NULL };
-	const char *const check[] = { tool,   "-w", "5",      "-t",           "raw", "-C",   "PREROUTING", "-m",
-				      "mark", "!",  "--mark", "0/" MARK_BOTH, "-j",  "DPRD", NULL };
-	char *script = NULL;
-	size_t bytes;
-	FILE *out = open_memstream(&script, &bytes);
-	int error, i;
+	int i;
 
-	if (!out)
-		return -ENOMEM;
-	fprintf(out, "*raw\n:DPRD - [0:0]\n");
+	fprintf(out, ":%s - [0:0]\n", iptables_chain[0]);
 	for (i = 1; i < IPTABLES_CHAINS; i++) {
 		fprintf(out, ":%s - [0:0]\n", iptables_chain[i]);
 		if (!config->own_backend_count)
@@ -318,6 +312,25 @@ static int iptables_install(const struct config *config, unsigned workers, bool 
 	write_queue(out, "DPRD-FORWARD", config->queue_first + workers, workers, "");
 	if (decide)
 		write_queue(out, "DPRD-DECIDE", config->queue_first, workers, " --queue-bypass");
+}
+
+/* The chains of one family that lead to the queues, and the jump to them. Who comes to DPRD has one of the marks. */
+static int iptables_install(const struct config *config, unsigned workers, bool v6, bool decide)
+{
+	const char *const tool = v6 ? "ip6tables-nft" : "iptables-nft";
+	const char *const restore[] = { v6 ? "ip6tables-nft-restore" : "iptables-nft-restore", "-w", "5", "--noflush",
+					NULL };
+	const char *const check[] = { tool,   "-w", "5",      "-t",           "raw", "-C",   "PREROUTING", "-m",
+				      "mark", "!",  "--mark", "0/" MARK_BOTH, "-j",  "DPRD", NULL };
+	char *script = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&script, &bytes);
+	int error;
+
+	if (!out)
+		return -ENOMEM;
+	fprintf(out, "*raw\n");
+	rules_write_queues(out, config, workers, v6, decide);
 	if (command_run(check, NULL, NULL) != 0)
 		fprintf(out, "-I PREROUTING -m mark ! --mark 0/" MARK_BOTH " -j DPRD\n");
 	fprintf(out, "COMMIT\n");
@@ -382,68 +395,6 @@ int rules_remove(const struct config *config, unsigned workers, bool keep_forwar
 	if (!keep_forwarding)
 		error = rules_run(nft, "add table inet dprd\ndelete table inet dprd\n");
 	return error;
-}
-
-/* How many rules of a chain jump to a target, in what "iptables -S" lists. */
-static unsigned count_rules(const char *listed, const char *chain, const char *target)
-{
-	char start[40], jump[40];
-	const char *line, *next;
-	unsigned count = 0;
-
-	snprintf(start, sizeof(start), "-A %s ", chain);
-	snprintf(jump, sizeof(jump), " -j %s", target);
-	for (line = listed; *line; line = next) {
-		size_t bytes = strcspn(line, "\n");
-		const char *found = memmem(line, bytes, jump, strlen(jump));
-
-		next = line + bytes + (line[bytes] == '\n');
-		if (found && strncmp(line, start, strlen(start)) == 0)
-			count += strchr(" \n", found[strlen(jump)]) != NULL; /* the NUL at the end, too */
-	}
-	return count;
-}
-
-bool rules_chains_whole(const char *listed, bool marks_stay)
-{
-	/* By chain and target alone: versions of iptables print numbers and protocols in forms of their own. */
-	static const struct {
-		const char *chain, *target;
-		unsigned count;
-	} wanted[] = { { "PREROUTING", "DPRD", 1 },      { "DPRD", "DPRD-FORWARD", 1 },   { "DPRD", "DPRD-DECIDE", 1 },
-		       { "DPRD-FORWARD", "NFQUEUE", 2 }, { "DPRD-DECIDE", "NFQUEUE", 1 }, { "DPRD-FORWARD", "MARK", 1 },
-		       { "DPRD-DECIDE", "MARK", 1 } };
-	unsigned i;
-
-	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		if (marks_stay && strcmp(wanted[i].target, "MARK") == 0)
-			continue;
-		if (count_rules(listed, wanted[i].chain, wanted[i].target) < wanted[i].count)
-			return false;
-	}
-	return true;
-}
-
-/* A list that cannot be had, or that was cut off, is no evidence. */
-static bool chains_present(const struct dprd *d, bool v6)
-{
-	const char *const list[] = { v6 ? "ip6tables-nft" : "iptables-nft", "-w", "5", "-t", "raw", "-S", NULL };
-	char *output;
-	bool present = command_run(list, NULL, &output) != 0 || !output || strlen(output) >= COMMAND_OUTPUT_MAX ||
-		       rules_chains_whole(output, d->config.own_backend_count);
-
-	free(output);
-	return present;
-}
-
-bool rules_present(const struct dprd *d)
-{
-	/* Not a list of the table: with its flows that takes seconds. */
-	static const char *const set[] = { "nft", "list", "set", "inet", "dprd", "own4", NULL };
-	static const char *const table[] = { "nft", "-t", "list", "table", "inet", "dprd", NULL };
-
-	return command_run(d->fastpath ? table : set, NULL, NULL) == 0 && chains_present(d, false) &&
-	       chains_present(d, true);
 }
 
 int rules_count(struct rules_counts *ret)

@@ -23,6 +23,9 @@
 /* The flags of a SYN that is no SYN-ACK. */
 #define RULES_SYN "tcp flags & (fin | syn | rst | ack) == syn"
 
+/* How each line of what nft is told begins that adds a rule. */
+#define RULES_ADD "add rule inet dprd "
+
 /* What of the configuration becomes elements of a set; printed for one family at a time. */
 struct rules_list {
 	FILE *out;
@@ -34,11 +37,13 @@ typedef void rules_fill_fn(const struct config *config, struct rules_list *list)
 
 /* rules.c: runs a tool; a failure is logged with what the tool said. 0 or -errno. */
 int rules_run(const char *const argv[], const char *input);
-/*
- * Whether the chains of one family and the jump to them are there with all their rules, by what "iptables -t raw -S"
- * lists. marks_stay: as with real servers, the queues' chains do not take the marks away. Pure.
- */
-bool rules_chains_whole(const char *listed, bool marks_stay);
+/* What nft is told of the table "inet dprd", for this plane, configuration and state. Lock not held. */
+void rules_write_table(FILE *out, struct dprd *d);
+/* What iptables-restore is told of the chains of one family, behind "*raw"; without the jump to them. decide: new SYNs
+ * are handed to dprd, too. */
+void rules_write_queues(FILE *out, const struct config *config, unsigned workers, bool v6, bool decide);
+/* Of the tables "raw": where PREROUTING jumps to. */
+#define RULES_QUEUES "DPRD"
 
 /* rules_routes.c */
 /* All that are needed, and none of ours that is not. 0 or -errno. */

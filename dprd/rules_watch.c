@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The kernel says when somebody takes away what the rules are made of (nftables notifications, to which
- * iptables-nft's tables belong). To look for it takes three runs of tools, so that is done seldom.
+ * iptables-nft's tables belong). To look for it is done now and then as well: this one is told at once.
  */
 #include <errno.h>
 #include <netinet/in.h> /* before the kernel's own header of the same names */

@@ -15,8 +15,7 @@
 
 enum {
 	GONE_MAX = 256, /* flows forgotten per transaction */
-	RULES_CHECK_MS = 2000, /* the nftables table, one netlink message */
-	RULES_CHECK_ALL_MS = 10000, /* the iptables chains, too: that runs their tools */
+	RULES_CHECK_MS = 2000,
 	RULES_DOUBT_MS = 1000, /* so much in between, when others go on changing these tables */
 	RULES_RETRY_MS = 1000, /* a tool failed */
 };
@@ -288,21 +287,22 @@ static void set_up_rules(struct dprd *d)
  */
 static bool rules_missed(struct dprd *d, uint64_t now_ms)
 {
-	bool doubted, gone = false;
+	bool doubted, changed;
 
 	d->rules_doubted = rules_watch_hit(d->rules_watch) || d->rules_doubted;
-	doubted = d->rules_doubted && now_ms - d->rules_checked_all_ms >= RULES_DOUBT_MS;
-	if (doubted || now_ms - d->rules_checked_ms >= RULES_CHECK_MS) {
-		d->rules_checked_ms = now_ms;
-		gone = !flowset_present(d->set);
-	}
-	if (!gone && (doubted || now_ms - d->rules_checked_all_ms >= RULES_CHECK_ALL_MS)) {
-		d->rules_checked_all_ms = now_ms;
-		gone = !rules_present(d);
-	}
-	if (doubted)
+	doubted = d->rules_doubted && now_ms - d->rules_doubt_checked_ms >= RULES_DOUBT_MS;
+	if (!doubted && now_ms - d->rules_checked_ms < RULES_CHECK_MS)
+		return false;
+	d->rules_checked_ms = now_ms;
+	if (doubted) {
+		d->rules_doubt_checked_ms = now_ms;
 		d->rules_doubted = false;
-	return gone;
+	}
+	pthread_mutex_lock(&d->lock);
+	changed = d->rules_changed;
+	pthread_mutex_unlock(&d->lock);
+	/* Those that are about to be set up cannot be missed. */
+	return !changed && !rules_present(d);
 }
 
 void tick_restore_rules(struct dprd *d, uint64_t now_ms)
@@ -425,6 +425,6 @@ int tick_start(struct dprd *d)
 
 	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
 		d->watchdog_ms = watchdog_us / 1000;
-	d->second_ms = d->rules_checked_all_ms = clock_now_ms();
+	d->second_ms = d->rules_checked_ms = clock_now_ms();
 	return sd_event_add_time_relative(d->event, NULL, CLOCK_BOOTTIME, (uint64_t)TICK_MS * 1000, 1000, on_tick, d);
 }

@@ -275,53 +275,6 @@ static void test_routes(void **context)
 			    "route replace local 192.0.2.12 dev lo proto 221\n");
 }
 
-/* What iptables 1.8.9 lists; others have rules of their own there. */
-static const char *const chain_rules[] = {
-	"-A PREROUTING -m mark ! --mark 0x0/0x60000000 -j DPRD\n",
-	"-A DPRD -m mark --mark 0x40000000/0x40000000 -j DPRD-FORWARD\n",
-	"-A DPRD -j DPRD-DECIDE\n",
-	"-A DPRD-DECIDE -j NFQUEUE --queue-balance 0:1 --queue-bypass\n",
-	"-A DPRD-FORWARD -p ipencap -j NFQUEUE --queue-balance 4:5\n",
-	"-A DPRD-FORWARD -j NFQUEUE --queue-num 2\n",
-	"-A DPRD-DECIDE -j MARK --set-xmark 0x0/0x60000000\n",
-	"-A DPRD-FORWARD -j MARK --set-xmark 0x0/0x60000000\n",
-};
-
-enum { CHAIN_RULES = sizeof(chain_rules) / sizeof(chain_rules[0]), CHAIN_MARKS = 2 };
-
-/* The list without its rule number "without", and the first "count" rules alone. */
-static const char *chains(unsigned without, unsigned count)
-{
-	static char text[2000];
-	unsigned i;
-
-	strcpy(text, "-P PREROUTING ACCEPT\n-P OUTPUT ACCEPT\n-N DPRD\n-N DPRD-DECIDE\n-N DPRD-FORWARD\n-N DPRDX\n"
-		     "-A PREROUTING -j DPRDX\n-A OUTPUT -j DPRD\n-A DPRDX -j DPRD-DECIDE\n-A DPRDX -j NFQUEUE\n");
-	for (i = 0; i < count; i++)
-		strcat(text, i == without ? "" : chain_rules[i]);
-	return text;
-}
-
-/* Chains that were emptied are still there: it is their rules that count, and the jump. */
-static void test_chains(void **context)
-{
-	static char open_end[2000];
-	unsigned i;
-
-	(void)context;
-	assert_true(rules_chains_whole(chains(CHAIN_RULES, CHAIN_RULES), false));
-	for (i = 0; i < CHAIN_RULES; i++) {
-		assert_false(rules_chains_whole(chains(i, CHAIN_RULES), false));
-		assert_int_equal(rules_chains_whole(chains(i, CHAIN_RULES), true), i >= CHAIN_RULES - CHAIN_MARKS);
-	}
-	assert_true(rules_chains_whole(chains(CHAIN_RULES, CHAIN_RULES - CHAIN_MARKS), true));
-	assert_false(rules_chains_whole(chains(0, 0), true));
-	assert_false(rules_chains_whole("", false));
-	/* The last line may lack its end, and end with a target. */
-	snprintf(open_end, sizeof(open_end), "%s-A PREROUTING -j DPRD", chains(0, CHAIN_RULES));
-	assert_true(rules_chains_whole(open_end, false));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -335,7 +288,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_without_translation, start, stop),
 		cmocka_unit_test_setup_teardown(test_planes, start, stop),
 		cmocka_unit_test_setup_teardown(test_routes, start, stop),
-		cmocka_unit_test(test_chains),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
