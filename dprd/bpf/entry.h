@@ -205,7 +205,7 @@ INLINE int forward(struct __sk_buff *skb, const struct packet *p, bool v6, const
 	}
 	if (p->kind != PACKET_TCP)
 		return drop(REASON_NO_TUNNEL);
-	return too_big(skb, p, leaving.way->mtu);
+	return too_big(skb, p, leaving.way->mtu, leaving.tick);
 }
 
 /* Whether this node has a socket for the tuple that a SYN must not take it away from. */

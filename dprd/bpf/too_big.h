@@ -14,10 +14,8 @@ enum {
 	TOO_BIG_PER_WINDOW = 100, /* of each processor */
 };
 
-INLINE bool too_big_allowed(struct fastpath_counters *c)
+INLINE bool too_big_allowed(struct fastpath_counters *c, uint32_t tick)
 {
-	uint32_t tick = tick_of(now_ns());
-
 	if (tick - (uint32_t)c->too_big_tick >= TOO_BIG_WINDOW_TICKS) {
 		c->too_big_tick = tick;
 		c->too_big_count = 0;
@@ -58,8 +56,8 @@ INLINE int too_big_answer(struct __sk_buff *skb, const struct packet *p, uint32_
 	return (int)bpf_redirect(skb->ifindex, 0);
 }
 
-/* A function of its own: it is long, seldom needed, and called from several places. */
-static __attribute__((noinline)) int too_big(struct __sk_buff *skb, const struct packet *p, uint32_t mtu)
+/* A function of its own: it is long, seldom needed, and called from several places. tick: now, as the flow was told. */
+static __attribute__((noinline)) int too_big(struct __sk_buff *skb, const struct packet *p, uint32_t mtu, uint32_t tick)
 {
 	struct fastpath_counters *c = counters_get();
 
@@ -68,7 +66,7 @@ static __attribute__((noinline)) int too_big(struct __sk_buff *skb, const struct
 	if (!c)
 		return TC_ACT_SHOT;
 	c->reason[REASON_NO_TUNNEL]++;
-	if (!too_big_allowed(c))
+	if (!too_big_allowed(c, tick))
 		return TC_ACT_SHOT;
 	c->too_big_sent++;
 	return p->v6 ? too_big_answer(skb, p, mtu, IPV6_HEADER_BYTES) : too_big_answer(skb, p, mtu, IPV4_HEADER_BYTES);
