@@ -48,7 +48,7 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 int control_outside_counts(struct dprd *d, struct rules_counts *ret)
 {
 	if (!d->fastpath)
-		return rules_count(ret);
+		return rules_count(d, ret);
 	pthread_mutex_lock(&d->lock);
 	plane_count(d);
 	/* The programs count what they decide, in a flood, too. */

@@ -318,6 +318,8 @@ enum flowset_change {
 int flowset_change(struct flowset *set, enum flowset_change change, const struct flow_key *keys, unsigned count);
 /* Whether the table is there. Cheap. */
 bool flowset_present(struct flowset *set);
+/* How many packets a counter of the table has seen. 0 or -errno; -ENOENT: there is none. */
+int flowset_counter(struct flowset *set, const char *name, uint64_t *ret_packets);
 /* Whether it has this chain. (nft(8) reads all flows of the set before it lists a chain: seconds, and the main thread waits.) */
 bool flowset_chain_present(struct flowset *set, const char *chain);
 
@@ -382,8 +384,8 @@ struct rules_counts {
 	int64_t undecided; /* SYNs that passed by dprd in a flood (flood.h) */
 };
 
-/* -errno: what was counted since the last call is not in it. */
-int rules_count(struct rules_counts *ret);
+/* 0, or -errno: then *ret is not set, and nothing is lost. Main thread only. */
+int rules_count(struct dprd *d, struct rules_counts *ret);
 
 /* preflight.c: what of this host does not fit. Prints, or when starting
  * logs, each problem with the command that mends it.

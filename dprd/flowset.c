@@ -5,6 +5,7 @@
  * each padded to four bytes. The value is the mark, which says whether they wait while dprd is away.
  * (No verdict: with "goto" as a value each change makes the kernel walk all of the map.)
  */
+#include <endian.h>
 #include <errno.h>
 #include <netinet/in.h> /* before the kernel's own header of the same names */
 #include <libmnl/libmnl.h>
@@ -92,9 +93,34 @@ static void put_element(struct nlmsghdr *message, enum flowset_change change, co
 	mnl_attr_nest_end(message, element);
 }
 
-/* The kernel answers one acknowledgement, or one error. Others' sequence numbers are left-overs. */
-static int wait_for_ack(struct flowset *set)
+/* The packets that a counter has seen, of the message that says what it is. False: there are none in it. */
+static bool read_counter(const struct nlmsghdr *message, uint64_t *ret_packets)
 {
+	const struct nlattr *attribute, *inner;
+
+	mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
+	{
+		if (mnl_attr_get_type(attribute) != NFTA_OBJ_DATA)
+			continue;
+		mnl_attr_for_each_nested(inner, attribute)
+		{
+			if (mnl_attr_get_type(inner) != NFTA_COUNTER_PACKETS ||
+			    mnl_attr_validate(inner, MNL_TYPE_U64) < 0)
+				continue;
+			*ret_packets = be64toh(mnl_attr_get_u64(inner));
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * The kernel answers one acknowledgement, or one error; before it what was asked for. Others' sequence numbers are
+ * left-overs. ret_packets: of the counter that was asked for; NULL: none was.
+ */
+static int wait_for_ack(struct flowset *set, uint64_t *ret_packets)
+{
+	bool missing = ret_packets != NULL;
 	char answer[4096];
 
 	for (;;) {
@@ -108,9 +134,16 @@ static int wait_for_ack(struct flowset *set)
 			return -errno;
 		}
 		for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
-			if (message->nlmsg_type != NLMSG_ERROR || message->nlmsg_seq != set->sequence)
+			int error;
+
+			if (message->nlmsg_seq != set->sequence)
 				continue;
-			return ((const struct nlmsgerr *)mnl_nlmsg_get_payload(message))->error;
+			if (missing && message->nlmsg_type == (NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWOBJ))
+				missing = !read_counter(message, ret_packets);
+			if (message->nlmsg_type != NLMSG_ERROR)
+				continue;
+			error = ((const struct nlmsgerr *)mnl_nlmsg_get_payload(message))->error;
+			return error || !missing ? error : -ENODATA;
 		}
 	}
 }
@@ -160,7 +193,7 @@ static int change_family(struct flowset *set, enum flowset_change change, bool r
 	at += NLMSG_ALIGN(message->nlmsg_len);
 	if (mnl_socket_sendto(set->socket, set->buffer, at) < 0)
 		return -errno;
-	return wait_for_ack(set);
+	return wait_for_ack(set, NULL);
 }
 
 /* A transaction that removes fails whole when one element is not there: then one by one. */
@@ -235,7 +268,7 @@ static int ask(struct flowset *set, uint16_t kind, const char *chain)
 	mnl_attr_put_strz(message, NFTA_TABLE_NAME, "dprd"); /* NFTA_CHAIN_TABLE has the same number */
 	if (chain)
 		mnl_attr_put_strz(message, NFTA_CHAIN_NAME, chain);
-	return mnl_socket_sendto(set->socket, message, message->nlmsg_len) < 0 ? -errno : wait_for_ack(set);
+	return mnl_socket_sendto(set->socket, message, message->nlmsg_len) < 0 ? -errno : wait_for_ack(set, NULL);
 }
 
 bool flowset_present(struct flowset *set)
@@ -247,4 +280,17 @@ bool flowset_present(struct flowset *set)
 bool flowset_chain_present(struct flowset *set, const char *chain)
 {
 	return ask(set, NFT_MSG_GETCHAIN, chain) == 0;
+}
+
+int flowset_counter(struct flowset *set, const char *name, uint64_t *ret_packets)
+{
+	struct nlmsghdr *message;
+
+	set->sequence++;
+	message = message_begin(set, 0, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETOBJ, NLM_F_ACK, NFPROTO_INET, 0);
+	mnl_attr_put_strz(message, NFTA_OBJ_TABLE, "dprd");
+	mnl_attr_put_strz(message, NFTA_OBJ_NAME, name);
+	mnl_attr_put_u32(message, NFTA_OBJ_TYPE, htonl(NFT_OBJECT_COUNTER));
+	return mnl_socket_sendto(set->socket, message, message->nlmsg_len) < 0 ? -errno
+									       : wait_for_ack(set, ret_packets);
 }

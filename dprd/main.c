@@ -234,7 +234,7 @@ static int dprd_open_state(struct dprd *d)
 	}
 	d->rules_watch = rules_watch_new();
 	if (!d->rules_watch)
-		log_warning("nobody says when firewall rules are taken away (%s): it is looked every 10 s",
+		log_warning("nobody says when firewall rules are taken away (%s): it is looked every 2 s",
 			    strerror(errno));
 	d->found_rules = flowset_present(d->set);
 	return plane_open(d);

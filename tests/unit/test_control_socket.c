@@ -62,6 +62,8 @@ static int start(void **context)
 
 	(void)context;
 	fixture_start(&d);
+	d.set = flowset_new(); /* it is asked for the firewall's counters each second */
+	assert_non_null(d.set);
 	snprintf(d.config.run_dir, sizeof(d.config.run_dir), "%s", directory);
 	stop_fd = eventfd(0, EFD_CLOEXEC);
 	sem_init(&ready, 0, 0);
@@ -77,6 +79,7 @@ static int stop(void **context)
 	assert_int_equal(eventfd_write(stop_fd, 1), 0);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	close(stop_fd);
+	flowset_free(d.set);
 	fixture_stop(&d);
 	/* It takes its socket away. */
 	assert_int_equal(access(path, F_OK), -1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Whether all firewall rules are there, as the kernel lists them: a network namespace of its own, and the real tools. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -199,6 +200,56 @@ static void test_others(void **state)
 	assert_true(rules_present(&d));
 }
 
+/* The table's counters, made anew with these values. */
+static void count(unsigned undecided, unsigned stranger4, unsigned stranger6)
+{
+	char line[100];
+
+	run("nft add table inet dprd");
+	run("nft delete table inet dprd");
+	run("nft add table inet dprd");
+	snprintf(line, sizeof(line), "nft add counter inet dprd undecided { packets %u bytes 9 ; }", undecided);
+	run(line);
+	snprintf(line, sizeof(line), "nft add counter inet dprd stranger4 { packets %u bytes 9 ; }", stranger4);
+	run(line);
+	snprintf(line, sizeof(line), "nft add counter inet dprd stranger6 { packets %u bytes 9 ; }", stranger6);
+	run(line);
+}
+
+static void check_counts(int64_t undecided, int64_t strangers)
+{
+	struct rules_counts counts;
+
+	assert_int_equal(rules_count(&d, &counts), 0);
+	assert_int_equal(counts.undecided, undecided);
+	assert_int_equal(counts.strangers, strangers);
+}
+
+/* Since this dprd started; a table that was made anew begins at nothing. */
+static void test_counts(void **state)
+{
+	struct rules_counts counts;
+
+	(void)state;
+	set_up("", false);
+	run("nft delete table inet dprd");
+	assert_int_equal(rules_count(&d, &counts), -ENOENT);
+	count(7, 5, 1);
+	check_counts(0, 0);
+	count(10, 6, 1);
+	check_counts(3, 1);
+	check_counts(3, 1);
+	count(4, 0, 2);
+	check_counts(7, 2);
+	run("nft delete counter inet dprd stranger6");
+	assert_int_equal(rules_count(&d, &counts), -ENOENT);
+	run("nft delete table inet dprd");
+	run("nft add table inet dprd");
+	assert_int_equal(rules_count(&d, &counts), -ENOENT);
+	count(4, 3, 2);
+	check_counts(7, 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +258,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_real_servers, open_tables, close_tables),
 		cmocka_unit_test_setup_teardown(test_flood, open_tables, close_tables),
 		cmocka_unit_test_setup_teardown(test_others, open_tables, close_tables),
+		cmocka_unit_test_setup_teardown(test_counts, open_tables, close_tables),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);
