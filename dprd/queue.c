@@ -178,10 +178,18 @@ static uint32_t nf_verdict(const struct queued *q)
 	return q->verdict.kind == VERDICT_DROP ? NF_DROP : NF_ACCEPT;
 }
 
+/* What goes on into the stack keeps no mark of ours, but for a real server's. */
+static uint32_t mark_behind(const struct queued *q)
+{
+	uint32_t mark = q->mark & ~(uint32_t)MARK_FORWARD;
+
+	return q->backend_mark ? (mark & ~(uint32_t)BACKEND_MARK_MASK) | q->backend_mark << BACKEND_MARK_SHIFT : mark;
+}
+
 /* A verdict with nothing but itself. */
 static bool is_plain(const struct queued *q)
 {
-	return !q->replace && !q->backend_mark;
+	return nf_verdict(q) != NF_ACCEPT || (!q->replace && mark_behind(q) == q->mark);
 }
 
 /* Verdicts in the order of arrival, since the kernel searches its list from the oldest. A run of equal
@@ -207,9 +215,8 @@ static void answer(struct worker *w, struct nfqueue *queue)
 		nfq_nlmsg_verdict_put(message, (int)w->batch.packets[last].id, (int)verdict);
 		if (verdict == NF_ACCEPT && q->replace)
 			nfq_nlmsg_verdict_put_pkt(message, q->replace, q->replace_bytes);
-		if (verdict == NF_ACCEPT && q->backend_mark)
-			nfq_nlmsg_verdict_put_mark(message, (q->mark & ~(uint32_t)BACKEND_MARK_MASK) |
-								    q->backend_mark << BACKEND_MARK_SHIFT);
+		if (verdict == NF_ACCEPT && mark_behind(q) != q->mark)
+			nfq_nlmsg_verdict_put_mark(message, mark_behind(q));
 		w->verdict_bytes += NLMSG_ALIGN(message->nlmsg_len);
 	}
 	verdicts_flush(w, queue);

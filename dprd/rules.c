@@ -9,8 +9,9 @@
  *   prerouting -300  raw: FORWARD -> queue, no by-pass: with dprd away these must wait, never reach
  *                         the own stack, which would reset them
  *                         DECIDE  -> queue with by-pass: with dprd away serve locally
- *                         On the way into a queue the marks go away: nobody behind it sees them. (With
- *                         real servers they stay until prerouting -295: there it is asked who passed by.)
+ *                         Nobody behind the queues sees the marks: DECIDE goes away in front of its queue, FORWARD
+ *                         with the verdict. (With real servers DECIDE stays until prerouting -295: there it is
+ *                         asked who passed by.)
  *   output           MSS of SYN-ACKs for tunnelled flows; alias back to service address
  *
  * With real servers behind this node rules_backend.c adds chains.
@@ -35,7 +36,7 @@ enum {
 	TCP_IP_V4_BYTES = IPV4_HEADER_BYTES + TCP_HEADER_BYTES,
 	TCP_IP_V6_BYTES = IPV6_HEADER_BYTES + TCP_HEADER_BYTES,
 	MTU_DEFAULT = 1500,
-	IPTABLES_CHAINS = 3,
+	IPTABLES_CHAINS = 2,
 	NFT_TRIES = 3, /* before the table goes, and for a moment with it what it knows of the flows */
 };
 
@@ -43,7 +44,7 @@ enum {
 #define UNDECIDED "undecided"
 
 /* Of the tables "raw"; in the order in which they can be deleted. */
-static const char *const iptables_chain[IPTABLES_CHAINS] = { RULES_QUEUES, "DPRD-FORWARD", "DPRD-DECIDE" };
+static const char *const iptables_chain[IPTABLES_CHAINS] = { RULES_QUEUES, "DPRD-DECIDE" };
 
 /* Not with real servers: who is served by which is decided there, for each SYN. */
 static bool floods_pass(const struct dprd *d)
@@ -79,9 +80,25 @@ static void write_flood(FILE *out, bool v6)
 		v6 ? "ipv6" : "ipv4", FLOOD_DECIDED_OF - 1, v6 ? "ip6" : "ip", v6 ? '6' : '4');
 }
 
+/* Tunnel packets to this node: peers' to the queue, others' away. */
+static void write_tunnel(FILE *out, const struct dprd *d, bool v6)
+{
+	const struct member *self = &d->config.member[d->config.self];
+	const struct addr *end = v6 ? &self->cluster_v6 : &self->cluster_v4;
+	char start[128], text[ADDR_TEXT_BYTES], f = v6 ? '6' : '4';
+
+	if (addr_is_zero(end))
+		return;
+	snprintf(start, sizeof(start), "add rule inet dprd prerouting %s daddr %s",
+		 v6 ? "meta nfproto ipv6 meta l4proto 41 ip6" : "ip protocol 4 ip", addr_format(end, text));
+	fprintf(out, "%s %s saddr @peers%c meta mark set meta mark | " MARK_FORWARD " accept\n", start,
+		v6 ? "ip6" : "ip", f);
+	fprintf(out, "%s counter name stranger%c drop\n", start, f);
+}
+
 static void write_family(FILE *out, const struct dprd *d, bool v6)
 {
-	const char *ip = v6 ? "ip6" : "ip", *tunnel = v6 ? "meta nfproto ipv6 meta l4proto 41" : "ip protocol 4";
+	const char *ip = v6 ? "ip6" : "ip";
 	char f = v6 ? '6' : '4';
 
 	/* The mark is the element's; other bits of it nobody can have set so early. */
@@ -91,12 +108,7 @@ static void write_family(FILE *out, const struct dprd *d, bool v6)
 		ip, ip, f);
 	if (floods_pass(d))
 		write_flood(out, v6);
-	fprintf(out,
-		"add rule inet dprd prerouting %s %s daddr @tunnel%c %s saddr @peer%c "
-		"meta mark set meta mark | " MARK_FORWARD " accept\n",
-		tunnel, ip, f, ip, f);
-	fprintf(out, "add rule inet dprd prerouting %s %s daddr @tunnel%c counter name stranger%c drop\n", tunnel, ip,
-		f, f);
+	write_tunnel(out, d, v6);
 	/* An alias is local but never on a wire: only decapsulation may bring packets to it. */
 	if (!d->config.member[d->config.self].own_cluster_address)
 		fprintf(out, "add rule inet dprd prerouting %s daddr @foreign%c drop\n", ip, f);
@@ -297,19 +309,20 @@ static void write_queue(FILE *out, const char *chain, unsigned first, unsigned w
 
 void rules_write_queues(FILE *out, const struct config *config, unsigned workers, bool v6, bool decide)
 {
+	const char *const marked = "-m mark --mark " MARK_FORWARD "/" MARK_FORWARD;
+	char rule[64];
 	int i;
 
-	fprintf(out, ":%s - [0:0]\n", iptables_chain[0]);
-	for (i = 1; i < IPTABLES_CHAINS; i++) {
+	for (i = 0; i < IPTABLES_CHAINS; i++)
 		fprintf(out, ":%s - [0:0]\n", iptables_chain[i]);
-		if (!config->own_backend_count)
-			fprintf(out, "-A %s -j MARK --set-xmark 0/" MARK_BOTH "\n", iptables_chain[i]);
-	}
-	fprintf(out, "-A DPRD -m mark --mark " MARK_FORWARD "/" MARK_FORWARD " -j DPRD-FORWARD\n"
-		     "-A DPRD -j DPRD-DECIDE\n");
-	write_queue(out, v6 ? "DPRD-FORWARD -p 41" : "DPRD-FORWARD -p 4", config->queue_first + 2 * workers, workers,
-		    "");
-	write_queue(out, "DPRD-FORWARD", config->queue_first + workers, workers, "");
+	/* First, and with nothing done to them on the way, what are most. */
+	snprintf(rule, sizeof(rule), RULES_QUEUES " -p %d %s", v6 ? 41 : 4, marked);
+	write_queue(out, rule, config->queue_first + 2 * workers, workers, "");
+	snprintf(rule, sizeof(rule), RULES_QUEUES " %s", marked);
+	write_queue(out, rule, config->queue_first + workers, workers, "");
+	fprintf(out, "-A " RULES_QUEUES " -j DPRD-DECIDE\n");
+	if (!config->own_backend_count)
+		fprintf(out, "-A DPRD-DECIDE -j MARK --set-xmark 0/" MARK_BOTH "\n");
 	if (decide)
 		write_queue(out, "DPRD-DECIDE", config->queue_first, workers, " --queue-bypass");
 }

@@ -50,12 +50,6 @@ static void list_services(const struct config *config, struct rules_list *list)
 	}
 }
 
-static void list_tunnel(const struct config *config, struct rules_list *list)
-{
-	rules_list_item(list, &config->member[config->self].cluster_v4, "");
-	rules_list_item(list, &config->member[config->self].cluster_v6, "");
-}
-
 static void list_peers(const struct config *config, struct rules_list *list)
 {
 	unsigned i;
@@ -154,16 +148,17 @@ void rules_write_set(FILE *out, const struct config *config, const char *kind, c
 void rules_write_sets(FILE *out, const struct config *config, bool v6)
 {
 	const char *address = v6 ? "ipv6_addr" : "ipv4_addr";
-	char pair[64], map[64];
+	char pair[64], map[64], peers[64];
 
 	snprintf(pair, sizeof(pair), "%s . inet_service", address);
+	/* Of a known size it is the kernel's fastest kind of set: each tunnel packet is looked up in it. */
+	snprintf(peers, sizeof(peers), "%s ; size %d", address, MEMBERS_MAX);
 	snprintf(map, sizeof(map), "%s : %s", address, address);
 	fprintf(out, "add map inet dprd flows%c { type %s . %s : mark ; size %u ; }\n", v6 ? '6' : '4', pair, pair,
 		config->max_flows + config->max_half_open + config->max_half_open / 4);
 	rules_write_set(out, config, "set", "own", v6, address, list_own);
 	rules_write_set(out, config, "set", "service", v6, pair, list_services);
-	rules_write_set(out, config, "set", "tunnel", v6, address, list_tunnel);
-	rules_write_set(out, config, "set", "peer", v6, address, list_peers);
+	rules_write_set(out, config, "set", "peers", v6, peers, list_peers);
 	rules_write_set(out, config, "set", "foreign", v6, address, list_foreign);
 	rules_write_set(out, config, "set", "shared", v6, address, rules_list_shared);
 	rules_write_set(out, config, "map", "alias", v6, map, list_alias);

@@ -21,6 +21,7 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
+#include "dprd/bpf/layout.h"
 #include "dprd/encap.h"
 #include "dprd/tunnelled.h"
 
@@ -112,7 +113,7 @@ static bool has_packet(int socket)
 
 /* One packet of a queue. */
 struct received {
-	uint32_t id;
+	uint32_t id, mark;
 	uint8_t *datagram;
 	unsigned bytes;
 };
@@ -134,6 +135,8 @@ static bool packet_of(struct nlmsghdr *message, ssize_t bytes, struct received *
 		if (type == NFQA_PACKET_HDR && length >= sizeof(struct nfqnl_msg_packet_hdr)) {
 			ret->id = ntohl(((const struct nfqnl_msg_packet_hdr *)payload)->packet_id);
 			has_id = true;
+		} else if (type == NFQA_MARK && length >= sizeof(ret->mark)) {
+			ret->mark = ntohl(mnl_attr_get_u32(attribute));
 		} else if (type == NFQA_PAYLOAD) {
 			ret->datagram = payload;
 			ret->bytes = length;
@@ -142,17 +145,20 @@ static bool packet_of(struct nlmsghdr *message, ssize_t bytes, struct received *
 	return has_id;
 }
 
-/* inner: what the stack gets instead of the packet; NULL: the packet itself. */
-static void answer(int socket, uint16_t queue, uint32_t id, int verdict, const struct standby_inner *inner)
+/* inner: what the stack gets instead of the packet, without our mark; NULL: the packet itself. */
+static void answer(int socket, uint16_t queue, const struct received *received, int verdict,
+		   const struct standby_inner *inner)
 {
 	static char buffer[VERDICT_BYTES] __attribute__((aligned(8)));
 	struct nlmsghdr *message;
 
 	memset(buffer, 0, sizeof(struct nlmsghdr) + sizeof(struct nfgenmsg));
 	message = nfq_nlmsg_put(buffer, NFQNL_MSG_VERDICT, queue);
-	nfq_nlmsg_verdict_put(message, (int)id, verdict);
-	if (inner)
+	nfq_nlmsg_verdict_put(message, (int)received->id, verdict);
+	if (inner) {
 		nfq_nlmsg_verdict_put_pkt(message, inner->bytes, inner->count);
+		nfq_nlmsg_verdict_put_mark(message, received->mark & ~(uint32_t)MARK_FORWARD);
+	}
 	/* One that the kernel does not take is of a packet that is no more. */
 	send(socket, message, message->nlmsg_len, 0);
 }
@@ -164,10 +170,10 @@ static void let_out(struct page *page, int socket, uint16_t queue, struct receiv
 
 	if (!standby_unwrap(&members->config, members->living, received->datagram, received->bytes, maybe_stale,
 			    &inner)) {
-		answer(socket, queue, received->id, NF_DROP, NULL);
+		answer(socket, queue, received, NF_DROP, NULL);
 		return;
 	}
-	answer(socket, queue, received->id, NF_ACCEPT, &inner);
+	answer(socket, queue, received, NF_ACCEPT, &inner);
 	__atomic_fetch_add(&page->tunnelled, 1, __ATOMIC_RELAXED);
 }
 
@@ -193,7 +199,7 @@ static void drain_queue(struct page *page, unsigned number, struct standby_watch
 			let_out(page, socket, queue->number, &received, now_ms - watch->empty_ms > STALE_MS);
 			continue;
 		}
-		answer(socket, queue->number, received.id, NF_ACCEPT, NULL);
+		answer(socket, queue->number, &received, NF_ACCEPT, NULL);
 		__atomic_fetch_add(&page->served, 1, __ATOMIC_RELAXED);
 	}
 }

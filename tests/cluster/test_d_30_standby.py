@@ -12,7 +12,7 @@ from scapy.all import TCP
 
 from faultlib import (FIRST_SYN_S, NO_WAIT_MS, RESTART_S, SECOND_SYN_S, find_standby, frozen_whole, goes_on_s, load,
                       standby_pid, wait_for)
-from traffic import RawClient, forward_to, send
+from traffic import RawClient, forward_to, rules, send
 
 FROZEN_S = 1.5
 
@@ -246,3 +246,21 @@ def test_d39_a_packet_in_hand(own3):
         wait_for(lambda: own3.counters("n1")["syns"] >= before + len(many), "dprd has decided about the others", 1.5)
         assert stands_still(standby), "it has answered before them"
         assert client.capture.wait(client.is_answer, 4), "nobody answers"
+
+
+def test_d39_no_marks_behind_the_queues(own3):
+    """Rules behind dprd's meet none of its marks: neither on SYNs that are served here nor on what came out of a tunnel,
+    whether dprd let it pass or, while that stands still, the standby process."""
+    own3.set_policy("rr")
+    behind = {"hook": "prerouting", "priority": -290}
+    with rules(own3, "n2", ["meta mark & 0x60000000 != 0 counter"], name="lab_marked", **behind) as marked, \
+            rules(own3, "n2", ["meta l4proto tcp counter"], name="lab_all", **behind) as seen:
+        with load(own3, ["n1", "n2", "n3"]) as work:
+            time.sleep(0.5)
+            own3.freeze("n2", "dprd")
+            time.sleep(1)
+            own3.resume("n2", "dprd")
+            wait_for(lambda: own3.sees("n2", ["n1", "n2", "n3"]), "n2 is back", RESTART_S)
+        assert seen() > 1000
+        assert marked() == 0
+    work.check_flows()

@@ -121,11 +121,10 @@ static void check_queues(bool marks)
 {
 	CHECK_MISSED("nft flush ruleset", "iptables-nft -t raw -F", "ip6tables-nft -t raw -F",
 		     "iptables-nft -t raw -F PREROUTING", "ip6tables-nft -t raw -F PREROUTING",
-		     "iptables-nft -t raw -D DPRD 1", "iptables-nft -t raw -D DPRD 2",
-		     "ip6tables-nft -t raw -D DPRD-DECIDE 1", "ip6tables-nft -t raw -D DPRD-FORWARD 1",
-		     "iptables-nft -t raw -D DPRD-FORWARD 2");
+		     "iptables-nft -t raw -D DPRD 1", "iptables-nft -t raw -D DPRD 2", "ip6tables-nft -t raw -D DPRD 3",
+		     "ip6tables-nft -t raw -D DPRD-DECIDE 1");
 	if (marks)
-		CHECK_MISSED("iptables-nft -t raw -D DPRD-FORWARD 3", "iptables-nft -t raw -D DPRD-DECIDE 2");
+		CHECK_MISSED("iptables-nft -t raw -D DPRD-DECIDE 2");
 }
 
 static void test_nfqueue(void **state)
