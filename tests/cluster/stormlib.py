@@ -12,6 +12,7 @@ import time
 from traffic import hardware
 
 ECHO_PORT = 8080
+SHORT_PAUSE_S = 10
 LONG = os.environ.get("STORM") == "long"
 
 # Times are of CLOCK_MONOTONIC: start in seconds, the others in milliseconds since then (None: it never came).
@@ -36,7 +37,8 @@ def children_end(cluster, children, within_s):
 
 class Held:
     """Connections of the client c1 that byteclient.c holds until end(), a group of them for each pause between two
-    blocks. Those of the first pause are heard of soon; of a long one nothing is heard before it is over."""
+    blocks. Of a long one nothing is heard before it is over; those of a short one speak by turns, as many clients do,
+    and not all in the same moment."""
 
     def __init__(self, cluster, addresses, counts):
         """counts: {pause in seconds: how many flows}. Made one group after the other, so that no queue overflows."""
@@ -46,7 +48,8 @@ class Held:
             child = cluster.site.start("c1", [
                 cluster.program("tests/lab/byteclient"), "--to", ",".join(addresses), "--port", str(ECHO_PORT),
                 "--flows", str(count), "--seconds", "100000", "--pause-ms", str(int(pause_s * 1000)), "--block", "512",
-                "--finish", "10", "--json", path], os.path.join(cluster.directory, "held.log"), stdout=subprocess.PIPE)
+                "--finish", "10", "--json", path] + ["--spread"] * (pause_s <= SHORT_PAUSE_S),
+                os.path.join(cluster.directory, "held.log"), stdout=subprocess.PIPE)
             self.groups.append((pause_s, path, child))
             self._wait_ready(child, count)
 

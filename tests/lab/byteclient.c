@@ -4,7 +4,8 @@
  *
  * Opens N flows to the given addresses in turn. Each sends a block of bytes that depend only on
  * flow and position, waits for all of its echo, pauses, and sends the next. Prints "ready N" once N
- * flows have heard their node's name (or when the others have failed). At the end of the time, or at
+ * flows have heard their node's name (or when the others have failed). With --spread the first pause of each is
+ * shorter by another part, so that they do not all speak at once ever after. At the end of the time, or at
  * SIGTERM, each flow closes its half and waits for the server's end; then the result is printed.
  *
  * A flow ends as one of: "good"; "refused" (it never heard a node's name); "broken" (an error or a
@@ -60,6 +61,7 @@ struct flow {
 static struct {
 	unsigned flows, block_bytes, address_count, port;
 	double seconds, pause_ms, finish_s;
+	bool spread;
 	const char *json, *text[ADDRESSES_MAX];
 	union address addresses[ADDRESSES_MAX];
 } run = { .flows = 10, .block_bytes = 1024, .port = 8080, .seconds = 10, .pause_ms = 100, .finish_s = 5 };
@@ -127,9 +129,11 @@ static void flow_send(struct flow *flow)
 /* Between two blocks: a pause, or at the end the good-bye. */
 static void flow_pause(struct flow *flow, uint64_t now)
 {
+	double part = run.spread && flow->state == NAMING ? (flow->number + 1.0) / run.flows : 1;
+
 	flow->state = finishing ? ENDING : PAUSING;
 	flow->sent = flow->received = 0;
-	wake_at(&heap, &flow->wake, finishing ? UINT64_MAX : now + (uint64_t)(run.pause_ms * 1000));
+	wake_at(&heap, &flow->wake, finishing ? UINT64_MAX : now + (uint64_t)(run.pause_ms * 1000 * part));
 	if (finishing)
 		shutdown(flow->fd, SHUT_WR);
 }
@@ -343,6 +347,9 @@ static bool option_read(int option, char *value)
 	case 'f':
 		run.finish_s = atof(value);
 		return run.finish_s >= 0;
+	case 'd':
+		run.spread = true;
+		return true;
 	case 'j':
 		run.json = value;
 		return true;
@@ -358,7 +365,8 @@ static bool options_read(int argc, char **argv)
 	static const struct option options[] = {
 		{ "flows", 1, NULL, 'n' },   { "block", 1, NULL, 'b' },    { "port", 1, NULL, 'p' },
 		{ "seconds", 1, NULL, 's' }, { "pause-ms", 1, NULL, 'e' }, { "finish", 1, NULL, 'f' },
-		{ "json", 1, NULL, 'j' },    { "to", 1, NULL, 't' },       { NULL, 0, NULL, 0 },
+		{ "json", 1, NULL, 'j' },    { "to", 1, NULL, 't' },       { "spread", 0, NULL, 'd' },
+		{ NULL, 0, NULL, 0 },
 	};
 	int option;
 
@@ -387,7 +395,7 @@ int main(int argc, char **argv)
 
 	if (!options_read(argc, argv)) {
 		fprintf(stderr, "usage: byteclient --to ADDRESS[,ADDRESS..] [--port 8080] [--flows 10] [--seconds 10]\n"
-				"       [--block 1024] [--pause-ms 100] [--finish 5] [--json OUT]\n");
+				"       [--block 1024] [--pause-ms 100] [--spread] [--finish 5] [--json OUT]\n");
 		return 2;
 	}
 	setrlimit(RLIMIT_NOFILE, &files);
