@@ -36,15 +36,15 @@ enum {
 	TCP_IP_V4_BYTES = IPV4_HEADER_BYTES + TCP_HEADER_BYTES,
 	TCP_IP_V6_BYTES = IPV6_HEADER_BYTES + TCP_HEADER_BYTES,
 	MTU_DEFAULT = 1500,
-	IPTABLES_CHAINS = 2,
+	IPTABLES_CHAINS = 3,
 	NFT_TRIES = 3, /* before the table goes, and for a moment with it what it knows of the flows */
 };
 
 /* The counter of SYNs that pass by in a flood. */
 #define UNDECIDED "undecided"
 
-/* Of the tables "raw"; in the order in which they can be deleted. */
-static const char *const iptables_chain[IPTABLES_CHAINS] = { RULES_QUEUES, "DPRD-DECIDE" };
+/* Of the tables "raw", in the order in which they can be deleted; DPRD-FORWARD is there when another version made it. */
+static const char *const iptables_chain[IPTABLES_CHAINS] = { RULES_QUEUES, "DPRD-FORWARD", "DPRD-DECIDE" };
 
 /* Not with real servers: who is served by which is decided there, for each SYN. */
 static bool floods_pass(const struct dprd *d)
@@ -311,10 +311,8 @@ void rules_write_queues(FILE *out, const struct config *config, unsigned workers
 {
 	const char *const marked = "-m mark --mark " MARK_FORWARD "/" MARK_FORWARD;
 	char rule[64];
-	int i;
 
-	for (i = 0; i < IPTABLES_CHAINS; i++)
-		fprintf(out, ":%s - [0:0]\n", iptables_chain[i]);
+	fprintf(out, ":" RULES_QUEUES " - [0:0]\n:DPRD-DECIDE - [0:0]\n");
 	/* First, and with nothing done to them on the way, what are most. */
 	snprintf(rule, sizeof(rule), RULES_QUEUES " -p %d %s", v6 ? 41 : 4, marked);
 	write_queue(out, rule, config->queue_first + 2 * workers, workers, "");

@@ -199,6 +199,24 @@ static void test_others(void **state)
 	assert_true(rules_present(&d));
 }
 
+/* Nothing of the tables raw is left, not even by another version, which had one chain more. */
+static void test_removed(void **state)
+{
+	static const char *const list[] = { "nft", "list", "tables", NULL };
+	char *left = NULL;
+
+	(void)state;
+	set_up("", true);
+	run("iptables-nft -t raw -N DPRD-FORWARD");
+	run("iptables-nft -t raw -A DPRD-FORWARD -j MARK --set-xmark 0/0x60000000");
+	run("ip6tables-nft -t raw -N DPRD-FORWARD");
+	assert_true(rules_present(&d));
+	assert_int_equal(rules_remove(&d.config, d.worker_count, false), 0);
+	assert_int_equal(command_run(list, NULL, &left), 0);
+	assert_string_equal(left ? left : "", "");
+	free(left);
+}
+
 /* The table's counters, made anew with these values. */
 static void count(unsigned undecided, unsigned stranger4, unsigned stranger6)
 {
@@ -257,6 +275,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_real_servers, open_tables, close_tables),
 		cmocka_unit_test_setup_teardown(test_flood, open_tables, close_tables),
 		cmocka_unit_test_setup_teardown(test_others, open_tables, close_tables),
+		cmocka_unit_test_setup_teardown(test_removed, open_tables, close_tables),
 		cmocka_unit_test_setup_teardown(test_counts, open_tables, close_tables),
 	};
 
