@@ -16,7 +16,8 @@ SHORT_PAUSE_S = 10
 LONG = os.environ.get("STORM") == "long"
 
 # Times are of CLOCK_MONOTONIC: start in seconds, the others in milliseconds since then (None: it never came).
-Made = collections.namedtuple("Made", "to start connect_ms answer_ms syns node fate error")
+# handshake_ms: until the client's kernel had the SYN-ACK; connect_ms: until the client's program knew.
+Made = collections.namedtuple("Made", "to start handshake_ms connect_ms answer_ms syns node fate error")
 
 
 def children_end(cluster, children, within_s):
@@ -80,13 +81,20 @@ class Held:
 class Steady:
     """New connections of c1 at a steady rate, until end(); steady.c has the words."""
 
-    def __init__(self, cluster, addresses, per_second, hold_ms=200, timeout_s=8):
+    def __init__(self, cluster, addresses, per_second, hold_ms=200, timeout_s=8, clients=0):
+        """clients: from so many addresses of each family that nobody else uses, instead of c1's own."""
+        more = [(f"203.0.113.{100 + i}", f"2001:db8:c::{100 + i}") for i in range(clients)]
+        cluster.site.ip("c1", [f"address replace {address} dev eth0" for v4, v6 in more
+                               for address in (f"{v4}/24", f"{v6}/64 nodad")])
         self.cluster, self.timeout_s, self.hold_ms = cluster, timeout_s, hold_ms
         self.path = os.path.join(cluster.directory, f"steady-{time.monotonic_ns()}")
-        self.child = cluster.site.start("c1", [
+        command = [
             cluster.program("tests/lab/steady"), "--to", ",".join(addresses), "--port", str(ECHO_PORT),
             "--per-second", str(per_second), "--hold-ms", str(hold_ms), "--timeout", str(timeout_s),
-            "--seconds", "100000", "--out", self.path], os.path.join(cluster.directory, "steady.log"))
+            "--seconds", "100000", "--out", self.path]
+        if more:
+            command += ["--from", ",".join(address for both in more for address in both)]
+        self.child = cluster.site.start("c1", command, os.path.join(cluster.directory, "steady.log"))
         self.each = []
 
     def end(self):
@@ -96,9 +104,9 @@ class Steady:
         assert self.child.returncode == 0
         with open(self.path, encoding="ascii") as file:
             for line in file:
-                to, start, connect, answer, syns, *rest = line.split()
+                to, start, handshake, connect, answer, syns, *rest = line.split()
                 self.each.append(Made(to, float(start), *(None if float(ms) < 0 else float(ms)
-                                                          for ms in (connect, answer)), int(syns), *rest))
+                                                          for ms in (handshake, connect, answer)), int(syns), *rest))
         self.each.sort(key=lambda made: made.start)
         self.starts = [made.start for made in self.each]
 

@@ -25,7 +25,9 @@ FORM = os.environ.get("STORM_FORM", "tunnel")
 
 HELD = 10_000
 ROUNDS, FLOOD_WITH_S, FLOOD_WITHOUT_S = (60, 10, 5) if LONG else (5, 4, 2)
-REST_S = 0.4
+REST_S = 0.65  # so that all lasts no multiple of SPEAK_S: a node would be flooded in the same part of it each time
+SPEAK_S = 4  # held connections that are not idle: once in so long
+CLIENTS = 16  # addresses that new connections come from: one alone would use its ports again too soon
 RSS_GROWTH_KB = 512
 RESENT_SHARE = 0.005  # more than without dprd
 STALLED_SHARE = 0.005  # of new connections, on the nfqueue plane
@@ -60,15 +62,21 @@ def start(clusters, names, decide, policy="rr", period="200ms"):
 # ---- the flood ----
 
 def flooded(steady, spans, node):
-    """[p50, p99 of the connects, p99 of the answers in each flood of a node, in ms], begin and end left out."""
-    rounds = []
+    """[p50, p99 of the handshakes, p99 of connect(), p99 of the answers while a node is flooded, in ms].
+
+    Medians of windows of the same length, begin and end left out: a longer one would have more of what is rare.
+    """
+    windows = []
     for since, until in spans:
-        made = steady.within(since + 0.3, until - 0.2, node)
-        assert len(made) > 100, f"only {len(made)} connections were begun during a flood"
-        connects = [one.connect_ms for one in made]
-        rounds.append((quantile(connects, 0.5), quantile(connects, 0.99),
-                       quantile([one.answer_ms for one in made], 0.99)))
-    return [round(statistics.median(column), 3) for column in zip(*rounds)]
+        for start in range(int((until - since) / FLOOD_WITHOUT_S)):
+            start = since + start * FLOOD_WITHOUT_S
+            made = steady.within(start + 0.3, start + FLOOD_WITHOUT_S - 0.2, node)
+            assert len(made) > 100, f"only {len(made)} connections were begun during a flood"
+            handshakes = [one.handshake_ms for one in made]
+            windows.append((quantile(handshakes, 0.5), quantile(handshakes, 0.99),
+                            quantile([one.connect_ms for one in made], 0.99),
+                            quantile([one.answer_ms for one in made], 0.99)))
+    return [round(statistics.median(column), 3) for column in zip(*windows)]
 
 
 def check_held(held):
@@ -87,9 +95,9 @@ def test_c11_syn_flood(clusters, decide):
     """10,000 connections to n1, half of them forwarded to n2, half of all idle until after the flood. Then SYNs from
     nowhere to the same port of n1, as fast as they can be made, and in turn to n3, which has no dprd.
 
-    No connection is lost. New ones are made all the time to both: every one succeeds. How long connect() takes is
-    measured by the client's CLOCK_MONOTONIC, and compared between n1 and n3: the median of the rounds' 99th
-    percentiles. dprd does not grow.
+    No connection is lost. New ones are made all the time to both, from many addresses: every one succeeds. How long
+    the handshake takes is what the client's kernel says, since the client's program shares the processors with whoever
+    makes the flood. Compared between n1 and n3: the median of the 99th percentiles. dprd does not grow.
     """
     cluster = start(clusters, ["n1", "n2"], decide)
     for node in cluster.nodes:
@@ -100,11 +108,11 @@ def test_c11_syn_flood(clusters, decide):
     # Both families to both choices of policy rr, which takes turns, too.
     idle_s = flood_s + 7
     held = Held(cluster, [n1.service_v4, n1.service_v6, n1.service_v6, n1.service_v4],
-                {idle_s: HELD // 2, 4: HELD // 2})
+                {idle_s: HELD // 2, SPEAK_S: HELD // 2})
     idle_until = time.monotonic() + idle_s
     floods.run("n1", 2)  # every slot for half-open flows was in use once
     before = {name: memory_kb(cluster.pid(name, "dprd")) for name in ("n1", "n2")}
-    steady = Steady(cluster, [n1.service_v4, n3.service_v4, n1.service_v6, n3.service_v6], 400)
+    steady = Steady(cluster, [n1.service_v4, n3.service_v4, n1.service_v6, n3.service_v6], 400, clients=CLIENTS)
     time.sleep(0.5)
     sent, spans = collections.Counter(), collections.defaultdict(list)
     for _ in range(ROUNDS):
@@ -134,7 +142,8 @@ def test_c11_syn_flood(clusters, decide):
         "p50_ms": with_dprd[0], "p50_ms_without": without[0],
         "p99_ms": with_dprd[1], "p99_ms_without": without[1],
         "p99_of_without": round(with_dprd[1] / without[1], 2),
-        "answer_p99_ms": with_dprd[2], "answer_p99_ms_without": without[2],
+        "connect_p99_ms": with_dprd[2], "connect_p99_ms_without": without[2],
+        "answer_p99_ms": with_dprd[3], "answer_p99_ms_without": without[3],
         "rss_kb": before, "rss_after_kb": after,
     })
     check_held(held)
@@ -147,7 +156,7 @@ def test_c11_syn_flood(clusters, decide):
     assert {one.node for one in steady.each} == set(ALL)
     more = (len(resent["n1"]) - len(resent["n3"])) / len(steady.to("n1"))
     assert more <= RESENT_SHARE, f"{more:.2%} of the SYNs were lost"
-    assert with_dprd[1] <= P99_MS + STARVED * without[1], f"99 % of the connects took up to {with_dprd[1]:.0f} ms"
+    assert with_dprd[1] <= P99_MS + STARVED * without[1], f"99 % of the handshakes took up to {with_dprd[1]:.0f} ms"
     assert all(after[name] - before[name] <= RSS_GROWTH_KB for name in after), (before, after)
     if cluster.plane == "bpf":
         assert decided["flows_made"] > 16384, "the flood was not forwarded"
@@ -156,8 +165,7 @@ def test_c11_syn_flood(clusters, decide):
         # that are looked at, half is forwarded.
         assert 12288 < decided["flows_made"] < 32768 + sent["n1"] / 1024 + 150 * flood_s, "a flood came to dprd"
         real = [one for since, until in spans["n1"] for one in steady.within(since + 0.3, until - 0.2, "n1")]
-        # Later on the client uses ports again whose flows have not ended yet, and these are decided as ever.
-        assert LONG or sum(one.node == "n2" for one in real) < FEW_DECIDED * len(real), "real ones came to dprd"
+        assert sum(one.node == "n2" for one in real) < FEW_DECIDED * len(real), "real ones came to dprd"
         assert "a flood of SYNs" in cluster.log_text("n1", "dprd")
         status = cluster.status("n1")
         assert any("flood" in one["text"] for one in status["warnings"])

@@ -10,11 +10,16 @@
  * One line for each connection, when it is over; times are of CLOCK_MONOTONIC, read just before
  * connect() and when epoll_wait() has told of the end:
  *
- *   TO START_S CONNECT_MS ANSWER_MS SYNS NODE FATE ERROR
+ *   TO START_S HANDSHAKE_MS CONNECT_MS ANSWER_MS SYNS NODE FATE ERROR
  *
- * SYNS is how many were sent. -1 and "-" stand for what did not come. FATE is "good", "refused" (it never
- * stood), "broken" (an error or a premature end), "corrupt" or "stalled" (no answer within --timeout).
- * At the end of the time, or at SIGTERM, no more are begun and those that are there go on to their end.
+ * HANDSHAKE_MS is from the SYN to its SYN-ACK as the kernel saw them, without this program's own wait for a
+ * processor; when the SYN was sent again, CONNECT_MS. SYNS is how many were sent. -1 and "-" stand for what did
+ * not come. FATE is "good", "refused" (it never stood), "broken" (an error or a premature end), "corrupt" or
+ * "stalled" (no answer within --timeout). At the end of the time, or at SIGTERM, no more are begun and those that
+ * are there go on to their end.
+ *
+ * With --from they come from these addresses of this host in turn, as those of many clients. One address uses its
+ * ports again after a minute or so at 100 connections per second.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -35,7 +40,7 @@
 
 #include "tests/lab/wakeheap.h"
 
-enum { EVENTS = 256, ADDRESSES_MAX = 16, SLOTS_MAX = 30000, BLOCK_BYTES = 256, NODE_BYTES = 16, LATE_MAX_US = 1000000 };
+enum { EVENTS = 256, ADDRESSES_MAX = 64, SLOTS_MAX = 30000, BLOCK_BYTES = 256, NODE_BYTES = 16, LATE_MAX_US = 1000000 };
 
 union address {
 	struct sockaddr any;
@@ -54,15 +59,21 @@ struct connection {
 	bool named;
 	unsigned said, heard; /* bytes of the stream */
 	char node[NODE_BYTES];
-	uint64_t start_us, connected_us, answered_us;
+	uint64_t start_us, connected_us, answered_us, handshake_us;
 	struct connection *next; /* in the list of free ones */
 };
 
+struct addresses {
+	unsigned count;
+	const char *text[ADDRESSES_MAX];
+	union address all[ADDRESSES_MAX];
+};
+
 static struct {
-	unsigned address_count, port, per_second;
+	struct addresses to, from;
+	unsigned port, per_second;
 	double seconds, hold_ms, timeout_s;
-	const char *out, *text[ADDRESSES_MAX];
-	union address addresses[ADDRESSES_MAX];
+	const char *out;
 } run = { .port = 8080, .per_second = 100, .seconds = 10, .hold_ms = 200, .timeout_s = 8 };
 
 static struct connection *connections, *free_ones;
@@ -115,9 +126,9 @@ static void over(struct connection *c, const char *fate, int error)
 
 	if (error)
 		snprintf(name, sizeof(name), "%s", strerrorname_np(error));
-	fprintf(out, "%s %.6f %.3f %.3f %u %s %s %s\n", run.text[c->to], (double)c->start_us / 1e6,
-		span_ms(c->start_us, c->connected_us), span_ms(c->start_us, c->answered_us), c->syns,
-		c->named ? c->node : "-", fate, name);
+	fprintf(out, "%s %.6f %.3f %.3f %.3f %u %s %s %s\n", run.to.text[c->to], (double)c->start_us / 1e6,
+		span_ms(0, c->handshake_us), span_ms(c->start_us, c->connected_us),
+		span_ms(c->start_us, c->answered_us), c->syns, c->named ? c->node : "-", fate, name);
 	if (c->fd >= 0)
 		close(c->fd);
 	c->state = FREE;
@@ -163,6 +174,8 @@ static void stands(struct connection *c)
 		return;
 	}
 	c->connected_us = now;
+	/* Nothing but the SYN was acknowledged yet. */
+	c->handshake_us = c->syns == 1 && info.tcpi_rtt ? info.tcpi_rtt : now - c->start_us;
 	c->state = ANSWERING;
 	say(c, now);
 }
@@ -240,6 +253,23 @@ static void on_wake(struct connection *c, uint64_t now)
 	}
 }
 
+/* The next address of this family; the kernel chooses the port when it knows the other end. */
+static int bind_next(int fd, const union address *to)
+{
+	static unsigned next;
+	int later = 1;
+
+	for (unsigned i = 0; i < run.from.count; i++) {
+		const union address *from = &run.from.all[next++ % run.from.count];
+
+		if (from->any.sa_family != to->any.sa_family)
+			continue;
+		return setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &later, sizeof(later)) ||
+		       bind(fd, &from->any, sizeof(*from));
+	}
+	return 0;
+}
+
 static void begin(void)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET };
@@ -252,16 +282,16 @@ static void begin(void)
 	}
 	free_ones = c->next;
 	*c = (struct connection) {
-		.wake = c->wake, .state = CONNECTING, .number = begun, .to = (unsigned)(begun % run.address_count)
+		.wake = c->wake, .state = CONNECTING, .number = begun, .to = (unsigned)(begun % run.to.count)
 	};
 	begun++;
 	under_way++;
-	to = &run.addresses[c->to];
+	to = &run.to.all[c->to];
 	event.data.ptr = c;
 	c->fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	c->start_us = now_us();
 	wake_at(&heap, &c->wake, c->start_us + (uint64_t)(run.timeout_s * 1e6));
-	if (c->fd < 0 || (connect(c->fd, &to->any, sizeof(*to)) && errno != EINPROGRESS) ||
+	if (c->fd < 0 || bind_next(c->fd, to) || (connect(c->fd, &to->any, sizeof(*to)) && errno != EINPROGRESS) ||
 	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &event))
 		failed(c, errno);
 }
@@ -294,14 +324,14 @@ static void loop(void)
 	}
 }
 
-static bool addresses_read(char *list)
+static bool addresses_read(struct addresses *read, char *list)
 {
 	for (char *text = strtok(list, ","); text; text = strtok(NULL, ",")) {
-		union address *address = &run.addresses[run.address_count];
+		union address *address = &read->all[read->count];
 
-		if (run.address_count == ADDRESSES_MAX)
+		if (read->count == ADDRESSES_MAX)
 			return false;
-		run.text[run.address_count++] = text;
+		read->text[read->count++] = text;
 		if (inet_pton(AF_INET, text, &address->v4.sin_addr) == 1)
 			address->any.sa_family = AF_INET;
 		else if (inet_pton(AF_INET6, text, &address->v6.sin6_addr) == 1)
@@ -309,14 +339,16 @@ static bool addresses_read(char *list)
 		else
 			return false;
 	}
-	return run.address_count > 0;
+	return read->count > 0;
 }
 
 static bool option_read(int option, char *value)
 {
 	switch (option) {
 	case 't':
-		return addresses_read(value);
+		return addresses_read(&run.to, value);
+	case 'f':
+		return addresses_read(&run.from, value);
 	case 'p':
 		run.port = (unsigned)atoi(value);
 		return run.port >= 1 && run.port <= 65535;
@@ -345,7 +377,7 @@ static bool options_read(int argc, char **argv)
 	static const struct option options[] = {
 		{ "to", 1, NULL, 't' },      { "port", 1, NULL, 'p' },    { "per-second", 1, NULL, 'r' },
 		{ "seconds", 1, NULL, 's' }, { "hold-ms", 1, NULL, 'h' }, { "timeout", 1, NULL, 'w' },
-		{ "out", 1, NULL, 'o' },     { NULL, 0, NULL, 0 },
+		{ "out", 1, NULL, 'o' },     { "from", 1, NULL, 'f' },    { NULL, 0, NULL, 0 },
 	};
 	int option;
 
@@ -353,9 +385,9 @@ static bool options_read(int argc, char **argv)
 		if (option == '?' || !option_read(option, optarg))
 			return false;
 	/* The port is at the same place in both forms of address. */
-	for (unsigned i = 0; i < run.address_count; i++)
-		run.addresses[i].v4.sin_port = htons((uint16_t)run.port);
-	return optind == argc && run.address_count > 0;
+	for (unsigned i = 0; i < run.to.count; i++)
+		run.to.all[i].v4.sin_port = htons((uint16_t)run.port);
+	return optind == argc && run.to.count > 0;
 }
 
 static void on_signal(int number)
@@ -371,7 +403,7 @@ int main(int argc, char **argv)
 	if (!options_read(argc, argv)) {
 		fprintf(stderr,
 			"usage: steady --to ADDRESS[,ADDRESS..] [--port 8080] [--per-second 100] [--seconds 10]\n"
-			"       [--hold-ms 200] [--timeout 8] [--out FILE]\n");
+			"       [--hold-ms 200] [--timeout 8] [--from ADDRESS[,ADDRESS..]] [--out FILE]\n");
 		return 2;
 	}
 	setrlimit(RLIMIT_NOFILE, &files);
