@@ -68,8 +68,8 @@ def flooded(steady, spans, node):
     """
     windows = []
     for since, until in spans:
-        for start in range(int((until - since) / FLOOD_WITHOUT_S)):
-            start = since + start * FLOOD_WITHOUT_S
+        for number in range(int((until - since) / FLOOD_WITHOUT_S)):
+            start = since + number * FLOOD_WITHOUT_S
             made = steady.within(start + 0.3, start + FLOOD_WITHOUT_S - 0.2, node)
             assert len(made) > 100, f"only {len(made)} connections were begun during a flood"
             handshakes = [one.handshake_ms for one in made]
