@@ -244,7 +244,7 @@ def storm(cluster, name, counts, seed):
     n1, n4 = cluster.node("n1"), cluster.node("n4")
     victims = [Victim(cluster, node, dice) for node in ("n1", "n2")]
     held = Held(cluster, [n1.service_v4, n1.service_v6], {0.2: 200, 3: 200})
-    steady = Steady(cluster, [n1.service_v4, n1.service_v6, n4.service_v4], 300, hold_ms=500)
+    steady = Steady(cluster, [n1.service_v4, n1.service_v6, n4.service_v4], 300, hold_ms=500, clients=CLIENTS)
     time.sleep(1)
     spans = []
     for fault, which in all_faults(dice, counts):
