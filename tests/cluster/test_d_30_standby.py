@@ -166,11 +166,14 @@ def test_d37_standby_goes_on_first(own3):
     own3.set_policy("rr")
     with load(own3, ["n1"]) as work:
         with frozen_whole(own3, "n2", standby_first_s=0.3):
+            start = time.monotonic()
             time.sleep(4)
         time.sleep(0.5)
     work.check_flows()
     work.check_waits(work.flows.each)
-    work.check_connects(SECOND_SYN_S)
+    work.check_connects(SECOND_SYN_S, since=start)
+    # One whose SYN-ACK n2 had sent by then is a flow of n2's, and hears of its server when n2 goes on.
+    work.check_connects(6, until=start)
 
 
 @pytest.mark.alone  # how soon others hear is what it is about
