@@ -161,6 +161,8 @@ static void counters(FILE *out, const json_t *status)
 		{ "dpr_standby_served_total", "SYNs that passed while the daemon stood still.", "standby_served" },
 		{ "dpr_standby_tunnelled_total", "Tunnel packets that came out while the daemon stood still.",
 		  "standby_tunnelled" },
+		{ "dpr_standby_forwarded_total", "Packets of flows sent on while the daemon stood still.",
+		  "standby_forwarded" },
 		{ "dpr_table_errors_total", "Load tables that could not be read.", "table_errors" },
 	};
 	const json_t *counts = json_object_get(status, "counters"), *flows = json_object_get(status, "flows");

@@ -70,6 +70,7 @@ enum {
 	X(stale_batches, "batches that may have waited too long")                   \
 	X(standby_served, "SYNs that passed while dprd stood still")                \
 	X(standby_tunnelled, "tunnel packets that came out while dprd stood still") \
+	X(standby_forwarded, "packets of flows sent on while dprd stood still")     \
 	X(table_errors, "load tables that could not be read or checked")
 
 struct counters {
@@ -140,7 +141,7 @@ struct dprd {
 	sd_event *event;
 	struct worker *workers[WORKERS_MAX];
 	unsigned worker_count;
-	struct standby *standby; /* shares the workers' queues of new connections and tunnel packets */
+	struct standby *standby; /* shares the workers' queues */
 	struct flowset *set; /* the main thread's */
 	struct rules_watch *rules_watch; /* likewise; NULL: there is none, and rules are looked for now and then */
 	int lock_fd; /* one dprd per run directory */
@@ -207,6 +208,9 @@ int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_E
 /* lock.c: makes the run directory where there is none, and takes its lock. A file descriptor that holds it until it is
  * closed; or -errno, which is logged: -EWOULDBLOCK another dprd has it. */
 int lock_take(const char *run_dir);
+/* The lock, to look at: a file descriptor, or -1. And whether somebody has it. */
+int lock_watch(const char *run_dir);
+bool lock_is_taken(int fd);
 
 /* plane.c. The plane is chosen, and the flow table opened with the flows of a former process of either
  * plane. 0 or -errno. */

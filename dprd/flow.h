@@ -79,6 +79,12 @@ struct flow_table *flow_table_init(void *memory, const struct flow_limits *limit
 struct flow_table *flow_table_open(void *memory, size_t size, struct flow_limits *limits);
 
 /*
+ * The table in memory that another process uses, too, size bytes; NULL: it is none of this version. For flow_find(),
+ * flow_touch() and flow_remove() alone; the counts may be wrong for up to two rounds of the other one's flow_expire().
+ */
+struct flow_table *flow_table_share(void *memory, size_t size);
+
+/*
  * Takes over the flows of the table that a former process left in old, size bytes, whatever its
  * sizes were; this table's limits and hash key stay. Every flow is checked and only sound ones are
  * taken, so that a process killed while it wrote loses at most that flow. A flow that is there

@@ -107,6 +107,13 @@ struct flow_table *flow_table_open(void *memory, size_t size, struct flow_limits
 	return t;
 }
 
+struct flow_table *flow_table_share(void *memory, size_t size)
+{
+	struct flow_table *t = memory;
+
+	return is_table(memory, size) && t->version == FLOW_VERSION ? t : NULL;
+}
+
 uint32_t flow_table_buckets(const struct flow_table *t)
 {
 	return t->bucket_count;

@@ -32,6 +32,23 @@ static int open_lock(const char *run_dir, const char *path)
 	return fd;
 }
 
+int lock_watch(const char *run_dir)
+{
+	char path[PATH_BYTES + 16];
+
+	snprintf(path, sizeof(path), "%s/lock", run_dir);
+	return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+bool lock_is_taken(int fd)
+{
+	/* Who comes at this moment tries again. */
+	if (flock(fd, LOCK_SH | LOCK_NB))
+		return true;
+	flock(fd, LOCK_UN);
+	return false;
+}
+
 int lock_take(const char *run_dir)
 {
 	char path[PATH_BYTES + 16];

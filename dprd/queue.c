@@ -25,9 +25,11 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
+#include "dprd/encap.h"
 #include "dprd/fastpath.h"
 #include "dprd/nfqueue.h"
 #include "dprd/standby.h"
+#include "dprd/standby_forward.h"
 #include "dprd/wakeup.h"
 
 enum {
@@ -196,7 +198,7 @@ static bool is_plain(const struct queued *q)
  * plain verdicts is one message: it stands for all packets up to its last, whoever has them. */
 static void answer(struct worker *w, struct nfqueue *queue)
 {
-	bool alone = queue == &w->forward || !standby_drains(w->d->standby);
+	bool alone = !standby_drains(w->d->standby);
 	unsigned i, last;
 
 	for (i = 0; i < w->batch.count; i = last + 1) {
@@ -404,25 +406,30 @@ int queue_check(const struct dprd *d)
 	return error;
 }
 
-_Static_assert((int)STANDBY_QUEUES_MAX >= 2 * (int)WORKERS_MAX, "two for each worker");
+_Static_assert((int)STANDBY_QUEUES_MAX >= (int)QUEUES * (int)WORKERS_MAX, "all of each worker");
+
+static struct standby_queue standby_queue_of(const struct nfqueue *queue, unsigned worker, enum standby_kind kind)
+{
+	return (struct standby_queue) {
+		.socket = mnl_socket_get_fd(queue->socket), .number = queue->number, .worker = worker, .kind = kind
+	};
+}
 
 static int standby_open(struct dprd *d)
 {
-	struct standby_queue queues[2 * WORKERS_MAX];
-	unsigned i;
+	struct standby_queue queues[QUEUES * WORKERS_MAX];
+	unsigned i, count = 0;
 
 	for (i = 0; i < d->worker_count; i++) {
 		const struct worker *w = d->workers[i];
 
-		queues[2 * i] = (struct standby_queue) { .socket = mnl_socket_get_fd(w->decide.socket),
-							 .number = w->decide.number,
-							 .worker = i };
-		queues[2 * i + 1] = (struct standby_queue) { .socket = mnl_socket_get_fd(w->tunnelled.socket),
-							     .number = w->tunnelled.number,
-							     .worker = i,
-							     .tunnelled = true };
+		queues[count++] = standby_queue_of(&w->decide, i, STANDBY_DECIDE);
+		queues[count++] = standby_queue_of(&w->tunnelled, i, STANDBY_TUNNEL);
+		/* The programs see to their flows by themselves, whether dprd works or not. */
+		if (!d->fastpath)
+			queues[count++] = standby_queue_of(&w->forward, i, STANDBY_FORWARD);
 	}
-	d->standby = standby_start(queues, 2 * d->worker_count);
+	d->standby = standby_start(queues, count);
 	for (i = 0; d->standby && i < d->worker_count; i++)
 		d->workers[i]->stamp_ms = standby_stamp(d->standby, i);
 	return d->standby ? 0 : -errno;
@@ -450,8 +457,27 @@ int queue_start(struct dprd *d)
 	return error;
 }
 
+static void tell_standby(struct dprd *d, uint64_t living)
+{
+	static struct standby_members members; /* main thread only */
+	unsigned member, v6;
+
+	members.config = d->config;
+	members.living = living;
+	for (member = 0; member < MEMBERS_MAX; member++) {
+		for (v6 = 0; v6 < 2; v6++) {
+			unsigned mtu = d->tunnel_mtu[member][v6];
+
+			mtu = mtu < TUNNEL_MTU_LEAST ? 0 : mtu - encap_bytes(v6);
+			members.inner_mtu[member][v6] = (uint16_t)(mtu > UINT16_MAX ? UINT16_MAX : mtu);
+		}
+	}
+	standby_know(d->standby, &members);
+}
+
 void queue_tick(struct dprd *d, bool each_second)
 {
+	struct standby_counts counts;
 	uint64_t living;
 
 	if (!d->standby)
@@ -462,9 +488,12 @@ void queue_tick(struct dprd *d, bool each_second)
 	/* A peer that comes to life forwards at once. */
 	living = view_living(d, clock_now_ms());
 	if (each_second || living != d->living_told_standby)
-		standby_know(d->standby, &d->config, living);
+		tell_standby(d, living);
 	d->living_told_standby = living;
-	standby_count(d->standby, &d->counters.standby_served, &d->counters.standby_tunnelled);
+	counts = standby_count(d->standby);
+	d->counters.standby_served = counts.served;
+	d->counters.standby_tunnelled = counts.tunnelled;
+	d->counters.standby_forwarded = counts.forwarded;
 	pthread_mutex_unlock(&d->lock);
 }
 

@@ -22,7 +22,9 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/bpf/layout.h"
+#include "dprd/dprd.h"
 #include "dprd/encap.h"
+#include "dprd/standby_forward.h"
 #include "dprd/tunnelled.h"
 
 enum {
@@ -34,25 +36,20 @@ enum {
 	MESSAGE_BYTES = 16 * 1024, /* more than a queued packet is copied */
 	VERDICT_BYTES = MESSAGE_BYTES, /* with a packet in it */
 	DRAIN_MAX = 4096, /* packets at a time: then the worker may be back */
+	LINGER_LOOK_MS = 5,
 	STOP_MS = 1000,
 	STOP_TRY_MS = 5,
 };
 
-/* What dprd knows of the members. */
-struct members {
-	struct config config;
-	uint64_t living;
-};
-
 struct page {
 	uint64_t stamp_ms[STANDBY_QUEUES_MAX]; /* of each worker */
-	uint64_t served, tunnelled;
+	struct standby_counts counts;
 	uint32_t stops; /* dprd ends in good order */
 	uint32_t drains; /* the process reads a queue: it may have a packet in hand */
 	uint32_t count;
 	struct standby_queue queues[STANDBY_QUEUES_MAX];
 	/* The other one is written to, 50 ms after it was read last at least: nobody reads it for so long. */
-	struct members members[2];
+	struct standby_members members[2];
 	uint32_t current; /* the one to read */
 };
 
@@ -145,7 +142,7 @@ static bool packet_of(struct nlmsghdr *message, ssize_t bytes, struct received *
 	return has_id;
 }
 
-/* inner: what the stack gets instead of the packet, without our mark; NULL: the packet itself. */
+/* inner: what the stack gets instead of the packet; NULL: the packet itself. Without our mark. */
 static void answer(int socket, uint16_t queue, const struct received *received, int verdict,
 		   const struct standby_inner *inner)
 {
@@ -155,17 +152,27 @@ static void answer(int socket, uint16_t queue, const struct received *received, 
 	memset(buffer, 0, sizeof(struct nlmsghdr) + sizeof(struct nfgenmsg));
 	message = nfq_nlmsg_put(buffer, NFQNL_MSG_VERDICT, queue);
 	nfq_nlmsg_verdict_put(message, (int)received->id, verdict);
-	if (inner) {
+	if (inner)
 		nfq_nlmsg_verdict_put_pkt(message, inner->bytes, inner->count);
+	if (verdict == NF_ACCEPT && received->mark & MARK_FORWARD)
 		nfq_nlmsg_verdict_put_mark(message, received->mark & ~(uint32_t)MARK_FORWARD);
-	}
 	/* One that the kernel does not take is of a packet that is no more. */
 	send(socket, message, message->nlmsg_len, 0);
 }
 
+static void count(uint64_t *counter)
+{
+	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+static const struct standby_members *members_now(const struct page *page)
+{
+	return &page->members[__atomic_load_n(&page->current, __ATOMIC_ACQUIRE) & 1];
+}
+
 static void let_out(struct page *page, int socket, uint16_t queue, struct received *received, bool maybe_stale)
 {
-	const struct members *members = &page->members[__atomic_load_n(&page->current, __ATOMIC_ACQUIRE) & 1];
+	const struct standby_members *members = members_now(page);
 	struct standby_inner inner;
 
 	if (!standby_unwrap(&members->config, members->living, received->datagram, received->bytes, maybe_stale,
@@ -174,7 +181,18 @@ static void let_out(struct page *page, int socket, uint16_t queue, struct receiv
 		return;
 	}
 	answer(socket, queue, received, NF_ACCEPT, &inner);
-	__atomic_fetch_add(&page->tunnelled, 1, __ATOMIC_RELAXED);
+	count(&page->counts.tunnelled);
+}
+
+static void send_on(struct page *page, int socket, uint16_t queue, struct received *received)
+{
+	enum standby_fate fate = standby_forward(members_now(page), received->datagram, received->bytes);
+
+	answer(socket, queue, received, fate == STANDBY_PASS || fate == STANDBY_SERVE ? NF_ACCEPT : NF_DROP, NULL);
+	if (fate == STANDBY_SERVE)
+		count(&page->counts.served);
+	if (fate == STANDBY_SEND)
+		count(&page->counts.forwarded);
 }
 
 static void drain_queue(struct page *page, unsigned number, struct standby_watch *watch)
@@ -195,12 +213,14 @@ static void drain_queue(struct page *page, unsigned number, struct standby_watch
 		}
 		if (bytes < 0 || !packet_of((struct nlmsghdr *)(void *)buffer, bytes, &received))
 			continue;
-		if (queue->tunnelled) {
+		if (queue->kind == STANDBY_TUNNEL) {
 			let_out(page, socket, queue->number, &received, now_ms - watch->empty_ms > STALE_MS);
-			continue;
+		} else if (queue->kind == STANDBY_FORWARD) {
+			send_on(page, socket, queue->number, &received);
+		} else {
+			answer(socket, queue->number, &received, NF_ACCEPT, NULL);
+			count(&page->counts.served);
 		}
-		answer(socket, queue->number, &received, NF_ACCEPT, NULL);
-		__atomic_fetch_add(&page->served, 1, __ATOMIC_RELAXED);
 	}
 }
 
@@ -237,22 +257,28 @@ static int look(struct page *page, struct standby_watch *watch, struct pollfd *f
 
 /*
  * dprd is gone. What it had in hand is lost, and sent again by the clients; what it had not read is not. When it did not
- * end by itself, peers forward to this node for a moment more: until loadcast has told them.
+ * end by itself, this goes on until the next dprd has the lock and wants the queues. A lock that was never seen free may
+ * be that one's, too.
  */
 static void linger(struct page *page, struct standby_watch *watch, struct pollfd *fds)
 {
-	uint64_t now_ms = clock_now_ms(), end_ms = now_ms + (page->stops ? 0 : STANDBY_LINGER_MS);
+	int lock = page->stops ? -1 : lock_watch(members_now(page)->config.run_dir);
+	uint64_t start_ms = clock_now_ms(), passed_ms = 0;
+	bool was_free = false, taken;
 	unsigned i;
 
-	for (;; now_ms = clock_now_ms()) {
+	do {
 		for (i = 0; i < page->count; i++) {
 			fds[i] = (struct pollfd) { .fd = FIRST_QUEUE_FD + (int)i, .events = POLLIN };
 			drain(page, i, &watch[i]);
 		}
-		if (now_ms >= end_ms)
+		taken = lock < 0 || lock_is_taken(lock);
+		was_free = was_free || !taken;
+		if (page->stops || (was_free && taken))
 			return;
-		poll(fds, page->count, (int)(end_ms - now_ms));
-	}
+		poll(fds, page->count, LINGER_LOOK_MS);
+		passed_ms = clock_now_ms() - start_ms;
+	} while (passed_ms < (was_free ? STANDBY_LINGER_MS : STANDBY_MOMENT_MS));
 }
 
 int standby_run(void)
@@ -366,12 +392,11 @@ bool standby_drains(const struct standby *standby)
 	return __atomic_load_n(&standby->page->drains, __ATOMIC_SEQ_CST);
 }
 
-void standby_know(struct standby *standby, const struct config *config, uint64_t living)
+void standby_know(struct standby *standby, const struct standby_members *members)
 {
 	uint32_t other = !standby->page->current;
 
-	standby->page->members[other].config = *config;
-	standby->page->members[other].living = living;
+	standby->page->members[other] = *members;
 	__atomic_store_n(&standby->page->current, other, __ATOMIC_RELEASE);
 }
 
@@ -389,10 +414,13 @@ void standby_tick(struct standby *standby)
 	start_process(standby);
 }
 
-void standby_count(const struct standby *standby, uint64_t *ret_served, uint64_t *ret_tunnelled)
+struct standby_counts standby_count(const struct standby *standby)
 {
-	*ret_served = __atomic_load_n(&standby->page->served, __ATOMIC_RELAXED);
-	*ret_tunnelled = __atomic_load_n(&standby->page->tunnelled, __ATOMIC_RELAXED);
+	const struct standby_counts *counts = &standby->page->counts;
+
+	return (struct standby_counts) { .served = __atomic_load_n(&counts->served, __ATOMIC_RELAXED),
+					 .tunnelled = __atomic_load_n(&counts->tunnelled, __ATOMIC_RELAXED),
+					 .forwarded = __atomic_load_n(&counts->forwarded, __ATOMIC_RELAXED) };
 }
 
 void standby_stop(struct standby *standby)

@@ -3,13 +3,12 @@
  * standby.h - who answers the queues of what is new, and of tunnel packets, while dprd stands still.
  *
  * A queue of the kernel belongs to a socket, not to a process: each packet goes to one of those who read it there, and
- * verdicts are taken from all of them. So a second process, small and always there, shares the sockets of the queues
- * "decide" and "tunnel". It reads nothing as long as the workers do. When packets wait and the worker does not come
- * (stopped, in a debugger, waiting for a disk or for a processor), it lets new connections pass: this node serves, as
- * with dprd dead. And it takes out of the tunnel what members send, by the same judgement as dprd, so that nobody waits
- * who was forwarded here. What dprd's flows are needed for is not its business: flows that leave this node wait, and a
- * SYN that a peer sends back is dropped. When dprd dies it answers what was not read yet, stays for a moment, since peers
- * do not know it yet, and ends.
+ * verdicts are taken from all of them. So a second process, small and always there, shares the queues' sockets. It reads
+ * nothing as long as the workers do. When packets wait and the worker does not come (stopped, in a debugger, waiting for a
+ * disk or for a processor), it lets new connections pass: this node serves, as with dprd dead. It takes out of the tunnel
+ * what members send, by the same judgement as dprd, so that nobody waits who was forwarded here. And without BPF programs
+ * it sends on what belongs to forwarded flows (standby_forward.h). A SYN that a peer sends back is dropped. When dprd dies
+ * it goes on so until the next one starts, but not for long; when dprd ends by itself it answers what was not read yet.
  */
 #ifndef DPRD_STANDBY_H
 #define DPRD_STANDBY_H
@@ -21,22 +20,34 @@
 
 #define STANDBY_OPTION "--standby"
 
+struct standby_members;
+
 enum {
 	STANDBY_LOOK_MS = 20, /* so often it looks at the workers, while packets come */
 	STANDBY_WATCH_MS = 1000, /* so long after one came; then the next one wakes it */
 	STANDBY_PATIENCE_MS = 50, /* packets wait for so long: the worker stands still */
-	STANDBY_LINGER_MS = 100, /* after a dprd that was killed */
-	STANDBY_QUEUES_MAX = 32,
+	STANDBY_LINGER_MS = 2000, /* after a dprd that was killed: longer than systemd takes to start the next one */
+	STANDBY_MOMENT_MS = 100, /* the same when it cannot be seen whether the next one has started: peers do not know yet */
+	STANDBY_QUEUES_MAX = 48,
 };
 
 struct standby; /* dprd's side */
+
+enum standby_kind { STANDBY_DECIDE, STANDBY_TUNNEL, STANDBY_FORWARD };
 
 /* A queue of a worker, and the netlink socket that it belongs to. */
 struct standby_queue {
 	int socket;
 	uint16_t number;
 	unsigned worker; /* below STANDBY_QUEUES_MAX */
-	bool tunnelled; /* "tunnel"; else "decide" */
+	enum standby_kind kind;
+};
+
+/* Packets that it saw to. */
+struct standby_counts {
+	uint64_t served; /* SYNs and ICMP errors that it let pass */
+	uint64_t tunnelled; /* taken out of the tunnel */
+	uint64_t forwarded; /* of forwarded flows, sent on */
 };
 
 /* Starts the process. NULL with errno set; without the process alone it is not NULL, and standby_tick() tries again. */
@@ -48,12 +59,12 @@ uint64_t *standby_stamp(struct standby *standby, unsigned worker);
  * up to one of these would be on that one, too.
  */
 bool standby_drains(const struct standby *standby);
-/* What it is to know of the members; at most each tick. living: those whose tunnel packets are taken, a bit each. */
-void standby_know(struct standby *standby, const struct config *config, uint64_t living);
+/* What it is to know of the members, which is copied; at most each tick. */
+void standby_know(struct standby *standby, const struct standby_members *members);
 /* Each second: when the process ended, another one is started. */
 void standby_tick(struct standby *standby);
-/* Since the start: SYNs and ICMP errors that it let pass, tunnel packets that it took out. */
-void standby_count(const struct standby *standby, uint64_t *ret_served, uint64_t *ret_tunnelled);
+/* Since the start. */
+struct standby_counts standby_count(const struct standby *standby);
 /* Ends the process; the sockets are dprd's alone then. NULL is fine. */
 void standby_stop(struct standby *standby);
 

@@ -12,13 +12,15 @@ from scapy.all import TCP
 
 from faultlib import (FIRST_SYN_S, NO_WAIT_MS, RESTART_S, SECOND_SYN_S, find_standby, frozen_whole, goes_on_s, load,
                       standby_pid, wait_for)
-from traffic import RawClient, forward_to, rules, send
+from netns import start_time
+from traffic import FAMILIES, RawClient, flow_of, forward_to, kernel_knows, rules, send, service
 
 FROZEN_S = 1.5
 
 
 def has_ended(pid):
-    return not os.path.exists(f"/proc/{pid}")
+    """Or nothing but its status is left, for whoever asks."""
+    return start_time(pid) is None
 
 
 def test_d30_ends_with_dprd(clusters):
@@ -174,6 +176,73 @@ def test_d37_standby_goes_on_first(own3):
     work.check_connects(SECOND_SYN_S, since=start)
     # One whose SYN-ACK n2 had sent by then is a flow of n2's, and hears of its server when n2 goes on.
     work.check_connects(6, until=start)
+
+
+@pytest.mark.parametrize("form", ["one3", "own3"])
+def test_d3a_flows_go_on(clusters, form):
+    """dprd of n1 stands still: what it forwards, of both families, is sent on all the same."""
+    cluster = clusters.get(form)
+    cluster.set_policy("rr")
+    before = cluster.counters("n1")["standby_forwarded"]
+    with load(cluster, ["n1"]) as work:
+        cluster.freeze("n1", "dprd")
+        time.sleep(2.5)
+        cluster.resume("n1", "dprd")
+        wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", RESTART_S)
+    work.check_flows()
+    assert {flow["to"].count(":") > 0 for flow in work.forwarded()} == {True, False}
+    assert work.longest_ms(work.forwarded()) < NO_WAIT_MS
+    work.check_connects(FIRST_SYN_S)
+    if cluster.plane != "bpf":
+        wait_for(lambda: cluster.counters("n1")["standby_forwarded"] > before + 30, "it is counted", 3)
+
+
+@pytest.mark.parametrize("form", ["one3", "own3"])
+def test_d3c_flows_go_on_after_a_kill(clusters, form):
+    """dprd of n2 is killed, and the next one starts a second later, as systemd does it. What n2 forwards is sent on
+    meanwhile, and what is forwarded to n2 comes out of the tunnel."""
+    cluster = clusters.get(form)
+    cluster.set_policy("rr")
+    with load(cluster, ["n1", "n2"]) as work:
+        for _ in range(2):
+            cluster.kill("n2", "dprd")
+            time.sleep(1.2)
+            cluster.start("n2", "dprd")
+            wait_for(lambda: cluster.sees("n2", ["n1", "n2", "n3"]), "n2 is back", RESTART_S)
+            time.sleep(0.3)
+    work.check_flows()
+    for flows in (work.forwarded(serving="n2"), [flow for flow in work.forwarded() if flow["node"] != "n2"]):
+        assert {flow["to"].count(":") > 0 for flow in flows} == {True, False}
+        assert work.longest_ms(flows) < NO_WAIT_MS
+    work.check_connects(FIRST_SYN_S)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_d3b_a_port_is_used_again(own3, family):
+    """While dprd of n1 stands still, a client uses a port again whose last connection n1 forwarded. n1 serves it, at once
+    and on when dprd goes on."""
+    n1, _ = forward_to(own3, "n2")
+    with RawClient(own3, service(n1, family), 8080, 20841) as first:
+        first.open()
+        assert first.wait_heard(lambda heard: heard == b"n2\n")
+        first.say(b"", flags="FA")
+        wait_for(lambda: (flow_of(own3, "n1", family, 20841) or {}).get("state") == "closing", "its flow is closing", 5)
+        first.sequence += 1
+        first.reset()
+    with RawClient(own3, service(n1, family), 8080, 20841) as client:
+        client.isn += 1_000_000
+        own3.freeze("n1", "dprd")
+        try:
+            time.sleep(goes_on_s(own3) + 0.3)
+            client.open()
+            assert client.wait_heard(lambda heard: heard == b"n1\n")
+        finally:
+            own3.resume("n1", "dprd")
+        wait_for(lambda: own3.sees("n1", ["n2"]), "n1 is back", RESTART_S)
+        client.say(b"still there\n")
+        assert client.wait_heard(lambda heard: heard == b"n1\nstill there\n")
+        assert own3.plane == "bpf" or not kernel_knows(own3, n1, family, 20841)
+        client.reset()
 
 
 @pytest.mark.alone  # how soon others hear is what it is about
