@@ -257,8 +257,8 @@ static int look(struct page *page, struct standby_watch *watch, struct pollfd *f
 
 /*
  * dprd is gone. What it had in hand is lost, and sent again by the clients; what it had not read is not. When it did not
- * end by itself, this goes on until the next dprd has the lock and wants the queues. A lock that was never seen free may
- * be that one's, too.
+ * end by itself, this goes on: for a moment in any case, since peers do not know it yet, and then until the next dprd
+ * has the lock and wants the queues. A lock that was never seen free may be that one's, too.
  */
 static void linger(struct page *page, struct standby_watch *watch, struct pollfd *fds)
 {
@@ -272,13 +272,18 @@ static void linger(struct page *page, struct standby_watch *watch, struct pollfd
 			fds[i] = (struct pollfd) { .fd = FIRST_QUEUE_FD + (int)i, .events = POLLIN };
 			drain(page, i, &watch[i]);
 		}
+		if (page->stops)
+			break;
 		taken = lock < 0 || lock_is_taken(lock);
 		was_free = was_free || !taken;
-		if (page->stops || (was_free && taken))
-			return;
 		poll(fds, page->count, LINGER_LOOK_MS);
 		passed_ms = clock_now_ms() - start_ms;
-	} while (passed_ms < (was_free ? STANDBY_LINGER_MS : STANDBY_MOMENT_MS));
+	} while (passed_ms < (was_free && !taken ? STANDBY_LINGER_MS : STANDBY_MOMENT_MS));
+	/* What comes into a queue before it is closed is dropped, and the end of a process takes milliseconds. */
+	for (i = 0; i < page->count; i++) {
+		drain(page, i, &watch[i]);
+		close(FIRST_QUEUE_FD + (int)i);
+	}
 }
 
 int standby_run(void)

@@ -26,8 +26,9 @@ enum {
 	STANDBY_LOOK_MS = 20, /* so often it looks at the workers, while packets come */
 	STANDBY_WATCH_MS = 1000, /* so long after one came; then the next one wakes it */
 	STANDBY_PATIENCE_MS = 50, /* packets wait for so long: the worker stands still */
-	STANDBY_LINGER_MS = 2000, /* after a dprd that was killed: longer than systemd takes to start the next one */
-	STANDBY_MOMENT_MS = 100, /* the same when it cannot be seen whether the next one has started: peers do not know yet */
+	/* After a dprd that was killed it stays so long at least, and at most: longer than systemd takes to start the next. */
+	STANDBY_MOMENT_MS = 100,
+	STANDBY_LINGER_MS = 2000,
 	STANDBY_QUEUES_MAX = 48,
 };
 

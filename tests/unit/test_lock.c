@@ -70,6 +70,27 @@ static void test_one_holder(void **context)
 	assert_int_equal(lock_take("/nonexistent/run"), -ENOENT);
 }
 
+/* Who looks sees a holder come and go, and is in nobody's way. */
+static void test_watch(void **context)
+{
+	int watch, fd;
+
+	(void)context;
+	assert_true(lock_watch(directory) < 0);
+	fd = lock_take(directory);
+	assert_true(fd >= 0);
+	watch = lock_watch(directory);
+	assert_true(watch >= 0);
+	assert_true(lock_is_taken(watch));
+	close(fd);
+	assert_false(lock_is_taken(watch));
+	fd = lock_take(directory);
+	assert_true(fd >= 0);
+	assert_true(lock_is_taken(watch));
+	close(fd);
+	close(watch);
+}
+
 /* A link to somebody's file is neither followed nor made where it points. */
 static void test_symbolic_link(void **context)
 {
@@ -112,6 +133,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_one_holder, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(test_watch, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_symbolic_link, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_owner, make_directory, remove_directory),
 	};
