@@ -101,7 +101,8 @@ static void send_failed(void *context, unsigned tag, int error)
 static bool send_to(const struct standby_members *members, unsigned member, const struct packet *packet,
 		    const uint8_t *datagram)
 {
-	const struct member *self = &members->config.member[members->config.self], *to = &members->config.member[member];
+	const struct member *self = &members->config.member[members->config.self],
+			    *to = &members->config.member[member];
 	uint8_t outer[ENCAP_V6_BYTES];
 	bool sent = true;
 

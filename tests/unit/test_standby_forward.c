@@ -15,7 +15,7 @@
 #include "dprd/standby_forward.h"
 #include "tests/unit/packets.h"
 
-#define MEMBER(n)                                                                         \
+#define MEMBER(n)                                                                    \
 	"[Member \"n" n "\"]\nService=198.51.100." n "\nService=2001:db8:5::" n "\n" \
 	"Cluster=192.168.0." n "\nCluster=fd00::" n "\n"
 #define CLUSTER "[Cluster]\nName=web\n" MEMBER("1") MEMBER("2") MEMBER("3")
