@@ -15,6 +15,9 @@ IN_FLIGHT = 64
 DEALT_PORT = 8081  # bench_peers.NGINX_CONF
 CLIENTS = 2  # processes: one alone would be the limit
 HTTPERF_RATE = 4000
+# So many times the rounds for connections that stay: in each of those they are dealt to the workers anew, and one differs
+# from the next by a tenth.
+STAY_ROUNDS = 4
 
 # result, value of Connected, path, compared with
 RATIOS = [
@@ -210,7 +213,8 @@ def run_tools(bench, results, rounds, quick, short):
     found = Rounds(f"wrk, {IN_FLIGHT} connections that stay, {seconds} s each: requests/s",
                    all_paths(bench, few or ("direct", "router", "auto", "form-direct", "nfqueue", "bare", "bare-hooks",
                                             "dnat", "haproxy", "stream")),
-                   rounds if short else 2 * rounds).run(lambda path: wrk(bench, path, seconds, False), Requested.show)
+                   rounds if rounds == 1 else STAY_ROUNDS * rounds).run(
+        lambda path: wrk(bench, path, seconds, False), Requested.show)
     for name, path, base in (("keepalive_of_direct", "auto", "direct"), ("keepalive_of_haproxy", "auto", "haproxy"),
                              ("keepalive_of_kernel_routing", "auto", "router"),
                              ("form_direct_keepalive_of_direct", "form-direct", "direct"),
