@@ -87,7 +87,8 @@ def counting(cluster):
 
 def flows(cluster, node):
     """The flow table of a node: its lines without the last one."""
-    lines = [json.loads(line) for line in cluster.dprctl(node, "flows", "--json", check=False).splitlines()]
+    listing = cluster.dprctl(node, "flows", "--limit", "0", "--json", check=False)
+    lines = [json.loads(line) for line in listing.splitlines()]
     return [line for line in lines if "client" in line]
 
 
