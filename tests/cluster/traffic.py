@@ -87,9 +87,8 @@ def counting(cluster):
 
 def flows(cluster, node):
     """The flow table of a node: its lines without the last one."""
-    listing = cluster.dprctl(node, "flows", "--limit", "0", "--json", check=False)
-    lines = [json.loads(line) for line in listing.splitlines()]
-    return [line for line in lines if "client" in line]
+    listing = cluster.dprctl(node, "flows", "--limit", "0", "--json", check=False).splitlines()
+    return [line for line in map(json.loads, listing) if "client" in line]
 
 
 def flow_of(cluster, node, family, port):
