@@ -127,6 +127,11 @@ unit-san:
 cluster: all
 	@tests/cluster/run $(TESTS)
 
+## make systemd      the units as installed, under a systemd in namespaces of its own, on both planes (root)
+.PHONY: systemd
+systemd: all
+	@tests/systemd/run
+
 ## make check        set up, build, lint, all tests; closes with "N passed, N failed" (root)
 .PHONY: check
 check: setup

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -297,6 +298,8 @@ int standby_run(void)
 		log_err("dprd starts this process by itself; nobody else can");
 		return EXIT_FAILURE;
 	}
+	/* In a log of systemd and in ps(1); else it would be called as the file it was started from: exe. */
+	prctl(PR_SET_NAME, "dprd-standby");
 	while (!fds[0].revents) {
 		int sleep_ms = look(page, watch, &fds[1], watched_from_ms);
 

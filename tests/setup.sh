@@ -14,7 +14,7 @@ iptables nftables iproute2 ethtool procps python3
 nginx-light libnginx-mod-stream haproxy dnsmasq-base httperf wrk curl gnuplot-nox"
 # To test, too.
 [ "${1:-all}" = demo ] || packages="$packages libcmocka-dev
-bind9-dnsutils tcpdump python3-pytest python3-scapy
+bind9-dnsutils tcpdump python3-pytest python3-scapy systemd
 clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck spin valgrind strace mandoc"
 # A kernel to build and to test; Debian's own, and what boots it.
 [ "${1:-all}" != kernel ] || packages="$packages linux-source-6.1 flex bison bc patch xz-utils ccache busybox-static
