@@ -103,7 +103,9 @@ class Results:
                              "min": _short(min(values)), "max": _short(max(values)), "rounds": len(values)})
 
     def add_ratio(self, name, values, base):
-        """Round by round, so that what slowed the host down in a round slowed both sides; and of the medians."""
+        """Round by round, so that what slowed the host down in a round slowed both sides; and of the medians.
+        base may have more rounds, behind those."""
+        base = base[:len(values)]
         self.add(name, "ratio", [value / other for value, other in zip(values, base)])
         self.results[-1]["of_medians"] = _short(statistics.median(values) / statistics.median(base))
 
