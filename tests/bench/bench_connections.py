@@ -225,7 +225,7 @@ def run_stay(bench, results, rounds, few):
     """Requests over connections that stay."""
     def measure(names, times):
         return Rounds(f"wrk, {IN_FLIGHT} connections that stay, 1 s each: requests/s", all_paths(bench, names),
-                      rounds if rounds == 1 else times * rounds).run(lambda path: wrk(bench, path, 1, False),
+                      rounds if rounds == 1 or few else times * rounds).run(lambda path: wrk(bench, path, 1, False),
                                                                      Requested.show)
 
     found = measure(few or ("direct", "router", "auto", "form-direct", "nfqueue", "bare", "bare-hooks", "dnat",
@@ -248,5 +248,5 @@ def run(bench, results, arguments):
     rounds = arguments.rounds or (5 if arguments.quick else 25)
     some = max(min(5, rounds), rounds // 3)
     run_delays(bench, results, some, 0.2 if arguments.short else 0.5)
-    run_requests(bench, results, rounds, 0.4 if arguments.short else 0.5)
+    run_requests(bench, results, rounds, 0.2 if arguments.quick else 0.4 if arguments.short else 0.5)
     run_tools(bench, results, some, arguments.quick, arguments.short)
