@@ -225,8 +225,8 @@ def run_stay(bench, results, rounds, few):
     """Requests over connections that stay."""
     def measure(names, times):
         return Rounds(f"wrk, {IN_FLIGHT} connections that stay, 1 s each: requests/s", all_paths(bench, names),
-                      rounds if rounds == 1 or few else times * rounds).run(lambda path: wrk(bench, path, 1, False),
-                                                                     Requested.show)
+                      rounds if rounds == 1 or few else times * rounds).run(
+            lambda path: wrk(bench, path, 1, False), Requested.show)
 
     found = measure(few or ("direct", "router", "auto", "form-direct", "nfqueue", "bare", "bare-hooks", "dnat",
                             "haproxy", "stream"), STAY_ROUNDS)
