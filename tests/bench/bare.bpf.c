@@ -14,8 +14,60 @@ enum { TCP_FLAGS_AT = BARE_TCP + 13, SYN = 0x02, ACK = 0x10, DECAP_L3_IPV4 = 1 <
 /* Of bare.c. */
 const volatile uint32_t service, tunnel_end, out_interface;
 const volatile bool leave_syns;
+const volatile bool looks;
 uint8_t outer[BARE_OUTER_BYTES]; /* Ethernet and IPv4 header, with a length of 0 */
 uint32_t outer_sum; /* of that, not folded */
+
+/* A line is what a bucket of dprd's flow table is. */
+struct line {
+	uint64_t flow[8];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BARE_LINES);
+	__type(key, uint32_t);
+	__type(value, struct line);
+} flows SEC(".maps");
+
+/* Whether this host has a socket that a SYN must not be taken away from. */
+static __always_inline bool has_socket(struct __sk_buff *skb, const uint8_t *data)
+{
+	struct bpf_sock_tuple tuple = { 0 };
+	struct bpf_sock *sk;
+	bool found;
+
+	tuple.ipv4.saddr = *(const uint32_t *)(data + BARE_SOURCE);
+	tuple.ipv4.daddr = *(const uint32_t *)(data + BARE_DESTINATION);
+	tuple.ipv4.sport = *(const uint16_t *)(data + BARE_TCP);
+	tuple.ipv4.dport = *(const uint16_t *)(data + BARE_TCP + 2);
+	sk = bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
+	found = sk && sk->state != BPF_TCP_LISTEN && sk->state != BPF_TCP_TIME_WAIT;
+	if (sk)
+		bpf_sk_release(sk);
+	return found;
+}
+
+/* The least that remembers: a SYN is put where its connection's other packets find it again. False: not forwarded. */
+static __always_inline bool look(struct __sk_buff *skb, const uint8_t *data)
+{
+	uint64_t port = *(const uint16_t *)(data + BARE_TCP);
+	uint64_t key = *(const uint32_t *)(data + BARE_SOURCE) | port << 32;
+	uint64_t hash = (key + 1) * 0x9e3779b97f4a7c15;
+	uint32_t index = (uint32_t)(hash >> 32) & (BARE_LINES - 1);
+	struct line *line = bpf_map_lookup_elem(&flows, &index);
+	uint64_t *flow;
+
+	if (!line)
+		return false;
+	flow = &line->flow[hash >> 61];
+	if ((data[TCP_FLAGS_AT] & (SYN | ACK)) != SYN)
+		return *(volatile uint64_t *)flow;
+	if (has_socket(skb, data))
+		return false;
+	*(volatile uint64_t *)flow = key + 1;
+	return true;
+}
 
 SEC("tc")
 int bare_entry(struct __sk_buff *skb)
@@ -29,6 +81,8 @@ int bare_entry(struct __sk_buff *skb)
 	    *(const uint32_t *)(data + BARE_DESTINATION) != service)
 		return TC_ACT_UNSPEC;
 	if (leave_syns && (data[TCP_FLAGS_AT] & (SYN | ACK)) == SYN)
+		return TC_ACT_UNSPEC;
+	if (looks && !look(skb, data))
 		return TC_ACT_UNSPEC;
 	length = BARE_IP_BYTES + (uint32_t)(data[BARE_IP + 2] << 8 | data[BARE_IP + 3]);
 	if (bpf_skb_adjust_room(skb, BARE_IP_BYTES, BPF_ADJ_ROOM_MAC,

@@ -11,6 +11,7 @@
  *   bare take QUEUE                     takes each packet of the queue out of the tunnel, without BPF
  *
  * -l IF, once or more before "serving" or "entry": an empty program looks at what leaves by IF.
+ * -f, then, before "entry": of each connection a word is remembered, and each packet looks for it.
  *
  * As long as this one runs; it says "ready" when it is so.
  */
@@ -66,6 +67,7 @@ struct loop {
 static struct loop loop = { .raw = -1 };
 static uint32_t leaving[LEAVING_MAX]; /* interfaces */
 static unsigned leaving_count;
+static bool looks;
 
 static void die(const char *what)
 {
@@ -76,7 +78,7 @@ static void die(const char *what)
 static void usage(void)
 {
 	fputs("usage: bare [-l IF]... serving IF TUNNEL_END\n"
-	      "       bare [-l IF]... entry IF OUT_IF OUT_MAC SERVICE FROM TO [QUEUE]\n"
+	      "       bare [-l IF]... [-f] entry IF OUT_IF OUT_MAC SERVICE FROM TO [QUEUE]\n"
 	      "       bare all FROM TO QUEUE\n"
 	      "       bare take QUEUE\n",
 	      stderr);
@@ -290,6 +292,7 @@ static void start_entry(int argc, char **argv)
 		bare->rodata->service = address_of(argv[5]);
 		bare->rodata->out_interface = interface_of(argv[3]);
 		bare->rodata->leave_syns = argc == 9;
+		bare->rodata->looks = looks;
 		memcpy(bare->bss->outer, mac, sizeof(mac));
 		bare->bss->outer_sum = make_outer(bare->bss->outer, argv[6], argv[7]);
 	}
@@ -310,6 +313,11 @@ int main(int argc, char **argv)
 		leaving[leaving_count++] = interface_of(argv[2]);
 		argc -= 2;
 		argv += 2;
+	}
+	if (argc > 1 && !strcmp(argv[1], "-f")) {
+		looks = true;
+		argc--;
+		argv++;
 	}
 	what = argc > 1 ? argv[1] : "";
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);

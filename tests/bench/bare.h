@@ -14,6 +14,7 @@ enum {
 	BARE_TCP = BARE_IP + BARE_IP_BYTES,
 	BARE_OUTER_BYTES = BARE_TCP,
 	BARE_PROTOCOL_IPIP = 4,
+	BARE_LINES = 1 << 17, /* of the flow table */
 };
 
 #endif

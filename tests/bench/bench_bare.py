@@ -7,7 +7,9 @@ from cluster import NODE_SYSCTLS
 
 # How packets come to it: all by BPF, SYNs by a queue, all by queues on both nodes. "bare-hooks" is the first with what
 # dprd needs beside it: a program that sees what leaves (SYN-ACKs' MSS), and the rule by which marked packets are queued.
-BARE = ("bare", "bare-hooks", "bare-syns", "bare-all")
+# "bare-flows" also remembers: one line of memory for each packet, one look for a local socket for each SYN.
+BARE = ("bare", "bare-hooks", "bare-flows", "bare-syns", "bare-all")
+HOOKED = ("bare-hooks", "bare-flows")
 MARKED = ["-m", "mark", "!", "--mark", "0/0x60000000"]
 
 
@@ -36,13 +38,13 @@ def _start_pair(bench, entry, number):
         _start(bench, entry, ["all"] + ends + [str(QUEUE)], False)
         _start(bench, serving, ["take", str(QUEUE)], True)
     else:
-        leaving = ["-l", "eth0", "-l", "eth1"] if entry == "bare-hooks" else []
-        words = leaving + ["entry", "eth0", "eth1", bench.hardware_address(serving, "eth1"), service] + ends
+        leaving = ["-l", "eth0", "-l", "eth1"] if entry in HOOKED else []
+        words = leaving + (["-f"] if entry == "bare-flows" else []) + ["entry", "eth0", "eth1", bench.hardware_address(serving, "eth1"), service] + ends
         if entry == "bare-syns":
             _queue_rule(bench, entry, ["-p", "tcp", "--syn", "--dport", "80"])
             words.append(str(QUEUE))
         _start(bench, entry, words, False)
-        if entry == "bare-hooks":
+        if entry in HOOKED:
             for host in (entry, serving):
                 _queue_rule(bench, host, MARKED)
         _start(bench, serving, leaving + ["serving", "eth1", ends[1]], True)

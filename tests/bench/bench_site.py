@@ -14,6 +14,7 @@
               +------ nfqueue ------ nfqueue-b -+  the same without any BPF
               +------ bare --------- bare-b ----+  the least that forwards: without a look, by BPF (bare.c)
               +------ bare-hooks --- bare-hooks-b  the same, with a program for what leaves and a rule for a queue
+              +------ bare-flows --- bare-flows-b  the same, and each packet looks for what its SYN left in a table
               +------ bare-syns ---- bare-syns-b   the same, SYNs by a queue
               +------ bare-all ----- bare-all-b +  the same, every packet by queues, without any BPF
               +---------------------------------+
