@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * bare - the least that forwards in a tunnel: no flow, no decision, no check, no counter. What any program in dprd's
- * place costs at least on this host.
+ * bare - the least that forwards in a tunnel: no flow (but for -f), no decision, no check, no counter. What any program in
+ * dprd's place costs at least on this host.
  *
  *   bare serving IF TUNNEL_END          takes packets out of the tunnel
  *   bare entry IF OUT_IF OUT_MAC SERVICE FROM TO [QUEUE]
@@ -11,7 +11,7 @@
  *   bare take QUEUE                     takes each packet of the queue out of the tunnel, without BPF
  *
  * -l IF, once or more before "serving" or "entry": an empty program looks at what leaves by IF.
- * -f, then, before "entry": of each connection a word is remembered, and each packet looks for it.
+ * -f, then, before "entry" without QUEUE: of each connection a word is remembered, and each packet looks for it.
  *
  * As long as this one runs; it says "ready" when it is so.
  */
@@ -78,7 +78,8 @@ static void die(const char *what)
 static void usage(void)
 {
 	fputs("usage: bare [-l IF]... serving IF TUNNEL_END\n"
-	      "       bare [-l IF]... [-f] entry IF OUT_IF OUT_MAC SERVICE FROM TO [QUEUE]\n"
+	      "       bare [-l IF]... entry IF OUT_IF OUT_MAC SERVICE FROM TO [QUEUE]\n"
+	      "       bare [-l IF]... -f entry IF OUT_IF OUT_MAC SERVICE FROM TO\n"
 	      "       bare all FROM TO QUEUE\n"
 	      "       bare take QUEUE\n",
 	      stderr);
@@ -266,6 +267,9 @@ static void attach_leaving(const struct bare_bpf *bare)
 
 static void load(struct bare_bpf *bare)
 {
+	/* Who remembers nothing needs no room for it. */
+	if (bare && !looks)
+		bpf_map__set_max_entries(bare->maps.flows, 1);
 	if (!bare || bare_bpf__load(bare))
 		die("the kernel does not take the program");
 }
@@ -320,6 +324,9 @@ int main(int argc, char **argv)
 		argv++;
 	}
 	what = argc > 1 ? argv[1] : "";
+	/* A SYN that takes another way would not be remembered. */
+	if (looks && (strcmp(what, "entry") != 0 || argc != 8))
+		usage();
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
 	if (!strcmp(what, "serving") && argc == 4) {
 		start_serving(argv);

@@ -39,11 +39,12 @@ def _start_pair(bench, entry, number):
         _start(bench, serving, ["take", str(QUEUE)], True)
     else:
         leaving = ["-l", "eth0", "-l", "eth1"] if entry in HOOKED else []
-        words = leaving + (["-f"] if entry == "bare-flows" else []) + ["entry", "eth0", "eth1", bench.hardware_address(serving, "eth1"), service] + ends
+        remembers = ["-f"] if entry == "bare-flows" else []
+        words = ["entry", "eth0", "eth1", bench.hardware_address(serving, "eth1"), service] + ends
         if entry == "bare-syns":
             _queue_rule(bench, entry, ["-p", "tcp", "--syn", "--dport", "80"])
             words.append(str(QUEUE))
-        _start(bench, entry, words, False)
+        _start(bench, entry, leaving + remembers + words, False)
         if entry in HOOKED:
             for host in (entry, serving):
                 _queue_rule(bench, host, MARKED)

@@ -86,6 +86,10 @@ def all_paths(bench, names=None):
     return [path for path in paths if names is None or path.name in names]
 
 
+def names_without_bare(bench):
+    return [path.name for path in all_paths(bench) if path.name not in BARE]
+
+
 class Connected:
     """One run of connclient."""
 
@@ -184,8 +188,8 @@ def run_delays(bench, results, rounds, seconds):
 
 
 def run_requests(bench, results, rounds, seconds, quick):
-    # What bounds any program is not asked each time, but dprd's is.
-    most = [path.name for path in all_paths(bench) if path.name not in BARE] if quick else None
+    # A short run leaves out what only tells the host's limits.
+    most = names_without_bare(bench) if quick else None
     queued = bench.pairs["auto"].queued() if "auto" in bench.pairs else 0
     found = Rounds(f"requests of a connection each, {IN_FLIGHT} in flight, {seconds} s each: connections/s, processor "
                    "time of client, daemons and servers per connection", all_paths(bench, most), rounds).run(
@@ -206,10 +210,10 @@ def run_requests(bench, results, rounds, seconds, quick):
 def run_tools(bench, results, rounds, quick, short):
     """The same with other people's clients: closed loops of wrk, an open loop of httperf."""
     few = ("direct", "auto", "haproxy") if quick else None
-    most = [path.name for path in all_paths(bench) if path.name not in BARE]
     seconds = 1
     found = Rounds(f"wrk, a connection for each request, {IN_FLIGHT} in flight, {seconds} s each: requests/s",
-                   all_paths(bench, few or most), rounds).run(lambda path: wrk(bench, path, seconds, True), Requested.show)
+                   all_paths(bench, few or names_without_bare(bench)), rounds).run(
+        lambda path: wrk(bench, path, seconds, True), Requested.show)
     for path in ("auto", "queue", "kernel", "nfqueue", "haproxy"):
         name = {"auto": "", "kernel": "kernel_decision_"}.get(path, path + "_")
         add_ratio(bench, results, found, (f"wrk_{name}conn_rate_of_direct", "rate", path, "direct"))
