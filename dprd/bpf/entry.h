@@ -271,10 +271,22 @@ INLINE int new_alone(struct __sk_buff *skb, const struct packet *p, bool v6, con
 	return *ret ? ENTRY_FORWARD + REASON_BACKEND : TC_ACT_UNSPEC;
 }
 
-/* With a flow in the table a SYN must not pass by a full queue: what follows would go elsewhere. */
-INLINE int queue_syn(struct __sk_buff *skb, const struct flow_slot *slot)
+/*
+ * With a flow in the table a SYN must not pass by a full queue: what follows would go elsewhere. Nor may it where the rule
+ * for the queue is gone, and this node serves the SYN: a flow of the key that dprd would forget leads here until dprd
+ * says otherwise.
+ */
+INLINE int queue_syn(struct __sk_buff *skb, const struct packet *p, struct flow_slot *slot, uint8_t self)
 {
-	return queue_to_daemon(skb, slot ? MARK_FORWARD : MARK_DECIDE);
+	uint32_t target;
+
+	if (!slot)
+		return queue_to_daemon(skb, MARK_DECIDE);
+	target = *(volatile uint32_t *)&slot->target;
+	if (target >> FLOW_SEQUENCE_SHIFT != (p->tcp_sequence & FLOW_SEQUENCE_MASK) &&
+	    (slot->state & FLOW_STATE_MASK) != SLOT_CONFIRMED)
+		__sync_val_compare_and_swap(&slot->target, target, (target & ~FLOW_NODE_MASK) | self);
+	return queue_to_daemon(skb, MARK_FORWARD);
 }
 
 /*
@@ -287,7 +299,7 @@ INLINE int serve(struct __sk_buff *skb, const struct packet *p, const struct fas
 	struct fastpath_counters *c = counters_get();
 
 	if (t->choices == CHOICES && reason != REASON_NO_BACKEND)
-		return queue_syn(skb, slot);
+		return queue_syn(skb, p, slot, (uint8_t)t->self_node);
 	if (!c)
 		return TC_ACT_UNSPEC;
 	c->syns++;
@@ -328,7 +340,7 @@ INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, int verdi
 	if (!c)
 		return TC_ACT_UNSPEC;
 	if (verdict < 0)
-		return queue_syn(skb, *ret);
+		return queue_syn(skb, p, *ret, (uint8_t)t->self_node);
 	node = (uint32_t)verdict >> 8;
 	reason = (uint32_t)verdict & 0xff;
 	if (!node || reason >= REASONS)
@@ -374,8 +386,9 @@ INLINE int entry_syn(struct __sk_buff *skb, const struct packet *p, bool v6, con
 	if (draws)
 		return entry_decide(skb, p, verdict, v6, t, search, slot);
 	if (!decides)
-		return queue_syn(skb, *slot);
-	return is_clear_copy(p, *slot) ? ENTRY_FORWARD + REASON_SAME_SYN : queue_syn(skb, *slot);
+		return queue_syn(skb, p, *slot, (uint8_t)t->self_node);
+	return is_clear_copy(p, *slot) ? ENTRY_FORWARD + REASON_SAME_SYN
+				       : queue_syn(skb, p, *slot, (uint8_t)t->self_node);
 }
 
 INLINE int entry_judge(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,

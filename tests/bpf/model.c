@@ -79,10 +79,17 @@ static void renew(struct model *m, const struct packet *p, const struct flow *ov
 	slot->state = (slot->state & FLOW_OVERFLOW) | m->tick << FLOW_TIME_SHIFT | SLOT_HALF_OPEN;
 }
 
-/* Differs: a SYN is only marked for dprd's queues, which decides. */
-static void queue_syn(struct model_result *r, bool has_flow)
+/* Differs: a SYN is only marked for dprd's queues, which decides. A flow of its key that this would end leads here. */
+static void queue_syn(struct model *m, const struct packet *p, const struct flow *flow, struct model_result *r)
 {
-	model_queue(r, has_flow ? MARK_FORWARD : MARK_DECIDE);
+	uint32_t *target;
+
+	model_queue(r, flow ? MARK_FORWARD : MARK_DECIDE);
+	if (!flow || flow->state == FLOW_CONFIRMED || flow_same_sequence(flow, p->tcp_sequence))
+		return;
+	target = &flow_slot_at(m->flows, flow->slot)->target;
+	*target = (*target & ~FLOW_NODE_MASK) |
+		  (uint32_t)flow_table_node(m->flows, m->config->member[m->config->self].id, false);
 }
 
 /* Differs: instead of being removed, an old flow leads to this node from now on. */
@@ -92,7 +99,7 @@ static void serve(struct model *m, const struct packet *p, const struct flow *ov
 	uint32_t self_id = m->config->member[m->config->self].id;
 
 	if (m->choices && !m->serves_here && reason != REASON_NO_BACKEND) {
-		queue_syn(r, over);
+		queue_syn(m, p, over, r);
 		return;
 	}
 	m->counted.syns++;
@@ -161,7 +168,7 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 	    is_left_to_socket(m, p))
 		return;
 	if (!drawn) {
-		queue_syn(r, over);
+		queue_syn(m, p, over, r);
 	} else if (!node) {
 		serve(m, p, over, reason, r);
 	} else if (!(m->ways[2 * node + p->v6].flags & WAY_USABLE)) {
@@ -227,14 +234,14 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 	}
 	/* Differs: what the kernel module may still drop is dprd's to decide about. */
 	if (r->unjudged) {
-		queue_syn(r, found);
+		queue_syn(m, p, found ? &flow : NULL, r);
 		return;
 	}
 	if (scheduled) {
 		decide_scheduled(m, in, p, found ? &flow : NULL, gso_bytes, r);
 	} else if (!m->schedules[p->v6] || !flow_same_sequence(&flow, p->tcp_sequence) ||
 		   flow.state != FLOW_HALF_OPEN || !is_young(m, &flow)) {
-		queue_syn(r, found);
+		queue_syn(m, p, found ? &flow : NULL, r);
 	} else if (flow.node_id != m->config->member[m->config->self].id) {
 		model_forward(m, in, p, flow.node_id, REASON_SAME_SYN, gso_bytes, r);
 	}

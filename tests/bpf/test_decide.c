@@ -70,7 +70,8 @@ static const struct fixture chosen_here[] = {
 	{ DECIDED("no room, this node serves nobody: dprd decides", "n2/backend", SYN("5")), .choices = "n2",
 	  .no_room = "rate_guard", .verdict = PASS, .mark = DECIDE },
 	{ DECIDED("no room for what was a flow: dprd decides", "n2/backend", SYN("6")), .choices = "n2",
-	  .no_room = "table_full", .flow = "closing n3 isn 5 age 3", .verdict = PASS, .mark = MARK },
+	  .no_room = "table_full", .flow = "closing n3 isn 5 age 3", .verdict = PASS, .mark = MARK,
+	  .after = "closing n1 isn 5 age 3" },
 };
 
 static const struct fixture copies[] = {
@@ -85,7 +86,7 @@ static const struct fixture copies[] = {
 	{ DECIDED("a copy of what is served here", "n3/chosen", SYN("5")), .flow = "half_open n1 isn 5 age 30",
 	  .verdict = PASS },
 	{ DECIDED("another SYN of a half-open flow: dprd decides", "n3/chosen", SYN("6")),
-	  .flow = "half_open n2 isn 5 age 30", .verdict = PASS, .mark = MARK },
+	  .flow = "half_open n2 isn 5 age 30", .verdict = PASS, .mark = MARK, .after = "half_open n1 isn 5 age 30" },
 	{ DECIDED("a copy of a confirmed flow: dprd decides", "n3/chosen", SYN("5")),
 	  .flow = "confirmed n2 isn 5 age 3", .verdict = PASS, .mark = MARK },
 	{ DECIDED("another SYN of a confirmed flow: dprd decides", "n3/chosen", SYN("6")),
@@ -102,7 +103,7 @@ static const struct fixture copies[] = {
 	  .flow = "closing n2 isn 5 age 3", .verdict = PASS, .counted = "rate_guard syn",
 	  .after = "half_open n1 isn 6 now" },
 	{ DECIDED("another SYN of a closing flow, no schedule: dprd decides", "", SYN("6")),
-	  .flow = "closing n2 isn 5 age 3", .verdict = PASS, .mark = MARK },
+	  .flow = "closing n2 isn 5 age 3", .verdict = PASS, .mark = MARK, .after = "closing n1 isn 5 age 3" },
 	{ DECIDED("a copy of a closing flow's SYN: dprd decides", "n3/chosen", SYN("5")),
 	  .flow = "closing n2 isn 5 age 3", .verdict = PASS, .mark = MARK },
 	{ DECIDED("another SYN of what was served here", "n2/chosen", SYN("6")), .flow = "confirmed n1 isn 5 age 3",

@@ -348,6 +348,19 @@ def frozen_whole(cluster, which, standby_first_s=0):
         os.kill(standby, signal.SIGCONT)
 
 
+@contextlib.contextmanager
+def emptying(cluster, seconds=20):
+    """n1's tables raw are emptied again and again."""
+    script = f"for i in $(seq {seconds * 50}); do iptables -t raw -F; ip6tables -t raw -F; sleep 0.01; done"
+    child = cluster.site.start("n1", ["sh", "-c", script], os.path.join(cluster.directory, "emptying.log"))
+    try:
+        time.sleep(0.1)
+        yield
+    finally:
+        child.terminate()
+        child.wait(5)
+
+
 def members(cluster, which):
     """{name: member} as a node's dprd sees them."""
     status = cluster.status(which)

@@ -12,9 +12,9 @@ import time
 import pytest
 from scapy.all import TCP
 
-from faultlib import FIRST_SYN_S, SECOND_SYN_S, Flows, load, memory_kb, wait_for
+from faultlib import FIRST_SYN_S, SECOND_SYN_S, Flows, emptying, load, memory_kb, wait_for
 from stormlib import Floods
-from traffic import CLIENT, RawClient, counting, hardware, ip_layer, nft, run_in, send
+from traffic import CLIENT, FAMILIES, RawClient, counting, flow_of, forward_to, hardware, ip_layer, nft, run_in, send, service
 
 ALL = ["n1", "n2", "n3"]
 
@@ -82,6 +82,36 @@ def test_b50_the_chains_are_emptied(own3, command):
     assert set(work.served_by(to="n1", since=restored + 0.2)) == set(ALL)
     # Nothing was wrong with the others' rules, and they were looked at, too.
     assert all(own3.counters(name)["rules_restored"] == before[name] for name in ["n2", "n3"])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_b50_a_port_is_used_again_meanwhile(own3, family):
+    """While n1's tables raw are empty, a client uses ports again whose last connections n1 forwarded. n1 serves them, since
+    dprd gets none of their SYNs, and what follows stays there, too. (With Decide=kernel it is forwarded as before.)"""
+    n1, _ = forward_to(own3, "n2")
+    ports = range(20861, 20867)
+    for port in ports:
+        with RawClient(own3, service(n1, family), 8080, port) as first:
+            first.open()
+            assert first.wait_heard(lambda heard: heard == b"n2\n")
+            first.say(b"", flags="FA")
+            wait_for(lambda port=port: (flow_of(own3, "n1", family, port) or {}).get("state") == "closing", "it ends", 5)
+            first.sequence += 1
+            first.reset()
+    served = []
+    with emptying(own3):
+        for port in ports:
+            with RawClient(own3, service(n1, family), 8080, port) as client:
+                client.isn += 1_000_000
+                client.open()
+                assert client.wait_heard(lambda heard: len(heard) == 3), port
+                served.append(client.heard())
+                client.say(b"still there\n")
+                assert client.wait_heard(lambda heard: heard[3:] == b"still there\n"), port
+                client.reset()
+    # Just after dprd has set the rules up again it decides.
+    if own3.decide.get("Decide") != "kernel":
+        assert served.count(b"n1\n") >= len(ports) // 2, served
 
 
 def test_b59_emptied_again_and_again(own3):
