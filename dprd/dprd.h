@@ -22,6 +22,7 @@
 
 #include "dprd/backend.h"
 #include "dprd/base/config.h"
+#include "dprd/base/smallfile.h"
 #include "dprd/decide.h"
 #include "dprd/flood.h"
 #include "dprd/flow.h"
@@ -177,6 +178,7 @@ struct dprd {
 	struct policy_state policy_state[2]; /* by family (0: IPv4): each goes round by itself */
 	struct backends backends; /* real servers behind this node */
 	struct load_table table; /* as last read */
+	struct smallfile_stamp table_seen; /* main thread only */
 	bool table_valid;
 	struct last_heard heard[MEMBERS_MAX]; /* of each member; outlives the table, which ends with loadcast */
 	struct load_view view;
@@ -234,7 +236,7 @@ void plane_served(struct dprd *d, unsigned connections); /* since dprd last told
 void plane_count(struct dprd *d); /* the programs' counters into d->counters, now. Lock held */
 void plane_close(struct dprd *d, bool keep);
 
-/* plane_decide.c: the programs' verdicts, see Decide=. */
+/* plane_decide.c: the programs' verdicts, see Decide=. The tick has read the own load just before. */
 struct plane_decide *plane_decide_new(void); /* free() frees it */
 bool plane_decide_runs(const struct dprd *d); /* whether the programs decide just now. Lock held */
 void plane_decide_tick(struct dprd *d, uint64_t now_ms); /* lock held */

@@ -247,7 +247,6 @@ void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 		account(d, &env, v6);
 	}
 	plane_decide_remember(d, &env);
-	view_own_load(d);
 	for (v6 = 0; v6 < 2; v6++) {
 		if (p->runs)
 			make(d, &env, v6, used[v6]);
@@ -261,7 +260,10 @@ void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 
 void plane_decide_now(struct dprd *d)
 {
+	if (!d->decide_ahead)
+		return;
 	pthread_mutex_lock(&d->lock);
+	view_own_load(d);
 	plane_decide_tick(d, clock_now_ms());
 	pthread_mutex_unlock(&d->lock);
 }

@@ -14,7 +14,7 @@ int status_publish(const char *path, struct rewriter_status *status)
 
 int status_read(const char *path, struct rewriter_status *ret)
 {
-	int size = smallfile_read(path, ret, sizeof(*ret));
+	int size = smallfile_read(path, ret, sizeof(*ret), NULL);
 
 	if (size == -EFBIG)
 		return -EINVAL;

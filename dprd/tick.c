@@ -119,11 +119,11 @@ void tick_forget_node(struct dprd *d, uint32_t node_id)
 void tick_refresh_view(struct dprd *d, uint64_t now_ms)
 {
 	static struct load_table fresh; /* main thread only */
-	int error = load_table_snapshot(d->config.table_file, &fresh);
+	int status = load_table_snapshot_new(d->config.table_file, &d->table_seen, &fresh);
 
 	pthread_mutex_lock(&d->lock);
-	d->counters.table_errors += error && error != -ENOENT;
-	view_refresh(d, error ? NULL : &fresh, error == -ENOENT, now_ms);
+	d->counters.table_errors += status < 0 && status != -ENOENT;
+	view_refresh(d, status ? NULL : &fresh, status == -ENOENT, now_ms);
 	pthread_mutex_unlock(&d->lock);
 }
 

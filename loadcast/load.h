@@ -97,6 +97,14 @@ int load_table_publish(const char *path, struct load_table *table);
  */
 int load_table_snapshot(const char *path, struct load_table *ret);
 
+struct smallfile_stamp;
+
+/*
+ * The same for who reads again and again: 1 when it is the file that was read last, *seen, and nothing is copied. *seen
+ * begins as 0, and is kept here.
+ */
+int load_table_snapshot_new(const char *path, struct smallfile_stamp *seen, struct load_table *ret);
+
 /* Age now of a node's announcement: at publication plus the file's own age. Saturates. */
 uint32_t load_age_ms(const struct load_table *table, const struct node_load *node, uint64_t now_ms);
 

@@ -120,13 +120,30 @@ int load_table_publish(const char *path, struct load_table *table)
 	return smallfile_replace(path, table, load_table_bytes(table->count));
 }
 
-int load_table_snapshot(const char *path, struct load_table *ret)
+static int snapshot(const char *path, struct load_table *ret, struct smallfile_stamp *ret_stamp)
 {
-	int size = smallfile_read(path, ret, sizeof(*ret));
+	int size = smallfile_read(path, ret, sizeof(*ret), ret_stamp);
 
 	if (size == -EFBIG)
 		return -EINVAL;
 	return size < 0 ? size : load_table_check(ret, (unsigned)size);
+}
+
+int load_table_snapshot(const char *path, struct load_table *ret)
+{
+	return snapshot(path, ret, NULL);
+}
+
+int load_table_snapshot_new(const char *path, struct smallfile_stamp *seen, struct load_table *ret)
+{
+	int error;
+
+	if (smallfile_is(path, seen))
+		return 1;
+	error = snapshot(path, ret, seen);
+	if (error)
+		*seen = (struct smallfile_stamp) { 0 };
+	return error;
 }
 
 uint32_t load_age_ms(const struct load_table *table, const struct node_load *node, uint64_t now_ms)

@@ -41,7 +41,27 @@ int smallfile_replace(const char *path, const void *data, size_t size)
 	return error;
 }
 
-int smallfile_read(const char *path, void *data, size_t room)
+static struct smallfile_stamp stamp_of(const struct stat *st)
+{
+	return (struct smallfile_stamp) {
+		.device = st->st_dev,
+		.inode = st->st_ino,
+		.changed_ns = (uint64_t)st->st_ctim.tv_sec * 1000000000 + (uint64_t)st->st_ctim.tv_nsec,
+	};
+}
+
+bool smallfile_is(const char *path, const struct smallfile_stamp *stamp)
+{
+	struct smallfile_stamp now;
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return false;
+	now = stamp_of(&st);
+	return now.device == stamp->device && now.inode == stamp->inode && now.changed_ns == stamp->changed_ns;
+}
+
+int smallfile_read(const char *path, void *data, size_t room, struct smallfile_stamp *ret_stamp)
 {
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
@@ -59,6 +79,8 @@ int smallfile_read(const char *path, void *data, size_t room)
 	} else {
 		size = read(fd, data, room);
 		ret = size < 0 ? -errno : (int)size;
+		if (ret_stamp)
+			*ret_stamp = stamp_of(&st);
 	}
 	close(fd);
 	return ret;

@@ -8,15 +8,25 @@
 #ifndef DPRD_BASE_SMALLFILE_H
 #define DPRD_BASE_SMALLFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+/* Which of the files that were at a path it was. All 0: none. */
+struct smallfile_stamp {
+	uint64_t device, inode, changed_ns;
+};
 
 /* Writes path.new (mode 0644) and renames it to path. 0 or -errno. */
 int smallfile_replace(const char *path, const void *data, size_t size);
 
 /*
  * Copies at most room bytes. How many, or -errno: -ENOENT; -EINVAL when it is not a regular file;
- * -EFBIG when there is more; -ELOOP for a link. Never blocks.
+ * -EFBIG when there is more; -ELOOP for a link. Never blocks. ret_stamp may be NULL.
  */
-int smallfile_read(const char *path, void *data, size_t room);
+int smallfile_read(const char *path, void *data, size_t room, struct smallfile_stamp *ret_stamp);
+
+/* Whether it is still there, and was not replaced. One system call, instead of four to read it. */
+bool smallfile_is(const char *path, const struct smallfile_stamp *stamp);
 
 #endif

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dprd/base/smallfile.h"
 #include "dprd/status.h"
 #include "loadcast/announce.h"
 #include "loadcast/load.h"
@@ -99,6 +100,37 @@ static void round_trip(void **state)
 	assert_memory_equal(&got, &t, load_table_bytes(1));
 	snprintf(next, sizeof(next), "%s.new", path);
 	assert_int_equal(access(next, F_OK), -1);
+}
+
+/* Who looks again and again reads each file once. */
+static void what_is_new(void **state)
+{
+	const struct load_table old = sample_table(1), next = sample_table(2);
+	struct load_table t = old, got = { 0 };
+	struct smallfile_stamp seen = { 0 };
+
+	(void)state;
+	assert_int_equal(load_table_snapshot_new(path, &seen, &got), -ENOENT);
+	assert_int_equal(load_table_publish(path, &t), 0);
+	assert_int_equal(load_table_snapshot_new(path, &seen, &got), 0);
+	assert_memory_equal(&got, &t, load_table_bytes(1));
+	got = next;
+	assert_int_equal(load_table_snapshot_new(path, &seen, &got), 1);
+	assert_memory_equal(&got, &next, sizeof(got));
+	/* The same bytes in another file are news. */
+	assert_int_equal(load_table_publish(path, &t), 0);
+	assert_int_equal(load_table_snapshot_new(path, &seen, &got), 0);
+	assert_memory_equal(&got, &t, load_table_bytes(1));
+	/* What cannot be used is an error each time. */
+	assert_int_equal(unlink(path), 0);
+	put(&t, load_table_bytes(1) - 1);
+	assert_int_equal(load_table_snapshot_new(path, &seen, &got), -EINVAL);
+	assert_int_equal(load_table_snapshot_new(path, &seen, &got), -EINVAL);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(load_table_snapshot_new(path, &seen, &got), -ENOENT);
+	t = old;
+	assert_int_equal(load_table_publish(path, &t), 0);
+	assert_int_equal(load_table_snapshot_new(path, &seen, &got), 0);
 }
 
 /* docs/loadtable.md gives these numbers. */
@@ -352,6 +384,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(round_trip, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_new, setup, teardown),
 		cmocka_unit_test_setup_teardown(layout, setup, teardown),
 		cmocka_unit_test_setup_teardown(every_bit_matters, setup, teardown),
 		cmocka_unit_test_setup_teardown(sizes, setup, teardown),
