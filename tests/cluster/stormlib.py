@@ -147,18 +147,6 @@ class Floods:
         return said["sent"], start, time.monotonic()
 
 
-def steer(cluster):
-    """The packets of a connection are all received by one processor, as a network card with several queues does it.
-
-    Else an ACK and the data behind it may be worked on at one time by two processors. When the SYN was answered with
-    a cookie, both make the connection, and one of them is dropped.
-    """
-    mask = f"{(1 << os.cpu_count()) - 1:x}"
-    for node in cluster.nodes:
-        cluster.site.execute(node.name, ["sh", "-c", "for to in /sys/class/net/eth*/queues/rx-*/rps_cpus; do "
-                                         f"echo {mask} >$to; done"])
-
-
 def report(cluster, name, values):
     """Adds a result to BUILD/storm.json and shows it."""
     path = os.path.join(cluster.build, "storm.json")

@@ -250,17 +250,18 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
             self.site.execute(host, ["ethtool", "-K", interface] + flags)
             self.site.execute("sw", ["ethtool", "-K", port] + flags)
 
-    def steer(self, host, interfaces):
+    def steer(self, host):
         """All packets of a connection to one processor, as a card with several queues does it.
 
         Between namespaces the first packet of a connection and the next one may arrive on two processors at once.
         While one makes a socket out of the half-open one, there is a moment in which the other finds neither
         (inet_ehash_insert() takes one away before it adds the other) and answers with a reset: about one
-        connection in 100,000, without dprd, too.
+        connection in 100,000, without dprd, too. When the SYN was answered with a cookie, both make a socket, and
+        one of them is dropped.
         """
         mask = f"{(1 << min(os.cpu_count(), 32)) - 1:x}"
-        for interface in interfaces:
-            self.site.execute(host, ["sh", "-c", f"echo {mask} > /sys/class/net/{interface}/queues/rx-0/rps_cpus"])
+        self.site.execute(host, ["sh", "-c", "for to in /sys/class/net/eth*/queues/rx-*/rps_cpus; do "
+                                 f"echo {mask} > $to || exit 1; done"])
 
     def _default_routes(self, host, v4, v6):
         lines = [f"route add default via {v4}"]
@@ -303,7 +304,7 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
         self._default_routes(node.name, "192.0.2.1", "2001:db8:a::1")
         if self.rate_mbit:
             self._shape(node.name)
-            self.steer(node.name, ["eth0"] + (["eth1"] if self.layout == "own" else []))
+            self.steer(node.name)
 
     def unplug(self, which):
         """The node's interfaces are gone, as when a driver is unloaded: with their addresses and routes."""
