@@ -83,6 +83,7 @@ struct counters {
 
 struct worker; /* queue.c */
 struct standby; /* standby.h */
+struct standby_members; /* standby_forward.h */
 struct control; /* control.c */
 struct flowset; /* flowset.c */
 struct rules_watch; /* rules_watch.c */
@@ -277,6 +278,8 @@ int queue_check(const struct dprd *d); /* whether the queues can be had; changes
 int queue_start(struct dprd *d);
 void queue_stop(struct dprd *d);
 void queue_tick(struct dprd *d, bool each_second); /* each tick */
+/* What the standby process is told of the members now. Valid until the next call. Main thread; with workers, lock held. */
+const struct standby_members *queue_members(struct dprd *d);
 /* When the worker that was silent for longest was last seen to run. */
 uint64_t queue_heartbeat_ms(const struct dprd *d);
 

@@ -427,7 +427,7 @@ static int standby_open(struct dprd *d)
 		if (!d->fastpath)
 			queues[count++] = standby_queue_of(&w->forward, i, STANDBY_FORWARD);
 	}
-	d->standby = standby_start(queues, count);
+	d->standby = standby_start(queues, count, queue_members(d));
 	for (i = 0; d->standby && i < d->worker_count; i++)
 		d->workers[i]->stamp_ms = standby_stamp(d->standby, i);
 	return d->standby ? 0 : -errno;

@@ -6,13 +6,13 @@
 #include "dprd/standby.h"
 #include "dprd/standby_forward.h"
 
-static void tell_standby(struct dprd *d, uint64_t living)
+const struct standby_members *queue_members(struct dprd *d)
 {
-	static struct standby_members members; /* main thread only */
+	static struct standby_members members;
 	unsigned member, v6;
 
 	members.config = d->config;
-	members.living = living;
+	members.living = d->living_told_standby = view_living(d, clock_now_ms());
 	for (member = 0; member < MEMBERS_MAX; member++) {
 		for (v6 = 0; v6 < 2; v6++) {
 			unsigned mtu = d->tunnel_mtu[member][v6];
@@ -21,13 +21,12 @@ static void tell_standby(struct dprd *d, uint64_t living)
 			members.inner_mtu[member][v6] = (uint16_t)(mtu > UINT16_MAX ? UINT16_MAX : mtu);
 		}
 	}
-	standby_know(d->standby, &members);
+	return &members;
 }
 
 void queue_tick(struct dprd *d, bool each_second)
 {
 	struct standby_counts counts;
-	uint64_t living;
 
 	if (!d->standby)
 		return;
@@ -35,10 +34,8 @@ void queue_tick(struct dprd *d, bool each_second)
 		standby_tick(d->standby);
 	pthread_mutex_lock(&d->lock);
 	/* A peer that comes to life forwards at once. */
-	living = view_living(d, clock_now_ms());
-	if (each_second || living != d->living_told_standby)
-		tell_standby(d, living);
-	d->living_told_standby = living;
+	if (each_second || view_living(d, clock_now_ms()) != d->living_told_standby)
+		standby_know(d->standby, queue_members(d));
 	counts = standby_count(d->standby);
 	d->counters.standby_served = counts.served;
 	d->counters.standby_tunnelled = counts.tunnelled;

@@ -365,7 +365,7 @@ static void start_process(struct standby *s)
 	s->complained = error;
 }
 
-struct standby *standby_start(const struct standby_queue *queues, unsigned count)
+struct standby *standby_start(const struct standby_queue *queues, unsigned count, const struct standby_members *members)
 {
 	struct standby *s = calloc(1, sizeof(*s));
 	unsigned i;
@@ -386,6 +386,7 @@ struct standby *standby_start(const struct standby_queue *queues, unsigned count
 	s->page->count = count < STANDBY_QUEUES_MAX ? count : STANDBY_QUEUES_MAX;
 	for (i = 0; i < s->page->count; i++)
 		s->page->queues[i] = queues[i];
+	standby_know(s, members);
 	start_process(s);
 	return s;
 }

@@ -51,8 +51,12 @@ struct standby_counts {
 	uint64_t forwarded; /* of forwarded flows, sent on */
 };
 
-/* Starts the process. NULL with errno set; without the process alone it is not NULL, and standby_tick() tries again. */
-struct standby *standby_start(const struct standby_queue *queues, unsigned count);
+/*
+ * Starts the process, which knows these members (copied) from the first packet on. NULL with errno set; without the
+ * process alone it is not NULL, and standby_tick() tries again.
+ */
+struct standby *standby_start(const struct standby_queue *queues, unsigned count,
+			      const struct standby_members *members);
 /* Where a worker notes the time (clock_now_ms()) whenever it looks at its queues. Lives until standby_stop(). */
 uint64_t *standby_stamp(struct standby *standby, unsigned worker);
 /*

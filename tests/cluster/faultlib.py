@@ -15,6 +15,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import statistics
@@ -330,6 +331,19 @@ def standby_pid(cluster, which, timeout_s=5):
     """The same; it may come late."""
     wait_for(lambda: find_standby(cluster, which), f"{which} has a standby process", timeout_s)
     return find_standby(cluster, which)
+
+
+def slow_tools(cluster, slow_s=1.5):
+    """A directory with an nft that takes its time to read rules while the cluster's slow_file is there."""
+    directory = os.path.join(cluster.directory, "tools")
+    os.mkdir(directory)
+    cluster.slow_file = os.path.join(cluster.directory, "slow")
+    path = os.path.join(directory, "nft")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"#!/bin/sh\nunset LD_PRELOAD\n[ ! -e {cluster.slow_file} ] || [ \"$1\" != -f ] || sleep {slow_s}\n"
+                   f'exec {shutil.which("nft", path=os.environ["PATH"] + ":/usr/sbin")} "$@"\n')
+    os.chmod(path, 0o755)
+    return directory
 
 
 @contextlib.contextmanager

@@ -234,6 +234,14 @@ def ends(made, since):
             for kind, starts in sorted(times.items())}
 
 
+def longest_waits(held, spans, count=5):
+    """Of the held connections that waited longest for a byte: how long, by which node, and what happened meanwhile."""
+    waits = sorted(held.each, key=lambda flow: -flow["longest_ms"])[:count]
+    return [{"ms": round(flow["longest_ms"]), "node": flow["node"], "faults": [
+        f"{fault} {node} {begin - flow['longest_since']:+.2f} s, for {end - begin:.2f} s" for fault, node, begin, end in spans
+        if begin < flow["longest_since"] + flow["longest_ms"] / 1000 and end > flow["longest_since"]]} for flow in waits]
+
+
 def figures(made):
     return {"connects": len(made), "slow": len(slow(made)), "slowest_ms": quantile([one.connect_ms for one in made], 1)}
 
@@ -265,7 +273,7 @@ def storm(cluster, name, counts, seed):
     broken_local = [one for one in broken if one["node"] == "n1"]
     report(cluster, name, {
         "seed": seed, **counts, "held": len(held.each), "held_forwarded": len(held.forwarded()),
-        "held_longest_ms": max(flow["longest_ms"] for flow in held.each),
+        "held_longest_ms": max(flow["longest_ms"] for flow in held.each), "held_longest": longest_waits(held, spans),
         "broken_local": len(broken_local), "broken_forwarded": len(broken) - len(broken_local), **figures(made),
         "slow_share": round(slow_share(made), 5), "slow_share_without": round(slow_share(without), 5),
         "slowest_ms_without": figures(without)["slowest_ms"],

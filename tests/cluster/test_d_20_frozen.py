@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -11,7 +10,7 @@ import time
 import pytest
 
 from cluster import TOP
-from faultlib import wait_for
+from faultlib import slow_tools, wait_for
 
 FROZEN_S = 1.5  # the client sends its SYN again after 1 s
 # Where it stops: received; each of the next looks at the clock; about to send; about to talk to the kernel.
@@ -21,7 +20,6 @@ KILLED_AT = (0, 3, -1, -2)
 # So long after that another dprd starts: when the client has sent its SYN again, or so that it does when dprd has its
 # queues, but its rules are not there yet.
 DEAD_S = (FROZEN_S, 0.2)
-SLOW_S = 1.5
 QUIET_S = 0.3  # the last client's FIN would be taken for the next one's SYN
 
 
@@ -35,24 +33,11 @@ def start(clusters):
     cluster.set_weight("n2", 1000)
     cluster.start_node_daemons("n2")
     cluster.stop_file = os.path.join(cluster.directory, "stopat")
-    cluster.slow_file = os.path.join(cluster.directory, "slow")
     cluster.environment = [f"LD_PRELOAD={library}", f"STOPAT={cluster.stop_file}",
                            f"PATH={slow_tools(cluster)}:{os.environ['PATH']}"]
     cluster.start_node_daemons("n1")
     cluster.wait_ready()
     return cluster
-
-
-def slow_tools(cluster):
-    """A directory with an nft that takes its time to read rules while the slow_file is there."""
-    directory = os.path.join(cluster.directory, "tools")
-    os.mkdir(directory)
-    path = os.path.join(directory, "nft")
-    with open(path, "w", encoding="ascii") as file:
-        file.write(f"#!/bin/sh\nunset LD_PRELOAD\n[ ! -e {cluster.slow_file} ] || [ \"$1\" != -f ] || sleep {SLOW_S}\n"
-                   f'exec {shutil.which("nft", path=os.environ["PATH"] + ":/usr/sbin")} "$@"\n')
-    os.chmod(path, 0o755)
-    return directory
 
 
 def is_stopped(pid):

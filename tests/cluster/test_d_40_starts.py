@@ -8,9 +8,11 @@ import time
 import pytest
 
 import bpf
-from faultlib import FIRST_SYN_S, RESTART_S, SECOND_SYN_S, load, state_of_kernel, wait_for
+from faultlib import (FIRST_SYN_S, NO_WAIT_MS, RESTART_S, SECOND_SYN_S, load, slow_tools, standby_pid, state_of_kernel,
+                      wait_for)
 
 ALL = ["n1", "n2", "n3"]
+FROZEN_S = 2.5
 FLOW_OF_SET = re.compile(r" \. 8080 : 0x[0-9a-f]+")
 
 
@@ -132,4 +134,28 @@ def test_d44_fewer_interfaces(clusters):
         assert not on_spare()
     work.check_flows()
     work.check_waits(work.flows.each)
+    work.check_connects(SECOND_SYN_S)
+
+
+def test_d45_stands_still_as_it_starts(clusters):
+    """dprd of n1 is killed, and the next one stands still while it has its queues but not its rules: what n1 forwards is
+    sent on, and what is forwarded to n1 comes out of the tunnel; also when it stands still again later."""
+    cluster = clusters.fresh(nodes=3, layout="own")
+    cluster.set_policy("rr")
+    cluster.environment = [f"PATH={slow_tools(cluster)}:{os.environ['PATH']}"]
+    with load(cluster, ["n1", "n2"]) as work:
+        cluster.kill("n1", "dprd")
+        with open(cluster.slow_file, "w", encoding="ascii"):
+            cluster.start("n1", "dprd")
+        standby_pid(cluster, "n1")
+        os.unlink(cluster.slow_file)
+        for _ in range(2):
+            cluster.freeze("n1", "dprd")
+            time.sleep(FROZEN_S)
+            cluster.resume("n1", "dprd")
+            wait_for(lambda: cluster.sees("n1", ALL), "n1 is back", RESTART_S)
+    work.check_flows()
+    for flows in (work.forwarded(entry="n1"), work.forwarded(serving="n1")):
+        assert {flow["to"].count(":") > 0 for flow in flows} == {True, False}
+        assert work.longest_ms(flows) < NO_WAIT_MS
     work.check_connects(SECOND_SYN_S)

@@ -54,7 +54,7 @@ struct flow {
 	uint64_t position; /* of the block in the stream */
 	unsigned sent, received; /* of the block */
 	uint64_t since_us; /* when the block (or the connection) was begun */
-	uint64_t longest_us; /* that a block took */
+	uint64_t longest_us, longest_since_us; /* that a block took, and when that one was begun */
 	uint64_t over_us;
 };
 
@@ -169,8 +169,10 @@ static void take_bytes(struct flow *flow, const uint8_t *bytes, size_t count)
 	if (flow->state != ECHOING || flow->received < run.block_bytes)
 		return;
 	now = now_us();
-	if (now - flow->since_us > flow->longest_us)
+	if (now - flow->since_us > flow->longest_us) {
 		flow->longest_us = now - flow->since_us;
+		flow->longest_since_us = flow->since_us;
+	}
 	flow->position += run.block_bytes;
 	flow_pause(flow, now);
 }
@@ -294,11 +296,12 @@ static json_t *result_json(void)
 
 		fates[f->fate]++;
 		bytes += f->position;
-		json_array_append_new(each, json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:f, s:f}", "to", f->to, "port",
-						      (json_int_t)f->port, "node", f->node, "fate", fate_names[f->fate],
-						      "error", f->error ? strerror(f->error) : "", "bytes",
-						      (json_int_t)f->position, "longest_ms",
-						      (double)f->longest_us / 1000, "over", (double)f->over_us / 1e6));
+		json_array_append_new(
+			each, json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:f, s:f, s:f}", "to", f->to, "port",
+					(json_int_t)f->port, "node", f->node, "fate", fate_names[f->fate], "error",
+					f->error ? strerror(f->error) : "", "bytes", (json_int_t)f->position,
+					"longest_ms", (double)f->longest_us / 1000, "longest_since",
+					(double)f->longest_since_us / 1e6, "over", (double)f->over_us / 1e6));
 	}
 	json_object_set_new(result, "flows", json_integer(run.flows));
 	for (unsigned i = GOOD; i < FATES; i++)
