@@ -13,11 +13,14 @@ start: all hosts, daemons and servers run, no fault, no drain, Policy=local, all
 that failed leaves no cluster behind: the next one gets another. After every test the law of the
 counters is checked on all living nodes: seen = served + forwarded + passed + dropped + decapsulated.
 
-The environment variable DPRD_PLANE says on which plane: bpf or nfqueue. Every scenario runs on both; where what is seen
-inside of a node differs, the test asks cluster.plane.
+The environment variable DPRD_PLANE says on which plane: bpf or nfqueue. Every scenario runs on both (rungs.py); where
+what is seen inside of a node differs, the test asks cluster.plane.
 
-A test that runs longer than 60 s fails (@pytest.mark.seconds(n) says otherwise). Two runs with the same DPRD_BUILD may go
-on side by side, but for the tests that load the host (@pytest.mark.alone) and second tries: the other run waits for them.
+A test that runs longer than 60 s fails (@pytest.mark.seconds(n) says otherwise). Runs with the same DPRD_BUILD may go
+on side by side. Tests that load the host (@pytest.mark.alone) and second tries have it for themselves: the others wait.
+
+Only what took too long is tried a second time (netns.Late, a time limit). Any other failure is red at once: a wrong answer,
+a reset, a lost byte, counters that do not add up are never the host's fault.
 """
 import contextlib
 import fcntl
@@ -31,27 +34,16 @@ from _pytest.runner import runtestprotocol
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lab"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import rungs
 from cluster import Cluster
-from netns import LabError
+from netns import LabError, Late
 
 TEST_SECONDS = 60
 FIXTURE_SECONDS = 60
 SECOND_TRIES = 3  # in one run; what fails more often than that is not bad luck
 LOG_BYTES = 4000
 OWN_PORTS = "20000-20999"  # client ports that a test may choose
-PLANE = os.environ.setdefault("DPRD_PLANE", "nfqueue")
-# {plane: {test function: why it makes no sense there}}
-SHARED_NEED_PROGRAMS = "without the kernel module, shared addresses need the BPF programs"
-NOT_FOR_PLANE = {
-    "bpf": {"test_b60_a_flood_passes_by": "in a flood the BPF programs decide"},
-    "nfqueue": {
-        "test_b50_a_port_is_used_again_meanwhile": "without the programs no packet finds its flow while the rules are gone",
-    } | {name: SHARED_NEED_PROGRAMS for name in (
-        "test_f10_everybody_serves", "test_f11_forwarding", "test_f12_host_dies", "test_f13_host_returns",
-        "test_f14_dprd_dies", "test_f15_announcer_dies", "test_f16_messages_and_purge", "test_f17_half_open",
-        "test_f18_cookies", "test_f19_hand_over", "test_f20_no_false_take_over", "test_f21_one_answer",
-        "test_f22_other_period", "test_g25_shared", "test_g26_shared_host_dies")},
-}
+CLUSTERS_MOST = 3  # of those kept: idle daemons take time, too
 FORMS = {"own3": {"layout": "own"}, "one3": {"layout": "one"}}
 
 
@@ -65,17 +57,25 @@ class Clusters:
 
     def get(self, name, **options):
         """The cluster of this name, as at its start. Raised with options (of class Cluster) if need be."""
-        found = self.up.get(name)
+        found = self.up.pop(name, None)
         if found is not None:
             try:
                 reset(found)
             except LabError:
-                self.discard(found)
+                found.down()
                 found = None
         if found is None:
-            found = self.up[name] = make(**{**FORMS.get(name, {}), **options})
+            self._make_room()
+            found = make(**{**FORMS.get(name, {}), **options})
+        self.up[name] = found  # the last in order
         self.used.append(found)
         return found
+
+    def _make_room(self):
+        """Those that were not used for the longest time go; never one that the running test uses."""
+        idle = [cluster for cluster in self.up.values() if cluster not in self.used]
+        for cluster in idle[:max(0, len(self.up) - CLUSTERS_MOST + 1)]:
+            self.discard(cluster)
 
     def fresh(self, daemons=True, **options):
         """A cluster for this test only."""
@@ -126,31 +126,42 @@ def check_plane(cluster):
             raise LabError(f"{node.name} runs on plane {status['datapath']}: {status['datapath_why']}")
 
 
+def restore_programs(cluster, node):
+    """Host, web servers and daemons of a node run, whatever a test did to them."""
+    if not node.alive:
+        cluster.restart_host(node, with_daemons=False)
+    if any(child.poll() is not None for child in cluster.webs.get(node.name, [])):
+        cluster.stop_web(node)
+    if node.name not in cluster.webs:
+        cluster.start_web(node)
+    for daemon in ("loadcast", "dprd"):
+        if os.path.exists(cluster.log_path(node, daemon)):
+            os.truncate(cluster.log_path(node, daemon), 0)
+        if cluster.daemon_alive(node, daemon):
+            cluster.resume(node, daemon)
+        else:
+            cluster.daemons.pop((node.name, daemon), None)
+            cluster.start(node, daemon)
+
+
+def restore_state(cluster, node):
+    """A node's dprd has the first configuration and does not drain."""
+    status = cluster.wait_until(lambda: cluster.status(node), f"dprd of {node.name} answers")
+    if cluster.loaded.get(node.name) != (cluster.pid(node, "dprd"), cluster.config_text(node)):
+        cluster.dprctl(node, "reload")
+    if status["state"] == "draining":
+        cluster.dprctl(node, "undrain")
+
+
 def reset(cluster):
-    """Everything as at the start, whatever a test did to the cluster."""
+    """Everything as at the start. Only what a test touched costs time."""
     base_config(cluster)
     cluster.heal()
     for node in cluster.nodes:
-        for daemon in ("loadcast", "dprd"):
-            if os.path.exists(cluster.log_path(node, daemon)):
-                os.truncate(cluster.log_path(node, daemon), 0)
-        if not node.alive:
-            cluster.restart_host(node, with_daemons=False)
-        if any(child.poll() is not None for child in cluster.webs.get(node.name, [])):
-            cluster.stop_web(node)
-        if node.name not in cluster.webs:
-            cluster.start_web(node)
         cluster.write_config(node)
-        for daemon in ("loadcast", "dprd"):
-            if cluster.daemon_alive(node, daemon):
-                cluster.resume(node, daemon)
-            else:
-                cluster.daemons.pop((node.name, daemon), None)
-                cluster.start(node, daemon)
+        restore_programs(cluster, node)
     for node in cluster.nodes:
-        cluster.wait_until(lambda node=node: cluster.status(node), f"dprd of {node.name} answers")
-        cluster.dprctl(node, "reload")
-        cluster.dprctl(node, "undrain")
+        restore_state(cluster, node)
     cluster.wait_ready()
     check_plane(cluster)
 
@@ -209,7 +220,7 @@ def law(request, session_clusters):
     reports = getattr(request.node, "reports", {})
     failed = any(report.failed for report in reports.values())
     try:
-        if not failed:
+        if all(map(only_late, filter(lambda report: report.failed, reports.values()))):
             for cluster in session_clusters.used:
                 check_law(cluster)
     except BaseException:
@@ -236,23 +247,59 @@ def cluster3(request, session_clusters, law):
     return session_clusters.get(request.param)
 
 
-# ---- planes ----
+# ---- planes, rungs ----
 
-not_for_plane = []  # lines of the summary
+claims = rungs.Claims(os.environ.get("CLUSTER_CLAIMS"))
+left_out = []  # lines of the summary
+
+
+def pytest_addoption(parser):
+    parser.addoption("--quick", metavar="SEED", help="pairs instead of products, and no long test")
 
 
 def pytest_collection_modifyitems(config, items):
-    reasons = NOT_FOR_PLANE[PLANE]
-    left_out = [item for item in items if item.originalname in reasons]
-    not_for_plane.extend(f"not for this plane: {item.name}: {reasons[item.originalname]}" for item in left_out)
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    seed = config.getoption("--quick")
+    choice = rungs.quick_choice(items, seed) if seed else None
+    kept = []
+    for item in items:
+        reason = rungs.why_not(item, rungs.DATAPATH)
+        if reason:
+            left_out.append(f"not for this plane: {item.name}: {reason}")
+        elif reason is None and seed and rungs.long_reason(item):
+            left_out.append(f"left to check-all: {item.name}: {rungs.long_reason(item)}")
+        elif reason is None and (choice is None or (item.nodeid, rungs.DATAPATH) in choice):
+            kept.append(item)
+    dropped = [item for item in items if item not in kept]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+    # Those that have the host for themselves first: later each of them would wait until all others are at an end.
+    items[:] = sorted(kept, key=lambda item: item.get_closest_marker("alone") is None)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session):
+    claims.expect(len(session.items))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    """As pytest's own, but only of the tests that no other process takes. pytest must know the next test while one runs."""
+    if session.testsfailed or session.config.option.collectonly:
+        return None
+    mine = (item for item in session.items if claims.take(item))
+    item = next(mine, None)
+    while item is not None:
+        following = next(mine, None)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail or session.shouldstop:
+            raise session.Interrupted(session.shouldfail or session.shouldstop)
+        item = following
+    return True
 
 
 def pytest_sessionfinish(session, exitstatus):
-    """Asked only for scenarios of the other plane: nothing to run, and nothing wrong."""
-    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not_for_plane:
+    """Asked only for scenarios of the other plane or rung: nothing to run, and nothing wrong."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and left_out:
         session.exitstatus = pytest.ExitCode.OK
 
 
@@ -290,15 +337,21 @@ def failure_text(report):
     return "\n".join([report.longreprtext] + [f"-- {title}\n{text}" for title, text in report.sections])
 
 
+def only_late(report):
+    """Whether a failure says no more than that something took too long. Nothing else is tried again."""
+    return report.failed and getattr(report, "late", False)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item, nextitem):
-    """A scenario that fails is tried once more, on a cluster of its own: the host may have stood still for a second.
-    Both tries are reported; a scenario that fails twice has failed."""
+    """A scenario in which something took too long is tried once more, on a cluster of its own: the host may have stood
+    still for a second. Both tries are reported; a scenario that fails twice has failed."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     with host(alone=item.get_closest_marker("alone") is not None):
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
-    first = next((report for report in reports if report.failed), None)
-    if first is not None and len(unsteady) < SECOND_TRIES:
+    failures = [report for report in reports if report.failed]
+    if failures and all(map(only_late, failures)) and len(unsteady) < SECOND_TRIES:
+        first = failures[0]
         item.reports = {}
         item._initrequest()  # its fixtures are made anew
         with host(alone=True):
@@ -312,7 +365,7 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 def pytest_terminal_summary(terminalreporter):
-    for line in not_for_plane:
+    for line in left_out:
         terminalreporter.write_line(line)
     for test, failure in unsteady.items():
         if failure is not None:
@@ -326,18 +379,19 @@ def pytest_terminal_summary(terminalreporter):
 def pytest_configure(config):
     config.addinivalue_line("markers", f"seconds(n): the test may take so long ({TEST_SECONDS} otherwise)")
     config.addinivalue_line("markers", "alone: nothing runs beside the test")
+    config.addinivalue_line("markers", "long(reason): left to make check-all")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: pytest.exit(f"signal {number}", 128 + number))
     if os.geteuid() != 0:
         pytest.exit("the cluster tests make network namespaces: they need root", 1)
-    if PLANE not in NOT_FOR_PLANE:
-        pytest.exit(f"DPRD_PLANE={PLANE}: there are {' and '.join(NOT_FOR_PLANE)}", 1)
+    if rungs.PLANE not in rungs.NOT_FOR_PLANE:
+        pytest.exit(f"DPRD_PLANE={rungs.PLANE}: there are {' and '.join(rungs.NOT_FOR_PLANE)}", 1)
 
 
 def limited(seconds, what):
     """A generator around one phase of a test: an alarm ends it."""
     def late(_number, _frame):
-        raise TimeoutError(f"{what} took longer than {seconds} s")
+        raise Late(f"{what} took longer than {seconds} s")
     before = signal.signal(signal.SIGALRM, late)
     signal.alarm(seconds)
     try:
@@ -366,6 +420,7 @@ def pytest_runtest_teardown(item):
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
+    report.late = call.excinfo is not None and call.excinfo.errisinstance(Late)
     item.reports = getattr(item, "reports", {})
     item.reports[report.when] = report
     held = item.funcargs.get("session_clusters") if hasattr(item, "funcargs") else None

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import PLANE, law_problem
+from conftest import law_problem
 from faultlib import memory_kb, wait_for
 from stormlib import LONG, Floods, Held, Steady, bad, quantile, report
 

@@ -114,6 +114,8 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
         self.daemons = {}
         self.webs = {}
         self.overrides = {}
+        self.lossy = set()  # names of nodes with faults of faults.py
+        self.loaded = {}  # {node's name: (dprd's process, the configuration that it runs on)}
 
     # ---- life ----
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from netns import LabError, start_time, stop_processes
+from netns import LabError, Late, start_time, stop_processes
 
 PROGRAMS = {"loadcast": "loadcast/loadcast", "dprd": "dprd/dprd"}
 
@@ -84,6 +84,14 @@ class Daemons:
             file.write("\n".join(lines + self.member_lines() + self.backend_lines()) + "\n")
         os.rename(path + ".new", path)
 
+    def config_text(self, which):
+        with open(self.config_path(which), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def _note_loaded(self, node):
+        """The node's dprd runs on the file as it is at this moment."""
+        self.loaded[node.name] = (self.pid(node, "dprd"), self.config_text(node))
+
     def set_policy(self, policy, which=None, **balance):
         """Another policy (and more keys of [Balance]) on all nodes or one, by reload."""
         for key, value in {"Policy": policy, **balance}.items():
@@ -131,6 +139,8 @@ class Daemons:
         command += self.wrappers[daemon] + [self.program(PROGRAMS[daemon]), "-c", self.config_path(node),
                                             "--node", node.name]
         self.daemons[node.name, daemon] = self.site.start(node.name, command, self.log_path(node, daemon))
+        if daemon == "dprd":
+            self._note_loaded(node)
         return self.daemons[node.name, daemon]
 
     def log_path(self, which, daemon):
@@ -185,7 +195,10 @@ class Daemons:
     def dprctl(self, which, *words, check=True):
         """What dprctl prints on this node."""
         node = self.node(which)
-        return self.site.ask(node.name, [self.program("dprd/dprctl"), "-c", self.config_path(node), *words], check)
+        said = self.site.ask(node.name, [self.program("dprd/dprctl"), "-c", self.config_path(node), *words], check)
+        if words[0] == "reload" and (node.name, "dprd") in self.daemons:
+            self._note_loaded(node)
+        return said
 
     def status(self, which):
         """dprctl status --json; None while it has no answer (exit status 2, or no JSON)."""
@@ -206,7 +219,7 @@ class Daemons:
             if value:
                 return value
             if time.monotonic() > deadline:
-                raise LabError(f"not within {timeout_s} s: {what}")
+                raise Late(f"not within {timeout_s} s: {what}")
             time.sleep(0.05)
 
     def sees(self, which, expected):
@@ -224,9 +237,9 @@ class Daemons:
             try:
                 self.wait_until(lambda name=name: self.sees(name, names) or self._early_end(name),
                                 f"{name} sees {', '.join(names)}", timeout_s)
-            except LabError as error:
-                raise LabError(f"{error}\ndprctl peers on {name}: "
-                               f"{self.dprctl(name, 'peers', check=False)}") from None
+            except Late as error:
+                raise Late(f"{error}\ndprctl peers on {name}: "
+                           f"{self.dprctl(name, 'peers', check=False)}") from None
 
     def _early_end(self, name):
         for daemon in PROGRAMS:

@@ -20,6 +20,7 @@ class Faults:
         node = self.node(which)
         table = f"bridge lab_loss_{node.name}"
         chain, side = {"input": ("postrouting", "oifname"), "output": ("prerouting", "iifname")}[hook]
+        self.lossy.add(node.name)
         chance = "" if percent >= 100 else f"numgen random mod 10000 < {int(percent * 100)} "
         self.site.execute("sw", ["nft", "-f", "-"], text_in=(
             f"add table {table}\n"
@@ -51,6 +52,8 @@ class Faults:
 
     def heal(self, which=None):
         """Ends all faults of a node, or of all nodes."""
-        tables = [f"bridge lab_loss_{node.name}" for node in (self.nodes if which is None else [self.node(which)])]
-        self.site.execute("sw", ["nft", "-f", "-"], text_in="".join(
-            f"add table {table}\ndelete table {table}\n" for table in tables))
+        names = set(self.lossy) if which is None else {self.node(which).name} & self.lossy
+        if names:
+            self.site.execute("sw", ["nft", "-f", "-"], text_in="".join(
+                f"delete table bridge lab_loss_{name}\n" for name in sorted(names)))
+        self.lossy -= names

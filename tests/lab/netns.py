@@ -24,6 +24,10 @@ class LabError(Exception):
     """A laboratory could not be raised or used; the text says why."""
 
 
+class Late(LabError, AssertionError):
+    """Something did not come within its time. It says nothing else: a busy host may be the cause."""
+
+
 def run(command, text_in=None, check=True):
     """Runs a short command to its end; its standard output."""
     done = subprocess.run(command, input=text_in, capture_output=True, text=True, check=False)
