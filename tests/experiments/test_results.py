@@ -32,7 +32,8 @@ def write_summary(directory, figure, rate=100.0, quick=False, missing=None, left
 
 def take(tmp_path, *names):
     done = subprocess.run([os.path.join(HERE, "results"), "--from", str(tmp_path / "from"), "--to", str(tmp_path / "to"),
-                           *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60)
+                           *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                          timeout=180)
     return done.returncode, done.stdout
 
 

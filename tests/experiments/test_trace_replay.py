@@ -9,6 +9,7 @@ import struct
 import subprocess
 import threading
 import time
+import types
 from collections import Counter
 
 import pytest
@@ -19,19 +20,23 @@ import results
 import workload
 
 TOOL = os.path.join(exp_trace.TOOLS, "trace")
+TICK_S = 1e-8  # a clock that leaps goes on by so much at least
+PATIENCE_S = 60  # with a host that does something else
 
 
 def tool(*words):
     done = subprocess.run(["/usr/bin/python3", TOOL, *map(str, words)], capture_output=True, text=True, check=False,
-                          timeout=60)
+                          timeout=3 * PATIENCE_S)
     return done.returncode, done.stdout, done.stderr
 
 
 class Server:
-    """Answers as one of the words in the path says: /o1 and so on are fine."""
+    """Answers as one of the words in the path says: /o1 and so on are fine. Before the answer it waits for .may_answer,
+    until there were as many requests as that takes."""
 
-    def __init__(self, answers):
-        self.answers, self.seen = answers, []
+    def __init__(self, answers, answers_after=0):
+        self.answers, self.seen, self.answers_after = answers, [], answers_after
+        self.may_answer = threading.Event()
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=200)
         self.port = self.socket.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -51,8 +56,13 @@ class Server:
                 text += link.recv(4096)
             words = text.decode().split("\r\n")
             self.seen.append((moment, words[0].split()[1], words[1:-2]))
-            delay_s, pieces = self.answers[words[0].split()[1]]
-            time.sleep(delay_s)
+            pieces = self.answers.get(words[0].split()[1])
+            if len(self.seen) >= self.answers_after:
+                self.may_answer.set()
+            self.may_answer.wait(PATIENCE_S)
+            if pieces is None:  # silent until the client has gone
+                link.recv(1)
+                return
             for piece in pieces:
                 link.sendall(piece)
                 time.sleep(0.01)
@@ -77,83 +87,131 @@ def reply(status, size, node="n1"):
 
 
 def run_replay(server, requests, seconds, **options):
-    drain_s = options.pop("drain_s", 0)
-    run = replay.Replay(requests, [("127.0.0.1", 1)], server.port, **options)
+    """All of them, however long the host takes: what is left waiting after PATIENCE_S has found a fault."""
+    drain_s = options.pop("drain_s", PATIENCE_S)
+    run = replay.Replay(requests, [("127.0.0.1", 1)], server.port, **{"timeout_s": 2 * PATIENCE_S, **options})
     run.run(seconds, drain_s)
     return run.exchanges
 
 
-def test_requests_are_sent_at_their_moments_however_slow_the_answers():
+class Simulated(replay.Replay):
+    """A replay whose clock leaps, with exchanges that end when delays_s[object] have passed; None: never."""
+
+    def __init__(self, monkeypatch, requests, delays_s, **options):
+        super().__init__(requests, [("127.0.0.1", 1)], **options)
+        self.clock_s = 1000.0
+        monkeypatch.setattr(replay, "time", types.SimpleNamespace(monotonic=lambda: self.clock_s))
+        self.ends = {id(one): delays_s[request[2]] for one, request in zip(self.exchanges, requests)}
+
+    def _begin(self, exchange):
+        exchange.start_s = exchange.connect_s = self.now()
+        self.open[id(exchange)] = exchange
+        self.waiting.append(exchange)
+
+    def _wait(self, most_s):
+        due = {number: one.start_s + self.ends[number] for number, one in self.open.items()
+               if self.ends[number] is not None}
+        until_s = min([self.now() + max(0.0, most_s), *due.values()])
+        self.clock_s = max(self.clock_s + TICK_S, self.begin_s + until_s)
+        for number in [number for number, end_s in due.items() if end_s <= until_s]:
+            self._end(self.open[number], replay.OK)
+
+    def _end(self, exchange, outcome):
+        super()._end(exchange, outcome)
+        self.open.pop(id(exchange), None)
+
+
+def test_requests_are_sent_at_their_moments_however_slow_the_answers(monkeypatch):
     rng = random.Random(1)
     requests = sorted((rng.randrange(1_000_000), i, i, "full", 3) for i in range(150))
-    with Server({f"/o{i}": (0.4, [reply(200, 3)]) for i in range(150)}) as server:
-        run = replay.Replay(requests, [("127.0.0.1", 1)], server.port)
+    run = Simulated(monkeypatch, requests, {i: rng.choice((0.001, 0.4, 1.7)) for i in range(150)})
+    run.run(1.0, 2.0)
+    assert [one.outcome for one in run.exchanges] == ["ok"] * 150
+    assert [one.start_s for one in run.exchanges] == pytest.approx([due_us / 1e6 for due_us, *_ in requests], abs=1e-6)
+    assert [one.end_s - one.start_s for one in run.exchanges] == pytest.approx(
+        [run.ends[id(one)] for one in run.exchanges], abs=1e-6)
+    assert run.now() == pytest.approx(max(one.end_s for one in run.exchanges), abs=1e-6)
+
+
+def test_no_request_waits_for_the_answer_to_another():
+    """The server answers none before it has all: whoever waits for one never sends the rest. None comes early."""
+    rng = random.Random(1)
+    requests = sorted((rng.randrange(1_000_000), i, i, "full", 3) for i in range(150))
+    with Server({f"/o{i}": [reply(200, 3)] for i in range(150)}, answers_after=150) as server:
+        run = replay.Replay(requests, [("127.0.0.1", 1)], server.port, timeout_s=2 * PATIENCE_S)
         begin_s = time.monotonic() + 0.2
-        run.run(1.0, 2.0, begin_s)
+        run.run(1.0, PATIENCE_S, begin_s)
         arrived = {path: moment - begin_s for moment, path, _ in server.seen}
     assert [one.outcome for one in run.exchanges] == ["ok"] * 150
-    late = sorted(arrived[f"/o{obj}"] - due_us / 1e6 for due_us, _, obj, _, _ in requests)
-    assert late[0] >= 0 and late[75] < 0.2 and late[-1] < 1
-    assert all(one.end_s - one.start_s >= 0.4 for one in run.exchanges)
+    assert min(arrived[f"/o{obj}"] - due_us / 1e6 for due_us, _, obj, _, _ in requests) >= 0
 
 
 OUTCOMES = {
-    "/o1": ("full", 5, (0, [reply(200, 5)]), "ok"),
-    "/o2": ("part", 4, (0, [reply(206, 4)]), "ok"),
-    "/o3": ("unchanged", 0, (0, [reply(304, 0)]), "ok"),
-    "/o4": ("full", 5, (0, [reply(404, 5)]), "status"),
-    "/o5": ("full", 5, (0, [reply(200, 4)]), "wrong_length"),
-    "/o6": ("full", 5, (0, [b"nonsense\r\n\r\n"]), "malformed"),
-    "/o7": ("full", 5, (0, [b"HTTP/1.0 200"]), "malformed"),
-    "/o8": ("full", 5, (0, []), "reset"),
-    "/o9": ("full", 5, (2, [reply(200, 5)]), "timeout"),
-    "/o10": ("part", 4, (0, [reply(200, 9)]), "status"),
-    "/o11": ("full", 40000, (0, [b"HTT", b"P/1.0 200 OK\r\nx-noDE:  n2 \r\n",
-                                 b"\r\n" + b"y" * 20000, b"z" * 20000]), "ok"),
-    "/o12": ("full", 5, (0, [b"x" * 9000]), "malformed"),
-    "/o13": ("unchanged", 0, (0, [reply(200, 5)]), "status"),
+    "/o1": ("full", 5, [reply(200, 5)], "ok"),
+    "/o2": ("part", 4, [reply(206, 4)], "ok"),
+    "/o3": ("unchanged", 0, [reply(304, 0)], "ok"),
+    "/o4": ("full", 5, [reply(404, 5)], "status"),
+    "/o5": ("full", 5, [reply(200, 4)], "wrong_length"),
+    "/o6": ("full", 5, [b"nonsense\r\n\r\n"], "malformed"),
+    "/o7": ("full", 5, [b"HTTP/1.0 200"], "malformed"),
+    "/o8": ("full", 5, [], "reset"),
+    "/o10": ("part", 4, [reply(200, 9)], "status"),
+    "/o11": ("full", 40000, [b"HTT", b"P/1.0 200 OK\r\nx-noDE:  n2 \r\n",
+                             b"\r\n" + b"y" * 20000, b"z" * 20000], "ok"),
+    "/o12": ("full", 5, [b"x" * 9000], "malformed"),
+    "/o13": ("unchanged", 0, [reply(200, 5)], "status"),
 }
 
 
 def test_every_end_has_its_name():
     requests = [(10_000 * i, i, int(path[2:]), kind, size) for i, (path, (kind, size, _, _)) in
-                enumerate(OUTCOMES.items())] + [(950_000, 99, 14, "full", 5)]
-    answers = {path: answer for path, (_, _, answer, _) in OUTCOMES.items()}
-    with Server({**answers, "/o14": (1.5, [reply(200, 5)])}) as server:
-        exchanges = run_replay(server, requests, 1.0, timeout_s=0.7)
-    assert [one.outcome for one in exchanges] == [end for _, _, _, end in OUTCOMES.values()] + ["waiting"]
+                enumerate(OUTCOMES.items())]
+    with Server({path: answer for path, (_, _, answer, _) in OUTCOMES.items()}) as server:
+        exchanges = run_replay(server, requests, 0.3)
+        late = run_replay(server, [(0, 98, 9, "full", 5)], 0.1, timeout_s=0.3)
+        waiting = run_replay(server, [(0, 99, 14, "full", 5)], 0.3, drain_s=0)
+    assert [one.outcome for one in exchanges] == [end for _, _, _, end in OUTCOMES.values()]
     assert [one.node for one in exchanges if one.outcome == "ok"] == ["n1", "n1", "n1", "n2"]
+    assert [one.outcome for one in late + waiting] == ["timeout", "waiting"]
     heads = {path: words for _, path, words in server.seen}
     assert "Range: bytes=0-3" in heads["/o2"] and f"If-Modified-Since: {workload.LAST_MODIFIED}" in heads["/o3"]
     assert heads["/o1"] == ["Host: 127.0.0.1"]
-    timeout = exchanges[8]
-    assert 0.7 <= timeout.end_s - timeout.start_s < 1.5
+    assert late[0].end_s - late[0].start_s >= 0.3
+    exchanges += late + waiting
     summary = results.summarize(exchanges, 1.0, [("127.0.0.1", 1)])
     assert summary["planned"] == summary["offered"] == 14 and summary["waiting"] == 1
     assert summary["offered"] == summary["requests"] + summary["ended_late"] + summary["waiting"] + \
         summary["errors"]["total"]
     assert summary["errors"] == {"total": 9, "status": 3, "wrong_length": 1, "malformed": 3, "reset": 1, "timeout": 1}
-    assert summary["waited_ms"]["max"] >= 700 > summary["delay_ms"]["max"]
     lines = list(results.log_lines(exchanges, [("127.0.0.1", 1)]))
     assert len(lines) == 14 and all(len(line.split()) == len(results.LOG_HEADING.split()) - 1 for line in lines)
 
 
+def test_a_timeout_and_the_end_come_at_their_moments(monkeypatch):
+    requests = [(due_us, obj, obj, "full", 5) for due_us, obj in ((0, 1), (100_000, 2), (200_000, 3), (950_000, 4))]
+    run = Simulated(monkeypatch, requests, {1: 0.6, 2: None, 3: 0.8, 4: 1.5}, timeout_s=0.7)
+    run.run(1.0)
+    assert [one.outcome for one in run.exchanges] == ["ok", "timeout", "timeout", "waiting"]
+    assert [one.end_s for one in run.exchanges] == pytest.approx([0.6, 0.8, 0.9, 1.0], abs=1e-6)
+
+
 def test_nobody_listens():
-    run = replay.Replay([(0, 1, 1, "full", 5), (100_000, 2, 1, "full", 5)], [("127.0.0.1", 1)], free_port())
-    run.run(0.2)
+    with socket.socket() as nobody_listens:
+        nobody_listens.bind(("127.0.0.1", 0))
+        run = replay.Replay([(0, 1, 1, "full", 5), (100_000, 2, 1, "full", 5)], [("127.0.0.1", 1)],
+                            nobody_listens.getsockname()[1], timeout_s=2 * PATIENCE_S)
+        run.run(0.2, PATIENCE_S)
     assert [one.outcome for one in run.exchanges] == ["refused", "refused"]
 
 
-def test_the_rest_may_take_its_time_but_only_so_long():
-    requests = [(0, 1, 1, "full", 3), (0, 2, 2, "full", 3)]
-    with Server({"/o1": (0.6, [reply(200, 3)]), "/o2": (1.6, [reply(200, 3)])}) as server:
-        begin = time.monotonic()
-        exchanges = run_replay(server, requests, 0.3, drain_s=0.7)
-        assert 1.0 < time.monotonic() - begin < 3
-    assert [one.outcome for one in exchanges] == ["ok", "waiting"]
-    summary = results.summarize(exchanges, 0.3, [("127.0.0.1", 1)])
+def test_the_rest_may_take_its_time_but_only_so_long(monkeypatch):
+    run = Simulated(monkeypatch, [(0, 1, 1, "full", 3), (0, 2, 2, "full", 3)], {1: 0.6, 2: 1.6})
+    run.run(0.3, 0.7)
+    assert run.now() == pytest.approx(1.0, abs=1e-6)
+    assert [one.outcome for one in run.exchanges] == ["ok", "waiting"]
+    summary = results.summarize(run.exchanges, 0.3, [("127.0.0.1", 1)])
     assert (summary["requests"], summary["ended_late"], summary["waiting"]) == (0, 1, 1)
-    assert summary["in_flight_mean"] == pytest.approx(2, rel=0.1)
+    assert summary["in_flight_mean"] == pytest.approx(2)
 
 
 def test_clients_are_dealt_out_by_share_and_stay():
@@ -188,6 +246,9 @@ def test_a_summary_counts_by_second_and_finds_the_burst():
     assert found["burst_waited_ms"]["max"] == pytest.approx(2000)
     assert found["burst_waited_ms"]["mean"] == pytest.approx((100 + 2000 + 1000 + 100 + 500) / 5)
     assert found["delay_ms"]["mean"] == pytest.approx((20 * 100 + 2000 + 500) / 22)
+    exchanges.append(ended(19.95, 19.95, 29.95, "timeout"))
+    found = results.summarize(exchanges, 20, [("a", 1)])
+    assert found["waited_ms"]["max"] == pytest.approx(10000) and found["delay_ms"]["max"] == pytest.approx(2000)
 
 
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
@@ -216,16 +277,16 @@ def test_from_a_trace_to_answers_of_nginx(tmp_path):
     (tmp_path / "conf").write_text(user + NGINX_CONF.format(directory=tmp_path, port=port))
     server = subprocess.Popen([NGINX, "-e", tmp_path / "error.log", "-c", tmp_path / "conf"])
     try:
-        for _ in range(100):
+        for _ in range(PATIENCE_S * 20):
             time.sleep(0.05)
             with socket.socket() as asked:
                 if not asked.connect_ex(("127.0.0.1", port)):
                     break
         status, out, err = tool("replay", tmp_path / "d" / "plan", "--servers", "127.0.0.1", "--port", port,
-                                "--progress", "--drain", 5, "--log", tmp_path / "log")
+                                "--progress", "--drain", PATIENCE_S, "--timeout", PATIENCE_S, "--log", tmp_path / "log")
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(PATIENCE_S)
     found = json.loads(out)
     assert status == 0 and found["errors"] == {"total": 0} and found["waiting"] == 0
     assert found["requests"] + found["ended_late"] == counts["replayed"] == counts["in_slice"] - sum(
