@@ -65,7 +65,7 @@ def using(cluster, *names, policy="rr", weights=(), serve_here=False, entry="n1"
         cluster.set_weight(entry, 0)  # what peers forward would find no server
     try:
         reload_both(cluster)
-        wait_for(lambda: usable(cluster, entry) == set(names), f"{entry} uses {', '.join(names)} only", 5)
+        wait_for(lambda: usable(cluster, entry) == set(names), f"{entry} uses {', '.join(names)} only", 15)
         yield
     finally:
         heal(cluster)

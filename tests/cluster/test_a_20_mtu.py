@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 
+import hiccups
 from traffic import (FAMILIES, HEADERS, OVERHEAD, ICMP_TOO_BIG, Capture, IP, RawClient, TCP, counting, download,
                      file_sha256, forward_all, forward_to, random_bytes, route_mtu, rules, service, set_mtu, tcp_option,
                      too_big_mtu, upload, whoami)
@@ -22,12 +23,14 @@ def transfer_both_ways(cluster):
     data = random_bytes(SIZE)
     for family in FAMILIES:
         address = service(cluster.nodes[0], family)
-        node, digest, count, stall_s = download(cluster, address, path)
+        with hiccups.Span() as span:
+            node, digest, count, stall_s = download(cluster, address, path)
         assert (digest, count) == (expected, SIZE) and node != "n1"
-        assert stall_s < STALL_S, f"download {family}"
-        node, count, digest, stall_s = upload(cluster, address, data)
+        assert stall_s < STALL_S + span.lost_s, f"download {family}"
+        with hiccups.Span() as span:
+            node, count, digest, stall_s = upload(cluster, address, data)
         assert (digest, count) == (hashlib.sha256(data).hexdigest(), SIZE) and node != "n1"
-        assert stall_s < STALL_S, f"upload {family}"
+        assert stall_s < STALL_S + span.lost_s, f"upload {family}"
 
 
 def answered_mss(cluster, address):

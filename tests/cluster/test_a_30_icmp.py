@@ -112,7 +112,7 @@ def test_a32_too_big_of_a_local_connection_stays_local(cluster3, family):
         client.open()
         ask_for_file(client, path)
         send(cluster3, [too_big(family, address, 80, 20032, client.acknowledged, SMALL[family])])
-        cluster3.wait_until(lambda: learnt_mtu(cluster3, entry, family) == SMALL[family], "n1 learnt it", 3)
+        cluster3.wait_until(lambda: learnt_mtu(cluster3, entry, family) == SMALL[family], "n1 learnt it", 15)
         client.reset()
     assert "icmp_relay" not in moved["n1"] and moved["n1"].get("no_flow", 0) == judged(cluster3, 1)
     forget_mtu(cluster3, family)
@@ -156,7 +156,7 @@ def test_a35_udp_is_not_touched(cluster3):
         with cluster3.site.inside("c1"):
             asked = socket.socket(socket.AF_INET if family == "v4" else socket.AF_INET6, socket.SOCK_DGRAM)
         with asked, counting(cluster3) as moved:
-            asked.settimeout(3)
+            asked.settimeout(15)
             asked.connect((service(cluster3.nodes[0], family), 80))
             asked.send(b"?")
             with pytest.raises(ConnectionRefusedError):

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+import hiccups
 from traffic import (FAMILIES, SYNS, TCP, Capture, RawClient, connect, counting, flow_of, forward_all, forward_to,
                      read_line, rules, run_in, service, tcp_of, url)
 
@@ -128,7 +129,7 @@ def test_a43_a_port_used_again_and_again(cluster3, family, close):
     worst_s, nodes = 0, set()
     with counting(cluster3) as moved:
         for _ in range(200):
-            start = time.monotonic()
+            span = hiccups.Span()
             made = connect_again(cluster3, address, 80 if close == "fin" else 8080, 20430)
             if close == "fin":  # the server closes first, so that the client's port is free at once
                 made.sendall(b"GET /whoami HTTP/1.0\r\n\r\n")
@@ -140,7 +141,7 @@ def test_a43_a_port_used_again_and_again(cluster3, family, close):
                 nodes.add(read_line(made))
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             made.close()
-            worst_s = max(worst_s, time.monotonic() - start)
+            worst_s = max(worst_s, span.end())
     assert worst_s < 0.5
     assert len(nodes) == 3
     assert moved["n1"]["syns"] == 200
@@ -159,7 +160,7 @@ def test_a44_no_syn_has_two_answers(cluster3, family):
             if len(seen.frames) > 4400:
                 break
         # The last SYNs of a client that has ended are still on their way.
-        cluster3.wait_until(lambda: all(answers_by_syn(seen).values()), "every SYN is answered", 3)
+        cluster3.wait_until(lambda: all(answers_by_syn(seen).values()), "every SYN is answered", 15)
     found = answers_by_syn(seen)
     assert len(found) > 2000
     assert not two_answers(found)

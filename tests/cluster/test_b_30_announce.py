@@ -55,7 +55,7 @@ def rejecting(cluster, at_least):
     """n1 rejects so many within the block."""
     before = rejected(cluster)
     yield
-    wait_for(lambda: rejected(cluster) - before >= at_least, f"n1 rejects {at_least}", 1)
+    wait_for(lambda: rejected(cluster) - before >= at_least, f"n1 rejects {at_least}", 15)
 
 
 def test_b30_damaged(own3):
@@ -114,7 +114,7 @@ def test_b31_foreign_key(own3):
     del own3.overrides["n2"]
     own3.write_config("n2")
     own3.start("n2", "loadcast")
-    own3.wait_ready(timeout_s=3)
+    own3.wait_ready(timeout_s=15)
 
 
 def test_b32_replay(own3):
@@ -138,14 +138,14 @@ def test_b32_replay(own3):
     own3.stop("n1", "loadcast")
     wait_for(lambda: not eligible(own3, "n1"), "n1 is on its own", 2)
     own3.start("n1", "loadcast")
-    wait_for(lambda: eligible(own3, "n1") == {"n3"}, "n1 hears n3", 3)
+    wait_for(lambda: eligible(own3, "n1") == {"n3"}, "n1 hears n3", 15)
     for seconds in (0.0, 0.6):
         to_n1(own3, last, seconds)
         steady(own3, {"n1": ["n3"]}, 0.3)
     assert members(own3, "n1")["n2"]["why_not"] in ("does not hear this node", "not heard")
     own3.start("n2", "loadcast")
     own3.start("n2", "dprd")
-    own3.wait_ready(timeout_s=3)
+    own3.wait_ready(timeout_s=15)
 
 
 def read(path):
@@ -177,16 +177,16 @@ def test_b33_two_hosts_with_one_name(own3):
                 seen = time.monotonic()
                 steady(own3, {"n1": ["n3"], "n3": ["n1"]}, 1)
             wait_for(lambda: any('another host announces itself as "n2"' in read(log) for log in logs),
-                     "one of the two hears the other, and is silent", 2)
+                     "one of the two hears the other, and is silent", 15)
             steady(own3, {"n1": ["n3"], "n3": ["n1"]}, 1)
             end = time.monotonic()
         finally:
             child.kill()
-            child.wait(5)
+            child.wait(15)
             own3.site.ip("x", [f"addr del {address.replace(' nodad', '')}" for address in addresses])
     work.check_connects(FIRST_SYN_S, since=seen + 0.1, until=end)
     assert set(work.served_by(since=seen + 0.1, until=end)) == {"n1", "n3"}
     for node in ALL:  # the next test need not wait until the conflict is forgotten
         own3.stop(node, "loadcast")
         own3.start(node, "loadcast")
-    own3.wait_ready(timeout_s=5)
+    own3.wait_ready(timeout_s=15)

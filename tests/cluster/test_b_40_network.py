@@ -23,7 +23,7 @@ def test_b40_one_way_partition(own3):
         assert members(own3, "n1")["n2"]["why_not"] == "does not hear this node"
         assert members(own3, "n2")["n1"]["why_not"] == "not heard"
         own3.heal("n2")
-        wait_for(lambda: all(own3.sees(node, ALL) for node in ALL), "all agree again", 1.2)
+        wait_for(lambda: all(own3.sees(node, ALL) for node in ALL), "all agree again", 3)
         steady(own3, {"n1": ["n2", "n3"], "n2": ["n1", "n3"], "n3": ["n1", "n2"]}, 0.5)
     work.check_flows()
     work.check_connects(FIRST_SYN_S)
@@ -44,7 +44,7 @@ def test_b41_full_partition(own3):
         steady(own3, {"n1": ["n3"], "n2": [], "n3": ["n1"]}, 1.3)
         end = time.monotonic()
         own3.heal("n2")
-        wait_for(lambda: all(own3.sees(node, ALL) for node in ALL), "all agree again", 1.2)
+        wait_for(lambda: all(own3.sees(node, ALL) for node in ALL), "all agree again", 3)
         healed = time.monotonic()
         time.sleep(0.5)
     work.check_flows()  # also those across the cut: it was shorter than DeadPeerTimeout
@@ -67,7 +67,7 @@ def test_b42_multicast_is_lost(one3):
             one3.lose_announcements(node, multicast=False)
         wait_for(lambda: not eligible(one3, "n1"), "nothing is heard", 2)
         one3.heal()
-        wait_for(lambda: all(one3.sees(node, ALL) for node in ALL), "all agree again", 1.2)
+        wait_for(lambda: all(one3.sees(node, ALL) for node in ALL), "all agree again", 3)
     work.check_flows()
     work.check_connects(FIRST_SYN_S)
 
@@ -87,7 +87,7 @@ def test_b43_multicast_only_and_lossy(own3):
             time.sleep(7)
             lost = own3.lost("n1")
             own3.heal()
-            wait_for(lambda: all(own3.sees(node, ALL) for node in ALL), "all agree", 1.2)
+            wait_for(lambda: all(own3.sees(node, ALL) for node in ALL), "all agree", 3)
     assert lost[-1], lost
     work.check_flows()
     work.check_connects(FIRST_SYN_S)
@@ -135,5 +135,5 @@ def test_b45_hardware_address_is_another(clusters):
         assert is_served_by_n2(family)
         time.sleep(2.5)  # dprd has read the address that this SYN was the first to need
         cluster.site.ip("n1", [f"neigh replace {tunnel_address(n2, family)} lladdr 02:00:00:00:00:99 dev eth1 nud stale"])
-        wait_for(lambda: not is_served_by_n2(family), f"{family}: nothing arrives there", 3)
-        wait_for(lambda: is_served_by_n2(family), f"{family}: the right address is found", 12)
+        wait_for(lambda: not is_served_by_n2(family), f"{family}: nothing arrives there", 15)
+        wait_for(lambda: is_served_by_n2(family), f"{family}: the right address is found", 30)

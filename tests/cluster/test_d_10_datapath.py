@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Datapath 10: which plane carries the packets, changes of it, and decisions within the kernel."""
+import math
 import os
 import re
 import subprocess
@@ -97,7 +98,7 @@ def test_d13_a_plane_that_cannot_be(clusters):
     cluster.set_config("Datapath", "Pins", os.path.join(cluster.directory, "no-bpf-here"), "n1")
     cluster.write_config("n1")
     child = cluster.start("n1", "dprd")
-    assert child.wait(5) == 1
+    assert child.wait(15) == 1
     assert re.search("bpf file system.*Plane=auto", cluster.log_text("n1", "dprd")), cluster.log_text("n1", "dprd")
     assert not [name for name in bpf.attached(cluster.site, "n1") if "dprd" in name]
 
@@ -130,13 +131,15 @@ def test_d14_decided_in_the_kernel(clusters):
 def test_d15_the_guard_in_the_kernel(clusters):
     """Decide=kernel: above MaxNewFlowsPerSecond new connections are served where they arrive."""
     cluster = decide_in_kernel(clusters, "rr", MaxNewFlowsPerSecond=5)
+    begin = time.monotonic()
     with load(cluster, ["n1"], flows=0, per_second=60) as work:
         time.sleep(4)
+    touched = math.ceil(time.monotonic() - begin) + 1
     counts = work.served_by()
     assert cluster.counters("n1")["rate_guard"] > 50
     forwarded = counts["n2"] + counts["n3"]
     # A second's worth at most in each second that the load touched, and one tick's more.
-    assert 10 <= forwarded <= 5 * 7, counts
+    assert 10 <= forwarded <= 5 * (touched + 1), counts
 
 
 def test_d16_killed_while_the_kernel_decides(clusters):
@@ -180,7 +183,7 @@ def test_d17_the_programs_decide_while_many_come(clusters):
         batches, syns = moved(before)
         assert cluster.status("n1")["decided_by"] == "programs"
         assert batches < 0.1 * syns, f"{batches} batches of dprd's queue for {syns} SYNs"
-        wait_for(lambda: cluster.status("n1")["decided_by"] == "dprd", "dprd decides again", 4)
+        wait_for(lambda: cluster.status("n1")["decided_by"] == "dprd", "dprd decides again", 15)
         before = cluster.counters("n1")
         time.sleep(1)
         batches, syns = moved(before)

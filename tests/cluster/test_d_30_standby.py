@@ -10,6 +10,7 @@ import time
 import pytest
 from scapy.all import TCP
 
+import hiccups
 from faultlib import (FIRST_SYN_S, NO_WAIT_MS, RESTART_S, SECOND_SYN_S, find_standby, frozen_whole, goes_on_s, load,
                       standby_pid, wait_for)
 from netns import start_time
@@ -32,7 +33,7 @@ def test_d30_ends_with_dprd(clusters):
         assert pid not in seen
         seen.add(pid)
         end("n1", "dprd")
-        wait_for(lambda pid=pid: has_ended(pid), "its standby process has ended", 3)
+        wait_for(lambda pid=pid: has_ended(pid), "its standby process has ended", 15)
         cluster.start("n1", "dprd")
         wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 is back", RESTART_S)
     assert "standby process ended" not in cluster.log_text("n1", "dprd")
@@ -72,12 +73,12 @@ def test_d32_does_nothing_else(own3):
     """While dprd works, nothing is served by its standby process, however many come."""
     own3.set_policy("rr")
     before = own3.counters("n1")["standby_served"]
-    with load(own3, ["n1"], flows=0, per_second=300) as work:
+    with hiccups.Span() as span, load(own3, ["n1"], flows=0, per_second=300) as work:
         time.sleep(3)
     work.check_connects(FIRST_SYN_S)
     assert set(work.served_by()) == {"n1", "n2", "n3"}
-    # On a host that gives dprd no time, some may be.
-    assert own3.counters("n1")["standby_served"] - before <= len(work.made()) // 20
+    # While the host gives dprd no time, some may be.
+    assert own3.counters("n1")["standby_served"] - before <= len(work.made()) // 20 + 300 * span.lost_s
 
 
 def test_d33_both_frozen(own3):
@@ -100,7 +101,7 @@ def test_d33_both_frozen(own3):
     if own3.plane == "bpf":
         late = work.made(since=start + goes_on_s(own3) + 0.2, until=end)
         assert {connect.node for connect in late} == {"n1"}
-        assert sorted(connect.took for connect in late)[len(late) * 9 // 10] < 0.2
+        assert sorted(connect.waited for connect in late)[len(late) * 9 // 10] < 0.2
     else:
         assert after["stale_syn"] - before["stale_syn"] > 10
         assert {made.node for made in work.made(since=start + 0.05, until=end - 0.6)} == {"n1"}
@@ -123,7 +124,7 @@ def test_d34_serving_goes_on(clusters, form):
     work.check_connects(FIRST_SYN_S)
     if cluster.plane != "bpf":
         wait_for(lambda: cluster.counters("n2")["standby_tunnelled"] - before["standby_tunnelled"] > 30,
-                 "it is counted", 3)
+                 "it is counted", 15)
 
 
 def test_d35_serving_frozen_whole(own3):
@@ -154,11 +155,11 @@ def test_d36_killed_and_nobody_knows(own3):
         time.sleep(1)
         own3.start("n2", "dprd")
         own3.resume("n2", "loadcast")
-        wait_for(lambda: own3.sees("n1", ["n1", "n2", "n3"]), "n1 sees n2 again", 5)
+        wait_for(lambda: own3.sees("n1", ["n1", "n2", "n3"]), "n1 sees n2 again", 15)
     work.check_connects(SECOND_SYN_S)
     # The kernel needs 20 to 30 ms to end a process: until then it is as if it stood still.
     after = [connect for connect in work.made(since=killed + 0.04, until=killed + 0.09) if connect.node == "n2"]
-    assert any(connect.took < 0.5 for connect in after), work.made(since=killed, until=killed + 0.3)
+    assert any(connect.waited < 0.5 for connect in after), work.made(since=killed, until=killed + 0.3)
 
 
 def test_d37_standby_goes_on_first(own3):
@@ -194,7 +195,7 @@ def test_d3a_flows_go_on(clusters, form):
     assert work.longest_ms(work.forwarded()) < NO_WAIT_MS
     work.check_connects(FIRST_SYN_S)
     if cluster.plane != "bpf":
-        wait_for(lambda: cluster.counters("n1")["standby_forwarded"] > before + 30, "it is counted", 3)
+        wait_for(lambda: cluster.counters("n1")["standby_forwarded"] > before + 30, "it is counted", 15)
 
 
 @pytest.mark.parametrize("form", ["one3", "own3"])
@@ -226,7 +227,7 @@ def test_d3b_a_port_is_used_again(own3, family):
         first.open()
         assert first.wait_heard(lambda heard: heard == b"n2\n")
         first.say(b"", flags="FA")
-        wait_for(lambda: (flow_of(own3, "n1", family, 20841) or {}).get("state") == "closing", "its flow is closing", 5)
+        wait_for(lambda: (flow_of(own3, "n1", family, 20841) or {}).get("state") == "closing", "its flow is closing", 15)
         first.sequence += 1
         first.reset()
     with RawClient(own3, service(n1, family), 8080, 20841) as client:
@@ -273,11 +274,11 @@ def slow_verdicts(pid, each_s):
     tracer = subprocess.Popen(["strace", "-qq", "-p", str(pid), "-e", "trace=sendto", "-o", "/dev/null",
                                "-e", f"inject=sendto:delay_enter={int(each_s * 1_000_000)}"])
     try:
-        wait_for(lambda: f"TracerPid:\t{tracer.pid}\n" in read_of(pid, "status"), "it is traced", 5)
+        wait_for(lambda: f"TracerPid:\t{tracer.pid}\n" in read_of(pid, "status"), "it is traced", 15)
         yield
     finally:
         tracer.terminate()
-        tracer.wait(5)
+        tracer.wait(15)
 
 
 def read_of(pid, name):
@@ -294,30 +295,41 @@ def stands_still(pid):
     return True
 
 
+@pytest.mark.seconds(150)
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_d39_a_packet_in_hand(own3):
     """n1's standby process has read a SYN when dprd goes on. What dprd says then of many others, which it forwards, is not
     said of this one: n1 answers it."""
     if own3.decide.get("Decide") == "kernel":
         pytest.skip("no SYN comes to a queue")
-    n1, _ = forward_to(own3, "n2")
-    standby = standby_pid(own3, "n1")
-    with RawClient(own3, n1.service_v4, 80, 20001) as client, slow_verdicts(standby, 2):
+    forward_to(own3, "n2")
+    for attempt, held_s in enumerate((2, 6, 18)):  # a busy host may need longer for the others
+        if packet_in_hand(own3, held_s, 20001 + attempt):
+            return
+    raise AssertionError("it has answered before dprd decided about the others")
+
+
+def packet_in_hand(own3, held_s, port):
+    """The standby process holds a SYN from this port for so long. False when that was over before dprd had decided about
+    the others: then nothing was tested."""
+    n1, standby = own3.node("n1"), standby_pid(own3, "n1")
+    with RawClient(own3, n1.service_v4, 80, port) as client, slow_verdicts(standby, held_s):
         syn = client.syn()
         many = [syn.copy() for _ in range(100)]
         for number, packet in enumerate(many):
-            packet[TCP].sport = 20100 + number
+            packet[TCP].sport = 20100 + 100 * (port - 20001) + number
         own3.freeze("n1", "dprd")
         try:
             client.send(syn)
-            wait_for(lambda: stands_still(standby), "it has the SYN", 2)
+            wait_for(lambda: stands_still(standby), "it has the SYN", 15)
         finally:
             own3.resume("n1", "dprd")
         before = own3.counters("n1")["syns"]
         send(own3, many)
-        wait_for(lambda: own3.counters("n1")["syns"] >= before + len(many), "dprd has decided about the others", 1.5)
-        assert stands_still(standby), "it has answered before them"
-        assert client.capture.wait(client.is_answer, 4), "nobody answers"
+        wait_for(lambda: own3.counters("n1")["syns"] >= before + len(many), "dprd has decided about the others", 15)
+        is_in_hand = stands_still(standby)
+        assert client.capture.wait(client.is_answer, held_s + 15), "nobody answers"
+        return is_in_hand
 
 
 def test_d39_no_marks_behind_the_queues(own3):

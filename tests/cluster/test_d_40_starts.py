@@ -32,7 +32,7 @@ def test_d40_no_place_for_programs(clusters, interfaces, why):
             cluster.dprctl("n1", *words, check=False)
         time.sleep(1)
         assert cluster.daemon_alive("n1", "dprd"), cluster.log_text("n1", "dprd")
-        wait_for(lambda: cluster.sees("n2", ALL), "n2 sees n1 again", 5)
+        wait_for(lambda: cluster.sees("n2", ALL), "n2 sees n1 again", 15)
         since = time.monotonic()
         time.sleep(1)
     work.check_flows()
@@ -122,7 +122,7 @@ def test_d44_fewer_interfaces(clusters):
         return [name for name in bpf.attached(cluster.site, "n1") if "dprd" in name and "spare0" in name]
 
     if cluster.plane == "bpf":
-        wait_for(on_spare, "programs on the other interface", 3)
+        wait_for(on_spare, "programs on the other interface", 15)
     cluster.set_policy("rr")
     cluster.set_config("Datapath", "Interfaces", "eth0", "n1")
     with load(cluster, ["n1"]) as work:

@@ -80,8 +80,8 @@ class Work:
         self.answers.check()
         failed = [made for made in self.connects.made if made.error]
         assert not failed, f"{len(failed)} of {len(self.connects.made)} connects failed, such as {failed[:4]}"
-        worst = max(self.connects.made, key=lambda made: made.took)
-        assert worst.took <= within_s, f"{worst} took longer than {within_s} s"
+        worst = max(self.connects.made, key=lambda made: made.waited)
+        assert worst.waited <= within_s, f"{worst} waited longer than {within_s} s"
 
 
 @contextlib.contextmanager
@@ -183,14 +183,14 @@ def test_f14_dprd_dies(trio):
         time.sleep(2.5)
         while_dead = work.served_by(since=killed + 0.5)
         trio.start("n2", "dprd")
-        wait_for(lambda: has_share(trio, "n2", ["n1", "n2", "n3"]), "n2 has its share", 5)
+        wait_for(lambda: has_share(trio, "n2", ["n1", "n2", "n3"]), "n2 has its share", 15)
         time.sleep(0.5)
         assert trio.stop("n2", "dprd") == 0
         stopped = time.monotonic()
         time.sleep(1.5)
         while_stopped = work.served_by(since=stopped + 0.5)
         trio.start("n2", "dprd")
-        wait_for(lambda: has_share(trio, "n2", ["n1", "n2", "n3"]), "n2 has its share again", 5)
+        wait_for(lambda: has_share(trio, "n2", ["n1", "n2", "n3"]), "n2 has its share again", 15)
     work.check_flows()
     # The SYNs that were in dprd's queue are lost.
     work.check_connects(FIRST_SYN_S)
@@ -277,7 +277,7 @@ def test_f17_half_open(trio):
             client.acknowledged = right + 7777
             before = total(trio, "refuse_half_open")
             client.send(client.packet("A"), client.packet("PA", b"nobody\n"))
-            wait_for(lambda before=before: total(trio, "refuse_half_open") == before + 2, "both are refused", 3)
+            wait_for(lambda before=before: total(trio, "refuse_half_open") == before + 2, "both are refused", 15)
             assert client.capture.wait(lambda frame, client=client: client.is_answer(frame) and
                                        frame["TCP"].flags & 0x04, 0.3) is None, "a reset"
             client.acknowledged = client.first = right

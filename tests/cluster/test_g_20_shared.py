@@ -26,7 +26,7 @@ def fixture_sharing(clusters):
     cluster.start_daemons()
     for name in ("n1", "n2"):
         wait_for(lambda name=name: has_share(cluster, name, ["n1", "n2"]), f"{name} has a share", 10)
-    wait_for(lambda: usable(cluster) == {"b1", "b3"} and usable(cluster, "n2") == {"b2"}, "all servers work", 5)
+    wait_for(lambda: usable(cluster) == {"b1", "b3"} and usable(cluster, "n2") == {"b2"}, "all servers work", 15)
     return cluster
 
 
@@ -42,7 +42,7 @@ def test_g25_shared(sharing):
                 time.sleep(1.5)
                 end = time.monotonic()
                 sharing.start("n1", "dprd")
-                wait_for(lambda: has_share(sharing, "n1", ["n1", "n2"]), "n1 has its share", 5)
+                wait_for(lambda: has_share(sharing, "n1", ["n1", "n2"]), "n1 has its share", 15)
                 wait_for(lambda: usable(sharing) == {"b1", "b3"}, "n1 knows its real servers again", RESTART_S)
                 time.sleep(0.5)
     work.check_flows()

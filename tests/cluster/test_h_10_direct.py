@@ -31,7 +31,7 @@ def make_direct3(own3):
     with settings(own3, "local", Datapath={"Form": "direct"}):
         for node in ALL:
             wait_for(lambda node=node: set(forms(own3, node).values()) == {("direct", "direct")},
-                     f"{node} knows its peers' hardware addresses", 5)
+                     f"{node} knows its peers' hardware addresses", 15)
         yield own3
 
 
@@ -86,7 +86,7 @@ def test_h12_a_hop_less(direct3, family):
         with counting(direct3) as moved:
             client.ip_fields[hops] = 2
             client.say(b"the last hop ends at n1\n")
-            direct3.wait_until(lambda: direct3.counters("n1")["no_tunnel"] > 0, "n1 drops it", 3)
+            direct3.wait_until(lambda: direct3.counters("n1")["no_tunnel"] > 0, "n1 drops it", 15)
         assert moved["n1"]["no_tunnel"] == 1
         assert hops_of(seen) == {HOPS - 2}
         client.reset()
@@ -129,7 +129,7 @@ def test_h15_by_a_router_in_a_tunnel(direct3):
 
     def check(form, overhead):
         wait_for(lambda: forms(direct3, "n1") == {"n2": (form, form), "n3": ("direct", "direct")},
-                 f"n1 reaches n2 by {form}", 5)
+                 f"n1 reaches n2 by {form}", 15)
         for family in FAMILIES:
             wanted = 1500 - HEADERS[family] - overhead[family]
             wait_for(lambda family=family, wanted=wanted: answered_mss(direct3, service(direct3.node("n3"), family))
@@ -153,7 +153,7 @@ def test_h16_from_one_form_to_the_other(own3):
             for node in ALL:  # not all at once
                 reload_both(own3, node)
                 time.sleep(0.3)
-            wait_for(lambda form=form: set(forms(own3, "n1").values()) == {(form, form)}, f"n1 goes by {form}", 5)
+            wait_for(lambda form=form: set(forms(own3, "n1").values()) == {(form, form)}, f"n1 goes by {form}", 15)
             time.sleep(0.5)
     work.check_flows()
     work.check_connects(FIRST_SYN_S)

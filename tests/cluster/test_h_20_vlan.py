@@ -24,7 +24,7 @@ def make_vlan3(clusters):
                           f"route add {entry.service_v6}/128 via fd64::11"])
     cluster.start_daemons(policy="rr")
     wait_for(lambda: cluster.plane != "bpf" or f"eth0.{VLAN}" in cluster.dprctl("n1", "status"),
-             "the programs are on the VLAN's device", 5)
+             "the programs are on the VLAN's device", 15)
     return cluster
 
 
