@@ -99,7 +99,7 @@ class Simulated(replay.Replay):
 
     def __init__(self, monkeypatch, requests, delays_s, **options):
         super().__init__(requests, [("127.0.0.1", 1)], **options)
-        self.clock_s = 1000.0
+        self.clock_s, self.turns = 1000.0, 0
         monkeypatch.setattr(replay, "time", types.SimpleNamespace(monotonic=lambda: self.clock_s))
         self.ends = {id(one): delays_s[request[2]] for one, request in zip(self.exchanges, requests)}
 
@@ -109,6 +109,8 @@ class Simulated(replay.Replay):
         self.waiting.append(exchange)
 
     def _wait(self, most_s):
+        self.turns += 1
+        assert self.turns < 20 * len(self.exchanges) + 100, "it does not wait, it spins"
         due = {number: one.start_s + self.ends[number] for number, one in self.open.items()
                if self.ends[number] is not None}
         until_s = min([self.now() + max(0.0, most_s), *due.values()])
