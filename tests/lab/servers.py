@@ -59,6 +59,27 @@ http {{
 """
 
 
+ECHO_PORTS = (8080, 8081)
+TCP_LISTEN = "0A"
+START_S = 30
+
+
+def listens(pid, ports):
+    """True when somebody listens on all of these ports in the network namespace of a process, one of its own; False also
+    when it ended."""
+    found = set()
+    try:
+        if os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+            return False
+        for name in ("tcp", "tcp6"):
+            with open(f"/proc/{pid}/net/{name}", encoding="ascii") as file:
+                found |= {int(words[1].rpartition(":")[2], 16) for words in map(str.split, list(file)[1:])
+                          if words[3] == TCP_LISTEN}
+    except OSError:
+        return False
+    return found >= set(ports)
+
+
 class Servers:
     """Part of Cluster: nginx and the echo server of each node, dnsmasq on the router."""
 
@@ -79,15 +100,21 @@ class Servers:
                 os.unlink(path)
         node.status_polls = 0
         log = os.path.join(node.directory, "nginx.log")
+        # dprd asks nginx whether the node's server works: the echo server is there before.
+        echo = self.site.start(node.name, [self.program("tests/lab/echoserver"), "--name", node.name, "--echo",
+                                           str(ECHO_PORTS[0]), "--sum", str(ECHO_PORTS[1])],
+                               os.path.join(node.directory, "echoserver.log"))
+        deadline = time.monotonic() + START_S
+        while not listens(echo.pid, ECHO_PORTS):
+            if echo.poll() is not None or time.monotonic() > deadline:
+                raise LabError(f"{node.name}: the echo server does not listen; see {node.directory}/echoserver.log")
+            time.sleep(0.002)
         self.webs[node.name] = [
-            self.site.start(node.name, ["nginx", "-e", log, "-c", conf, "-p", node.directory], log),
-            self.site.start(node.name, [self.program("tests/lab/echoserver"), "--name", node.name, "--echo", "8080",
-                                        "--sum", "8081"], os.path.join(node.directory, "echoserver.log")),
-        ]
+            self.site.start(node.name, ["nginx", "-e", log, "-c", conf, "-p", node.directory], log), echo]
         if wait:
             self.wait_web(node)
 
-    def wait_web(self, which, timeout_s=10):
+    def wait_web(self, which, timeout_s=START_S):
         node = self.node(which)
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
