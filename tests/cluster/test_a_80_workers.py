@@ -79,6 +79,7 @@ def waiting_threads(cluster, node):
 
 
 @pytest.mark.alone
+@pytest.mark.long("it takes all processors, for half a minute")
 def test_a81_a_busy_worker_waits_for_its_turn(clusters):
     """SYNs for n1, which serves all of them. 20,000 per second: both workers do without wake-up preemption. With programs
     that compute on every processor they preempt again, for some seconds at least; without SYNs, too. A dprd whose

@@ -16,6 +16,7 @@ import pytest
 
 from conftest import law_problem
 from faultlib import memory_kb, wait_for
+from rungs import QUICK
 from stormlib import LONG, Floods, Held, Steady, bad, quantile, report
 
 ALL = ["n1", "n2", "n3"]
@@ -34,7 +35,8 @@ STALLED_SHARE = 0.005  # of new connections, on the nfqueue plane
 FEW_DECIDED = 0.004  # of new connections in a flood on the nfqueue plane, and forwarded; a thousandth is expected
 P99_MS = 500  # far from what is measured: it must hold on a busy host
 
-FAULTS = {"kill": 1000, "freeze": 100, "upgrade": 100} if LONG else {"kill": 20, "freeze": 5, "upgrade": 5}
+FAULTS = {"kill": 1000, "freeze": 100, "upgrade": 100} if LONG else \
+    {"kill": 6, "freeze": 2, "upgrade": 2} if QUICK else {"kill": 20, "freeze": 5, "upgrade": 5}
 SECOND_LOOK_FAULTS = {"kill": 300, "freeze": 60, "upgrade": 30} if LONG else {"kill": 8, "freeze": 3, "upgrade": 2}
 FAULT_EVERY_S = 1.3  # at least: a SYN that one fault took is sent again after 1 s, and should meet no other
 SLOW_MS = 100
@@ -91,7 +93,8 @@ def check_held(held):
 
 
 @pytest.mark.alone
-@pytest.mark.seconds(1800 if LONG else 110)
+@pytest.mark.long("half a minute of floods; b51 and b60 are short ones")
+@pytest.mark.seconds(1800 if LONG else 180)
 @pytest.mark.parametrize("decide", DECIDES)
 def test_c11_syn_flood(clusters, decide):
     """10,000 connections to n1, half of them forwarded to n2, half of all idle until after the flood. Then SYNs from
@@ -304,6 +307,7 @@ def test_c12_dprd_dies_all_the_time(clusters, decide):
 
 
 @pytest.mark.alone
+@pytest.mark.long("c12 is a short one of its kind, a90 to a95 are of SYNs on their way back")
 @pytest.mark.seconds(3600 if LONG else 180)
 @pytest.mark.parametrize("decide", DECIDES)
 def test_c13_dprd_dies_with_syns_on_their_way_back(clusters, decide):

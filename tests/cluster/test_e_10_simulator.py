@@ -95,6 +95,7 @@ def run_arm(cluster, arm):
 
 
 @pytest.mark.alone
+@pytest.mark.long("compares statistics with the simulator's: it takes a host with nothing else to do")
 @pytest.mark.seconds(150)
 def test_e10_simulator_and_namespaces_agree(clusters, tmp_path):
     """Delay, forwarded and sent back connections of three policies are as simulated."""

@@ -44,6 +44,7 @@ def fixture_busy_host(trio):
 
 
 @pytest.mark.alone
+@pytest.mark.long("two minutes of a host without a moment's rest")
 @pytest.mark.seconds(BUSY_S + 120)
 def test_f20_no_false_take_over(busy_host):
     """A third of the announcements to each node is lost, and every processor has eight others to serve: nobody is taken for
