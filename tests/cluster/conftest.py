@@ -253,19 +253,14 @@ claims = rungs.Claims(os.environ.get("CLUSTER_CLAIMS"))
 left_out = []  # lines of the summary
 
 
-def pytest_addoption(parser):
-    parser.addoption("--quick", metavar="SEED", help="pairs instead of products, and no long test")
-
-
 def pytest_collection_modifyitems(config, items):
-    seed = config.getoption("--quick")
-    choice = rungs.quick_choice(items, seed) if seed else None
+    choice = rungs.quick_choice(items, rungs.QUICK) if rungs.QUICK else None
     kept = []
     for item in items:
         reason = rungs.why_not(item, rungs.DATAPATH)
         if reason:
             left_out.append(f"not for this plane: {item.name}: {reason}")
-        elif reason is None and seed and rungs.long_reason(item):
+        elif reason is None and rungs.QUICK and rungs.long_reason(item):
             left_out.append(f"left to check-all: {item.name}: {rungs.long_reason(item)}")
         elif reason is None and (choice is None or (item.nodeid, rungs.DATAPATH) in choice):
             kept.append(item)

@@ -2,7 +2,7 @@
 """Which scenarios run where: on a plane, in the quick rung or in the complete one, in this process or beside it.
 
 A datapath is a plane, or "kernel": the bpf plane with Decide=kernel. One pytest runs the scenarios of one datapath.
-The quick rung (pytest --quick) takes of each scenario the executions that pairs.py chooses over all datapaths, and leaves out
+The quick rung (CLUSTER_QUICK=seed) takes of each scenario the executions that pairs.py chooses over all datapaths, and leaves out
 what is marked @pytest.mark.long("reason"); long storms are short in it (QUICK). Processes that share a directory of claims share the work: each takes what
 none has taken.
 """
@@ -10,7 +10,7 @@ import os
 
 import pairs
 
-QUICK = bool(os.environ.get("CLUSTER_QUICK"))
+QUICK = os.environ.get("CLUSTER_QUICK", "")  # the quick rung's seed; empty in the complete one
 PLANE = os.environ.setdefault("DPRD_PLANE", "nfqueue")
 DATAPATH = "kernel" if os.environ.get("DPRD_DECIDE") == "kernel" else PLANE
 DATAPATHS = {"bpf": {"plane": "bpf", "decide": "auto"}, "nfqueue": {"plane": "nfqueue", "decide": "auto"},
