@@ -172,7 +172,7 @@ static int watch(struct dprctl *c, const struct dprctl_command *command, char **
 
 int main(int argc, char **argv)
 {
-	struct dprctl c = { .config_path = NULL, .timeout_s = TIMEOUT_S_DEFAULT };
+	struct dprctl c = { .timeout_s = TIMEOUT_S_DEFAULT, .answer_ms = DPRCTL_ANSWER_MS };
 	const struct dprctl_command *command;
 	unsigned given = 0;
 	const char *name;

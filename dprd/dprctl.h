@@ -29,7 +29,7 @@ enum {
 struct dprctl {
 	const char *config_path, *node_name;
 	bool json, no_heading, all, dump, wait, watch;
-	unsigned watch_s, timeout_s;
+	unsigned watch_s, timeout_s, answer_ms;
 	const char *to, *client, *state, *limit;
 	struct config *config; /* NULL: could not be read */
 	const char *run_dir, *table_file;
@@ -54,12 +54,12 @@ bool parse_count(const char *text, unsigned long max, unsigned long *ret);
 /*
  * dprctl_socket.c: sends the request and calls line for each line of the answer, the last one
  * included; line returns false to stop. Takes the request. 0, or -errno: -ENOENT and -ECONNREFUSED
- * nobody listens, -ETIMEDOUT no answer in time, -EPROTO not our protocol.
+ * nobody listens, -ETIMEDOUT nothing for answer_ms, -EPROTO not our protocol.
  */
 typedef bool answer_fn(void *context, const json_t *line);
-int dprctl_ask(const char *run_dir, json_t *request, answer_fn *line, void *context);
+int dprctl_ask(const char *run_dir, json_t *request, unsigned answer_ms, answer_fn *line, void *context);
 /* For answers of one line, which the caller frees. */
-int dprctl_ask_one(const char *run_dir, json_t *request, json_t **ret);
+int dprctl_ask_one(const char *run_dir, json_t *request, unsigned answer_ms, json_t **ret);
 
 /* dprctl_text.c: members of an object as text. */
 enum { CELL_BYTES = 48 };

@@ -32,7 +32,7 @@ static int print_json(json_t *value)
 static json_t *ask(const struct dprctl *c, json_t *request)
 {
 	json_t *answer = NULL, *shown;
-	int error = dprctl_ask_one(c->run_dir, request, &answer);
+	int error = dprctl_ask_one(c->run_dir, request, c->answer_ms, &answer);
 	const json_t *texts, *text;
 	const char *refusal;
 	size_t i;
@@ -77,7 +77,7 @@ static int command_status(struct dprctl *c, char **arguments)
 {
 	struct style style = style_of(c);
 	json_t *status;
-	int error = dprctl_ask_one(c->run_dir, command_request("status"), &status), result;
+	int error = dprctl_ask_one(c->run_dir, command_request("status"), c->answer_ms, &status), result;
 
 	(void)arguments;
 	if (error || json_object_get(status, "error")) {
@@ -206,7 +206,7 @@ static int command_flows(struct dprctl *c, char **arguments)
 		return DPRCTL_FAILED;
 	if (!c->json && !c->no_heading)
 		render_flow_heading(stdout);
-	error = dprctl_ask(c->run_dir, request, show_flow, &output);
+	error = dprctl_ask(c->run_dir, request, c->answer_ms, show_flow, &output);
 	if (error) {
 		why = files_status(c, error, clock_now_ms());
 		fprintf(stderr, "dprctl: %s\n", text_of(json_array_get(json_object_get(why, "warnings"), 0), "text"));

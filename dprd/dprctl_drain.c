@@ -96,7 +96,7 @@ static struct left ask_left(const struct dprctl *c)
 	const json_t *flows;
 	json_t *status;
 
-	if (dprctl_ask_one(c->run_dir, json_pack("{s:s}", "command", "status"), &status))
+	if (dprctl_ask_one(c->run_dir, json_pack("{s:s}", "command", "status"), c->answer_ms, &status))
 		return left;
 	flows = json_object_get(status, "flows");
 	left.draining = strcmp(text_of(status, "state"), "draining") == 0;

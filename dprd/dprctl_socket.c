@@ -48,10 +48,10 @@ static int wait_for(int fd, short events, uint64_t until_ms)
 	return ready ? 0 : -ETIMEDOUT;
 }
 
-static int send_request(int fd, json_t *request)
+static int send_request(int fd, json_t *request, unsigned answer_ms)
 {
 	char *text = json_dumps(request, JSON_COMPACT), *line;
-	uint64_t until_ms = clock_now_ms() + DPRCTL_ANSWER_MS;
+	uint64_t until_ms = clock_now_ms() + answer_ms;
 	size_t bytes = text ? strlen(text) : 0, sent = 0;
 	int error = 0;
 
@@ -75,9 +75,9 @@ static int send_request(int fd, json_t *request)
 }
 
 /* Some more bytes; every one of them proves that dprd lives. */
-static int read_more(struct reader *r)
+static int read_more(struct reader *r, unsigned answer_ms)
 {
-	uint64_t until_ms = clock_now_ms() + DPRCTL_ANSWER_MS;
+	uint64_t until_ms = clock_now_ms() + answer_ms;
 	ssize_t got;
 	int error;
 
@@ -126,13 +126,13 @@ static int take_lines(struct reader *r, answer_fn *take, void *context)
 	return done;
 }
 
-int dprctl_ask(const char *run_dir, json_t *request, answer_fn *line, void *context)
+int dprctl_ask(const char *run_dir, json_t *request, unsigned answer_ms, answer_fn *line, void *context)
 {
 	struct reader r = { .fd = connect_to(run_dir) };
-	int error = r.fd < 0 ? r.fd : send_request(r.fd, request);
+	int error = r.fd < 0 ? r.fd : send_request(r.fd, request, answer_ms);
 
 	while (!error) {
-		error = read_more(&r);
+		error = read_more(&r, answer_ms);
 		if (!error)
 			error = take_lines(&r, line, context);
 	}
@@ -151,11 +151,11 @@ static bool keep_line(void *context, const json_t *line)
 	return false;
 }
 
-int dprctl_ask_one(const char *run_dir, json_t *request, json_t **ret)
+int dprctl_ask_one(const char *run_dir, json_t *request, unsigned answer_ms, json_t **ret)
 {
 	int error;
 
 	*ret = NULL;
-	error = dprctl_ask(run_dir, request, keep_line, ret);
+	error = dprctl_ask(run_dir, request, answer_ms, keep_line, ret);
 	return !error && !*ret ? -ENOMEM : error;
 }

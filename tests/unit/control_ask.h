@@ -6,6 +6,7 @@
 #define TESTS_UNIT_CONTROL_ASK_H
 
 #include "tests/unit/control_fixture.h"
+#include "tests/unit/own_clock.h"
 
 static struct dprd d;
 static struct control_recent recent;

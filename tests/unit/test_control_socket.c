@@ -23,8 +23,10 @@
 
 #include "dprd/dprctl.h"
 #include "tests/unit/control_fixture.h"
+#include "tests/unit/own_clock.h"
 
-enum { WAIT_MS = 10000 };
+/* Longer than any host is busy. */
+enum { WAIT_MS = 60000, STEP_MS = 50, STEPS_MAX = WAIT_MS / STEP_MS };
 
 static struct dprd d;
 static pthread_t thread;
@@ -135,18 +137,25 @@ static size_t get(int fd, char *text, size_t room, unsigned lines)
 	return used;
 }
 
-/* Whether the other side closes within so long. */
+/* True when the other side closes before it has been silent for so long. */
 static bool closes(int fd, int within_ms)
 {
 	struct pollfd poller = { .fd = fd, .events = POLLIN };
-	uint64_t until_ms = clock_now_ms() + (uint64_t)within_ms;
 	char waste[4096];
 
-	while (clock_now_ms() < until_ms && poll(&poller, 1, (int)(until_ms - clock_now_ms())) == 1) {
+	while (poll(&poller, 1, within_ms) == 1) {
 		if (recv(fd, waste, sizeof(waste), 0) <= 0)
 			return true;
 	}
 	return false;
+}
+
+static json_t *ask(const char *command)
+{
+	json_t *answer;
+
+	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", command), WAIT_MS, &answer), 0);
+	return answer;
 }
 
 static void test_one_answer(void **context)
@@ -157,7 +166,7 @@ static void test_one_answer(void **context)
 	(void)context;
 	assert_int_equal(stat(path, &facts), 0);
 	assert_int_equal(facts.st_mode & 0777, 0660);
-	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), &status), 0);
+	status = ask("status");
 	assert_string_equal(text_of(status, "schema"), "dprd.status/1");
 	json_decref(status);
 }
@@ -200,7 +209,7 @@ static void test_long_listing(void **context)
 	for (i = 0; i < 1000; i++)
 		made += fixture_flow(&d, "2001:db8:ffff:ffff:ffff:ffff:ffff:7", (uint16_t)(i + 1), "n2", TCP_ACK);
 	pthread_mutex_unlock(&d.lock);
-	assert_int_equal(dprctl_ask(directory, json_pack("{s:s}", "command", "flows"), count_line, &lines), 0);
+	assert_int_equal(dprctl_ask(directory, json_pack("{s:s}", "command", "flows"), WAIT_MS, count_line, &lines), 0);
 	assert_in_range(made, 900, 1000);
 	assert_int_equal(lines, made + 1);
 }
@@ -237,7 +246,7 @@ static void test_too_many_clients(void **context)
 	assert_string_equal(text, "{\"error\":\"too many clients\"}\n");
 	assert_true(closes(fds[i], WAIT_MS));
 	close(fds[0]);
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < STEPS_MAX; i++) {
 		int fd = client();
 		bool good;
 
@@ -247,39 +256,58 @@ static void test_too_many_clients(void **context)
 		close(fd);
 		if (good)
 			break;
-		usleep(10000);
+		usleep(STEP_MS * 1000);
 	}
-	assert_true(i < 100); /* a place was given back */
+	assert_true(i < STEPS_MAX); /* a place was given back */
 	for (i = 1; i <= CONTROL_CLIENTS_MAX; i++)
 		close(fds[i]);
+}
+
+/* Sends as much as the other side takes. True while it is there. */
+static bool send_all(int fd, const char *text)
+{
+	while (send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+		;
+	return errno == EAGAIN;
+}
+
+/* The loop takes clients in turn: when a new one is served, it has taken all that came before. */
+static void await_turn(void)
+{
+	json_decref(ask("peers"));
 }
 
 /* One says nothing, one drips, one asks and never reads: all are closed, and others are served meanwhile. */
 static void test_idle_clients_are_closed(void **context)
 {
-	int silent = client(), dripping = client(), deaf = client();
-	uint64_t start_ms = clock_now_ms();
-	unsigned answers = 0;
-	bool deaf_closed = false;
-	ssize_t sent;
-	json_t *answer;
+	static const char request[] = "{\"command\":\"status\"}\n";
+	int first = client(), silent, dripping, deaf;
+	unsigned steps;
 
 	(void)context;
-	while (clock_now_ms() - start_ms < CONTROL_IDLE_MS + 2500) {
-		send(dripping, " ", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-		do
-			sent = send(deaf, "{\"command\":\"status\"}\n", 21, MSG_NOSIGNAL | MSG_DONTWAIT);
-		while (sent > 0);
-		deaf_closed = deaf_closed || errno == EPIPE || errno == ECONNRESET;
-		assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "peers"), &answer), 0);
-		json_decref(answer);
-		answers++;
-		usleep(100000);
+	await_turn();
+	own_clock_ms++;
+	silent = client(), dripping = client(), deaf = client();
+	assert_true(send_all(deaf, request));
+	await_turn();
+	own_clock_ms += CONTROL_IDLE_MS - 1;
+	send(dripping, " ", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	/* The look that closes this one leaves the others, which came 1 ms later. */
+	assert_true(closes(first, WAIT_MS));
+	await_turn();
+	assert_false(closes(silent, 0));
+	assert_false(closes(dripping, 0));
+	own_clock_ms++;
+	assert_true(closes(silent, WAIT_MS));
+	assert_true(closes(dripping, WAIT_MS));
+	/* What the socket of this one has room for may have been answered a moment ago. */
+	for (steps = 0; steps < STEPS_MAX && send_all(deaf, request); steps++) {
+		own_clock_ms += CONTROL_IDLE_MS;
+		usleep(STEP_MS * 1000);
 	}
-	assert_true(answers > 30);
-	assert_true(closes(silent, 100));
-	assert_true(closes(dripping, 100));
-	assert_true(deaf_closed);
+	assert_true(steps < STEPS_MAX);
+	await_turn();
+	close(first);
 	close(silent);
 	close(dripping);
 	close(deaf);
@@ -293,12 +321,12 @@ static int drain_as_nobody(void)
 
 	if (setgid(65534) || setuid(65534))
 		return 4;
-	if (dprctl_ask_one(directory, json_pack("{s:s}", "command", "drain"), &answer))
+	if (dprctl_ask_one(directory, json_pack("{s:s}", "command", "drain"), WAIT_MS, &answer))
 		return 5;
 	if (json_object_get(answer, "error"))
 		result = 0;
 	json_decref(answer);
-	if (result || dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), &answer))
+	if (result || dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), WAIT_MS, &answer))
 		return result ? result : 6;
 	result = json_object_get(answer, "schema") ? 0 : 7;
 	json_decref(answer);
@@ -307,16 +335,14 @@ static int drain_as_nobody(void)
 
 static void test_who_may_drain(void **context)
 {
-	json_t *answer;
+	json_t *answer = ask("drain");
 	int status;
 	pid_t child;
 
 	(void)context;
-	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "drain"), &answer), 0);
 	assert_true(flag_of(answer, "draining"));
 	json_decref(answer);
-	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "undrain"), &answer), 0);
-	json_decref(answer);
+	json_decref(ask("undrain"));
 	if (geteuid() != 0) {
 		print_message("skip: another user's request needs root\n");
 		skip();
@@ -341,28 +367,33 @@ static void test_stale_socket(void **context)
 	memcpy(address.sun_path, path, strlen(path) + 1);
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	close(fd);
-	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), &answer), -ECONNREFUSED);
+	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), WAIT_MS, &answer),
+			 -ECONNREFUSED);
 	start(context);
-	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), &answer), 0);
+	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), WAIT_MS, &answer), 0);
 	json_decref(answer);
 	stop(context);
-	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), &answer), -ENOENT);
+	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), WAIT_MS, &answer), -ENOENT);
 }
 
 /* Somebody listens, but does not answer: a frozen dprd. */
 static void test_frozen(void **context)
 {
+	enum { ANSWER_MS = 100 };
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	uint64_t start_ms = clock_now_ms();
-	json_t *answer;
+	json_t *request = json_pack("{s:s}", "command", "status"), *answer;
+	struct timespec start, end;
 
 	(void)context;
 	memcpy(address.sun_path, path, strlen(path) + 1);
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	assert_int_equal(listen(fd, 1), 0);
-	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), &answer), -ETIMEDOUT);
-	assert_in_range(clock_now_ms() - start_ms, DPRCTL_ANSWER_MS - 100, DPRCTL_ANSWER_MS + 3000);
+	clock_gettime(CLOCK_MONOTONIC_RAW, &start);
+	assert_int_equal(dprctl_ask_one(directory, request, ANSWER_MS, &answer), -ETIMEDOUT);
+	clock_gettime(CLOCK_MONOTONIC_RAW, &end);
+	assert_in_range((end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000, ANSWER_MS - 10,
+			WAIT_MS);
 	close(fd);
 	unlink(path);
 }

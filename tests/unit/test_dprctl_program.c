@@ -18,14 +18,25 @@
 #include <cmocka.h>
 
 #include "dprd/base/clock.h"
+#include "dprd/dprctl.h"
 #include "dprd/status.h"
 #include "loadcast/load.h"
+#include "tests/unit/own_clock.h"
 
-/* The program itself, under another name. */
+/* The program itself, under another name. A process that a busy host keeps from running is no frozen dprd. */
 int dprctl_main(int argc, char **argv);
 #define main dprctl_main
+#define DPRCTL_ANSWER_MS 60000
 #include "dprd/dprctl.c" // NOLINT(bugprone-suspicious-include): to run it in processes of this one
 #undef main
+#undef DPRCTL_ANSWER_MS
+
+/* Nothing but dprctl's sleep takes time. */
+__attribute__((visibility("hidden"))) unsigned sleep(unsigned seconds)
+{
+	own_clock_ms += seconds * UINT64_C(1000);
+	return 0;
+}
 
 static char directory[] = "/tmp/test_dprctl.XXXXXX", path_config[64];
 
@@ -196,22 +207,6 @@ static void test_nobody_there(void **context)
 	run_config("metrics", DPRCTL_FAILED, "dprd does not run");
 }
 
-/* The age printed behind these words is that of then_ms, however long dprctl takes. */
-static void check_age(const char *words, uint64_t then_ms)
-{
-	double from_s = (double)(clock_now_ms() - then_ms) / 1000, to_s, age_s;
-	char output[8192], line[100], *age, *end;
-
-	snprintf(line, sizeof(line), "-c %s status", path_config);
-	assert_int_equal(run(line, output, sizeof(output)), DPRCTL_FAILED);
-	to_s = (double)(clock_now_ms() - then_ms) / 1000;
-	age = strstr(output, words);
-	assert_non_null(age);
-	age_s = strtod(age + strlen(words), &end);
-	if (age_s < from_s - 0.1 || age_s > to_s + 0.1 || strncmp(end, "s ago", 5) != 0)
-		fail_msg("%.1f s, wanted %.1f to %.1f:\n%s", age_s, from_s, to_s, output);
-}
-
 static void test_files_still_tell(void **context)
 {
 	struct load_table table = { .count = 2, .published_ms = clock_now_ms(), .period_ms = 200 };
@@ -219,8 +214,6 @@ static void test_files_still_tell(void **context)
 	char path[96];
 
 	(void)context;
-	/* A node is not silent before 500 s: valgrind may take long for a dprctl. */
-	write_config("[Announce]\nPeriod=5s\nDeadPeriods=100\n[Flows]\nDeadPeerTimeout=600s\n");
 	table.nodes[0] = (struct node_load) { .id = member_id("n1"), .flags = NODE_HEARD, .weight = 1 };
 	table.nodes[1] = (struct node_load) { .id = member_id("n2"), .flags = NODE_HEARD, .weight = 1, .age_ms = 150 };
 	table.nodes[1].sample.open_connections = 14;
@@ -228,8 +221,7 @@ static void test_files_still_tell(void **context)
 	assert_int_equal(load_table_publish(path, &table), 0);
 	snprintf(path, sizeof(path), "%s/status", directory);
 	assert_int_equal(status_publish(path, &facts), 0);
-	check_age("process 4711 last wrote ", facts.written_ms);
-	run_config("status", DPRCTL_FAILED, "s ago; it forwarded 17 connections");
+	run_config("status", DPRCTL_FAILED, "process 4711 last wrote 12.3s ago; it forwarded 17 connections");
 	run_config("status", DPRCTL_FAILED, "  n2     192.0.2.12     heard ");
 	run_config("status --json", DPRCTL_FAILED, "\"open_connections\":14");
 	unlink(path);
@@ -238,7 +230,6 @@ static void test_files_still_tell(void **context)
 	assert_int_equal(truncate(path, 20), 0);
 	run_config("status", DPRCTL_FAILED, "table: no load table. systemctl restart loadcast");
 	unlink(path);
-	write_config("");
 }
 
 /* A configuration that is just being broken must not keep the operator from dprd. */
