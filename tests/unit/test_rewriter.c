@@ -18,7 +18,7 @@
 
 #include "loadcast/rewriter.h"
 
-enum { NOW_MS = 5000000, END_MS = 5000 };
+enum { NOW_MS = 5000000, END_MS = 60000 };
 
 static char directory[32], path[64];
 static struct rewriter rewriter;

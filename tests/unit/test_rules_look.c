@@ -44,6 +44,28 @@ static void run(const char *line)
 	free(output);
 }
 
+/* Runs a tool that reads what to do, with this line so many times. */
+static void run_times(const char *tool, const char *first, const char *line, unsigned times, const char *last)
+{
+	const char *const nft[] = { tool, "-f", "-", NULL }, *const restore[] = { tool, "--noflush", NULL };
+	char *input = NULL, *output;
+	size_t bytes;
+	FILE *out = open_memstream(&input, &bytes);
+	int status;
+
+	assert_non_null(out);
+	fputs(first, out);
+	for (unsigned i = 0; i < times; i++)
+		fputs(line, out);
+	fputs(last, out);
+	assert_int_equal(fclose(out), 0);
+	status = command_run(strcmp(tool, "nft") == 0 ? nft : restore, input, &output);
+	if (status)
+		fail_msg("%s: %d: %s", line, status, output);
+	free(output);
+	free(input);
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -182,16 +204,16 @@ static void test_others(void **state)
 	set_up("", false);
 	run("nft add table ip dprd");
 	run("nft add chain ip dprd prerouting");
-	for (unsigned i = 0; i < 30; i++)
-		run("nft add rule ip dprd prerouting counter");
+	run_times("nft", "", "add rule ip dprd prerouting counter\n", 30, "");
 	run("iptables-nft -t raw -N MINE");
 	run("iptables-nft -t raw -A MINE -j DPRD");
 	run("iptables-nft -t raw -A OUTPUT -j DPRD");
 	run("iptables-nft -t raw -A PREROUTING -j MINE");
 	/* More than one answer holds. */
-	for (unsigned i = 0; i < 200; i++)
-		run("iptables-nft -t raw -A PREROUTING -s 198.51.100.7 -m comment --comment "
-		    "a_rule_of_somebody_else_which_takes_some_room_in_the_list_that_the_kernel_makes_of_it -j MINE");
+	run_times("iptables-nft-restore", "*raw\n",
+		  "-A PREROUTING -s 198.51.100.7 -m comment --comment "
+		  "a_rule_of_somebody_else_which_takes_some_room_in_the_list_that_the_kernel_makes_of_it -j MINE\n",
+		  200, "COMMIT\n");
 	assert_true(rules_present(&d));
 	CHECK_MISSED("nft flush chain inet dprd prerouting",
 		     "iptables-nft -t raw -D PREROUTING -m mark ! --mark 0/0x60000000 -j DPRD");

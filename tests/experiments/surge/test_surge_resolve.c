@@ -58,7 +58,7 @@ static struct name *await_answer(struct resolver *resolver)
 	struct pollfd ready = { .fd = resolver_fd(resolver), .events = POLLIN };
 	struct name *name = NULL;
 
-	while (!name && poll(&ready, 1, 5000) == 1)
+	while (!name && poll(&ready, 1, 60000) == 1)
 		name = resolver_answer(resolver);
 	return name;
 }
@@ -163,7 +163,7 @@ static void users_try_the_next_address(void **state)
 {
 	struct file file = { .name = "a", .size_bytes = 5, .requests = 1, .rank = 1 };
 	const struct file_set set = { .count = 1, .requests = 1, .files = &file };
-	struct options options = { .prefix = "/", .users = 10, .group = 1, .lanes = 1, .seconds = 1, .timeout_s = 5 };
+	struct options options = { .prefix = "/", .users = 10, .group = 1, .lanes = 1, .timeout_s = 5 };
 	struct client client;
 	struct plan plan;
 	pthread_t thread;
@@ -175,8 +175,14 @@ static void users_try_the_next_address(void **state)
 	options.resolve = RESOLVE_CONNECTION;
 	assert_int_equal(pthread_create(&thread, NULL, serve, &listener), 0);
 	assert_int_equal(plan_make(&plan, &set, options.users, 1, 1, false), 0);
-	asked = 0;
-	assert_int_equal(client_run(&client, &options, &set, &plan), 0);
+	/* A busy host needs longer for ten answers. */
+	for (options.seconds = 1;; options.seconds *= 4) {
+		asked = 0;
+		assert_int_equal(client_run(&client, &options, &set, &plan), 0);
+		if (client.measures.outcomes[OUTCOME_OK] >= 10 || options.seconds > 10)
+			break;
+		measures_close(&client.measures, &options);
+	}
 	assert_true(client.measures.outcomes[OUTCOME_OK] >= 10);
 	assert_int_equal(client.measures.outcomes[OUTCOME_REFUSED], 0);
 	assert_in_range(client.measures.connect_failures, client.measures.outcomes[OUTCOME_OK], asked);
