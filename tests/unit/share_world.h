@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -262,10 +263,30 @@ static inline void world_reload(struct world *w, unsigned i, unsigned period_ms)
 	w->node[i].next_ms = w->now_ms;
 }
 
-/* A hundredth of the work where every instruction costs a hundred. */
-static inline unsigned world_in_full(unsigned normal, unsigned least)
+static uint64_t world_seeds;
+
+/* Of the group of tests: each run has seeds of its own, so that many runs see many worlds. */
+static inline int world_begin(void **state)
 {
-	return getenv("UNIT_SHORT") ? least : normal;
+	const char *given = getenv("UNIT_SEED");
+	struct timespec now;
+
+	(void)state;
+	clock_gettime(CLOCK_REALTIME, &now);
+	world_seeds = given ? strtoull(given, NULL, 10) : (uint64_t)now.tv_sec << 32 ^ (uint64_t)now.tv_nsec;
+	print_message("UNIT_SEED=%llu\n", (unsigned long long)world_seeds);
+	return 0;
+}
+
+static inline uint64_t world_seed(void)
+{
+	return bucket_mix(world_seeds += 0x9e3779b97f4a7c15ull);
+}
+
+/* A third of all rounds. UNIT_LONG: all; UNIT_SHORT, for valgrind, which takes a hundred times as long: the least. */
+static inline unsigned world_rounds(unsigned all, unsigned least)
+{
+	return getenv("UNIT_SHORT") ? least : getenv("UNIT_LONG") ? all : all / 3;
 }
 
 static inline double world_share_of(const struct world *w, unsigned i)
