@@ -15,7 +15,7 @@ import time
 import pytest
 
 from conftest import law_problem
-from faultlib import memory_kb, wait_for
+from faultlib import in_time, memory_kb, wait_for
 from rungs import QUICK
 from stormlib import LONG, Floods, Held, Steady, bad, quantile, report
 
@@ -318,9 +318,9 @@ def test_c13_dprd_dies_with_syns_on_their_way_back(clusters, decide):
 
 
 def check_slow(made, without):
-    """On a host that is slow by itself, what needs more processes is slower still."""
+    """On a host that is slow by itself, what needs more processes is slower still. A share takes many faults to be known."""
     worst = figures(made)["slowest_ms"]
-    assert worst <= SLOWEST_MS + figures(without)["slowest_ms"], f"one SYN took {worst:.0f} ms"
+    in_time(worst <= SLOWEST_MS + figures(without)["slowest_ms"], f"one SYN took {worst:.0f} ms")
     share = slow_share(made)
     limit = SLOW_SHARE + STARVED * slow_share(without)
-    assert share <= limit, f"{share:.2%} of the SYNs took more than {SLOW_MS} ms"
+    in_time(QUICK or share <= limit, f"{share:.2%} of the SYNs took more than {SLOW_MS} ms")
