@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { WAIT_MS = 1000, NOTHING_MS = 20 };
+enum { WAIT_MS = 10000, NOTHING_MS = 20 };
 
 struct live live_new(void)
 {

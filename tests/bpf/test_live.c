@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ALIAS_V4 = SITE_ALIAS, WAIT_MS = 1000, LARGE_BYTES = 3500 };
+enum { ALIAS_V4 = SITE_ALIAS, WAIT_MS = 10000, LARGE_BYTES = 3500 };
 
 #define CONFIRMED "confirmed n2 isn 5 age 3"
 #define TO_N2 "eth me>n2 | tunnel c1>c2 | *"

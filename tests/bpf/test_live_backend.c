@@ -7,7 +7,7 @@
  */
 #include "tests/bpf/live.h"
 
-enum { WAIT_MS = 1000, LARGE_BYTES = 3500 };
+enum { WAIT_MS = 10000, LARGE_BYTES = 3500 };
 
 #define CONFIRMED "confirmed n2 isn 5 age 3"
 

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { DECIDE = 0x20000000, FORWARD = 0x40000000, CLIENT_PORT = 40000, WAIT_MS = 2000 };
+enum { DECIDE = 0x20000000, FORWARD = 0x40000000, CLIENT_PORT = 40000, WAIT_MS = 10000 };
 
 #define SYN "ip cl>s1 | tcp 40000>80 S seq 5"
 
