@@ -116,11 +116,13 @@ lab-shell:
 unit: $(UNIT_TESTS)
 	@tests/unit/run $(UNIT_TESTS)
 
+SAN_BUILD = BUILD=$(BUILD)/san CFLAGS='-O1 -g -fno-omit-frame-pointer' \
+	SAN='-fsanitize=address,undefined -fno-sanitize-recover=all'
+
 ## make unit-san     the same under AddressSanitizer and UndefinedBehaviorSanitizer
 .PHONY: unit-san
 unit-san:
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/san CFLAGS='-O1 -g -fno-omit-frame-pointer' \
-		SAN='-fsanitize=address,undefined -fno-sanitize-recover=all' unit
+	@$(MAKE) --no-print-directory $(SAN_BUILD) unit
 
 ## make cluster      scenario tests on real namespaces, both planes (root); TESTS='-k drain' picks some
 .PHONY: cluster
@@ -130,7 +132,7 @@ cluster: all
 ## make systemd      the units as installed, under a systemd in namespaces of its own, on both planes (root)
 .PHONY: systemd
 systemd: all
-	@tests/systemd/run
+	@tests/systemd/run nfqueue bpf
 
 ## make check        set up, build, lint, all tests; closes with "N passed, N failed" (root)
 .PHONY: check
@@ -162,6 +164,7 @@ bench: setup-demo
 
 include tests/model/model.mk
 include tests/bpf/bpf.mk
+include tests/fuzz/fuzz.mk
 include tests/kernel/lab.mk
 include dprd/sim/sim.mk
 include tests/experiments/surge/surge.mk
