@@ -8,7 +8,7 @@
 #   console   what else came out of the guest
 # An exit status of a runner is the command's, or one of these:
 #   77    it cannot be done here; a line "skipped: why" says what is missing
-#   124   the time was over
+#   124   it was silent for too long
 #   125   the guest ended before the command did
 #   126   the command succeeded, but the kernel complained (BUG, WARNING, KASAN, ...)
 
@@ -16,6 +16,7 @@ PATH=$PATH:/usr/sbin:/sbin
 guest_tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd) || exit 1
 guest_name=${0##*/}
 guest_process=""
+guest_watcher=""
 guest_scratch=""
 guest_out=""
 guest_variables=()
@@ -41,8 +42,11 @@ guest_need() {
 
 # Nothing that a guest started stays behind: all its processes are one group.
 guest_stop() {
-	[ -z "$guest_process" ] || kill -KILL -- "-$guest_process" 2>/dev/null
-	guest_process=""
+	local group
+	for group in $guest_watcher $guest_process; do
+		kill -KILL -- "-$group" 2>/dev/null
+	done
+	guest_process="" guest_watcher=""
 }
 
 guest_clean() {
@@ -86,13 +90,38 @@ guest_prepare() {
 	fi
 }
 
+# Ends the guest when nothing has come out of it for $1 seconds, or ten times as many are over. This finds a guest that
+# hangs, on a busy host, too: seconds are turns of this loop, which become longer with all else, and until the command
+# says something they are two minutes at least.
+guest_watch() {
+	local most=$1 silent=0 turns=0 sizes="" before allowed=$(($1 > 120 ? $1 : 120))
+	while sleep 1; do
+		before=$sizes
+		sizes=$(stat -c %s "$guest_out/stdout" "$guest_out/console")
+		silent=$((silent + 1)) turns=$((turns + 1))
+		[ "$sizes" = "$before" ] || silent=0
+		if [ "$allowed" -ne "$most" ] && [ -s "$guest_out/stdout" ]; then
+			allowed=$most turns=0
+		fi
+		[ "$silent" -ge "$allowed" ] || [ "$turns" -ge $((10 * allowed)) ] || continue
+		: >"$guest_scratch/overdue"
+		kill -TERM -- "-$guest_process" 2>/dev/null
+		sleep 5
+		kill -KILL -- "-$guest_process" 2>/dev/null
+		return
+	done
+}
+
 # guest_run SECONDS COMMAND [WORD...]: the guest's own process on this host, as a group of its own.
 guest_run() {
 	local seconds=$1 status shower
 	shift
 	set -m
-	timeout -k 5 "$seconds" "${guest_as[@]}" "$@" </dev/null >>"$guest_out/console" 2>&1 &
+	"${guest_as[@]}" "$@" </dev/null >>"$guest_out/console" 2>&1 &
 	guest_process=$!
+	guest_watch "$seconds" </dev/null >/dev/null 2>&1 &
+	guest_watcher=$!
+	disown "$guest_watcher" # the shell need not tell of its end
 	set +m
 	tail -n +1 -s 0.2 -F --pid="$guest_process" "$guest_out/stdout" 2>/dev/null &
 	shower=$!
@@ -110,8 +139,8 @@ guest_judge() {
 	{ read -r status <"$guest_out/status"; } 2>/dev/null
 	if [[ ! "$status" =~ ^[0-9]+$ ]]; then
 		tr -d '\r' <"$guest_out/console" | tail -n 40 | sed 's/^/   | /'
-		if [ "$ended" -eq 124 ] || [ "$ended" -eq 137 ]; then
-			echo "$guest_name: the guest was ended after $seconds s" >&2
+		if [ -e "$guest_scratch/overdue" ]; then
+			echo "$guest_name: the guest was ended: nothing came out of it for $seconds s, or no end after ten times that" >&2
 			return 124
 		fi
 		echo "$guest_name: the guest ended before its command did ($ended)" >&2

@@ -13,10 +13,19 @@ $(KERNEL_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
 setup-kernel:
 	@tests/setup.sh kernel
 
+.PHONY: setup-uml
+setup-uml:
+	@tests/setup.sh uml
+
 # What "make check" runs of check-kernel.
 .PHONY: check-kernel-short
-check-kernel-short:
-	@$(MAKE) --no-print-directory check-kernel STAGES="uml qemu2"
+check-kernel-short: setup-uml $(KERNEL_PROGRAMS)
+	@BUILD=$(BUILD) tests/kernel/check-kernel uml
+
+## make kernel-cache where built kernels of guests are kept (KERNEL_CACHE=directory), and which
+.PHONY: kernel-cache
+kernel-cache:
+	@BUILD=$(BUILD) tests/kernel/uml/build-uml -l
 
 ## make check-kernel tests in guests: own kernel (UML), Debian's stock kernel (qemu); no root; STAGES="uml debug qemu qemu2", LONG=1
 .PHONY: check-kernel

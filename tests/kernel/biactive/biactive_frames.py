@@ -4,7 +4,7 @@ import socket
 import struct
 import time
 
-from biactive_site import GHOST, SHARED, SHARED_MAC, inside
+from biactive_site import GHOST, PATIENT_S, SHARED, SHARED_MAC, inside
 
 ETH_P_ALL = 3
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
@@ -160,6 +160,14 @@ class Wire:
         return [packet for packet in self.take() if packet.is_from_shared()]
 
 
+    def gather(self, wanted, count):
+        """So many answers that wanted() takes, and what comes shortly after the last of them."""
+        found, deadline = [], time.monotonic() + PATIENT_S
+        while len(found) < count and time.monotonic() < deadline:
+            found += filter(wanted, self.answers(0.05))
+        return found + list(filter(wanted, self.answers()))
+
+
 class Ghost:
     """A connection that no TCP of the client knows: each of its segments is sent by the test."""
 
@@ -171,13 +179,15 @@ class Ghost:
         self.wire.send(tcp(self.address, SHARED[self.family], self.ports, self.seq if seq is None else seq, ack,
                            flags, data))
 
+    def is_mine(self, packet):
+        return packet.protocol == 6 and (packet.destination, packet.destination_port) == (self.address, self.ports[0])
+
     def answers(self, wait_s=0.3):
-        return [packet for packet in self.wire.answers(wait_s)
-                if packet.protocol == 6 and (packet.destination, packet.destination_port) == (self.address, self.ports[0])]
+        return list(filter(self.is_mine, self.wire.answers(wait_s)))
 
     def answer(self):
         """The first one."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENT_S
         while time.monotonic() < deadline:
             packets = self.answers(0.02)
             if packets:

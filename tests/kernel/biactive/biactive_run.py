@@ -13,7 +13,7 @@ import time
 import traceback
 
 from biactive_frames import Wire
-from biactive_site import NODES, Connection, Site, configure, libc, run, tool
+from biactive_site import NODES, PATIENT_S, Connection, Site, configure, libc, run, tool
 
 MODULE = os.environ.get("GUEST_MODULE", "")
 FAMILIES = (4, 6)
@@ -81,7 +81,7 @@ def run_checks(site, checks):
 
 def run_all(checks, prepare=None):
     """The exit status; prepare(site) adds to the network before all checks."""
-    socket.setdefaulttimeout(30)
+    socket.setdefaulttimeout(PATIENT_S)
     wanted = sys.argv[1:]
     names = [check.__name__.removeprefix("check_") for check in checks]
     if set(wanted) - set(names):
