@@ -11,9 +11,25 @@ WARNINGS := -Wall -Wextra -Wshadow -Wpointer-arith -Wwrite-strings -Wformat=2 -W
 	-Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition
 HARDEN := -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE
 CFLAGS ?= -O2 -g
+# Asked once, and only when something is compiled.
+PACKAGE_CFLAGS = $(eval PACKAGE_CFLAGS := $(shell pkg-config --cflags $(PACKAGES)))$(PACKAGE_CFLAGS)
 ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(if $(SAN),,$(HARDEN)) $(CFLAGS) $(SAN) \
-	-I. -I$(BUILD) -DDPRD_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PACKAGES))
+	-I. -I$(BUILD) -DDPRD_VERSION='"$(VERSION)"' $(PACKAGE_CFLAGS)
 ALL_LDFLAGS = $(LDFLAGS) $(SAN) -pthread $(if $(SAN),,-pie -Wl,-z,relro,-z,now)
+
+# Debian's PATH of users lacks where bpftool is.
+export PATH := $(PATH):/usr/sbin:/sbin
+
+# Packages that are missing are named before anything is made, except for goals that need none or install them.
+FREE_GOALS := help clean setup setup-% uninstall check check-% demo bench bench-% experiments results kernel-patch lab-shell
+GOALS := $(or $(MAKECMDGOALS),all)
+ifneq ($(filter-out $(FREE_GOALS),$(GOALS)),)
+ifeq ($(filter setup setup-%,$(GOALS)),)
+ifneq ($(shell CC='$(CC)' PATH='$(PATH)' tests/setup.sh can $(GOALS) || echo no),)
+$(error packages are missing)
+endif
+endif
+endif
 
 # The sources of each program; what is named nowhere here goes into the library that all share.
 MAINS := dprd/main.c dprd/dprctl.c loadcast/main.c
@@ -41,7 +57,7 @@ all: $(PROGRAMS) lab-tools
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
 
-$(PROTO).c $(PROTO).h: loadcast/announce.proto
+$(PROTO).c $(PROTO).h &: loadcast/announce.proto
 	@mkdir -p $(@D)
 	$(call Q,PROTO)protoc-c --c_out=$(BUILD) $<
 
@@ -92,12 +108,16 @@ $(BUILD)/tests/bench/bare.o: $(BUILD)/tests/bench/bare.skel.h
 $(LAB_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-## make setup        install the Debian packages that the build and the tests need (root)
-.PHONY: setup setup-demo
-setup:
-	@tests/setup.sh
+## make setup        install the Debian packages that building, demonstrating and testing need (root); parts of it:
+##                   setup-build, setup-demo (with what to build), setup-check (all), setup-kernel (guests, too)
+.PHONY: setup setup-build setup-demo setup-check
+setup: setup-check
+setup-build:
+	@tests/setup.sh build
 setup-demo:
 	@tests/setup.sh demo
+setup-check:
+	@tests/setup.sh check
 
 ## make demo         raise a cluster in network namespaces, load it, compare policies, break things (root)
 ##                   KEEP=1 leaves it up; MODE=biactive: one address for all nodes
@@ -136,10 +156,11 @@ systemd: all
 
 ## make check        set up, build, lint, all tests; closes with "N passed, N failed" (root)
 .PHONY: check
-check: setup
+check: setup-check
 	@tests/check
 
-## make lint         compilers' warnings as errors, clang-format, clang-tidy, cppcheck, shellcheck, layering
+## make lint         compilers' warnings as errors, clang-format, clang-tidy, cppcheck, shellcheck, layering;
+##                   LINT_ALL=1: the slow analyzer on every file, not only on what changed
 .PHONY: lint
 lint: $(PROTO).h
 	@tests/lint
