@@ -166,7 +166,10 @@ disable_new() {
 	boot_links | comm -13 "$work/links" - | while read -r link; do
 		unit=${link##*/}
 		case $link in
-		/etc/rc*) update-rc.d "${unit#S[0-9][0-9]}" disable >/dev/null 2>&1 || rm -f "$link" ;;
+		/etc/rc*)
+			unit=${unit#S[0-9][0-9]}
+			update-rc.d "$unit" disable >/dev/null 2>&1 || rm -f "$link"
+			;;
 		*)
 			case $(dpkg-query -S "$(readlink "$link")" "/usr$(readlink "$link")" 2>/dev/null) in
 			systemd:* | systemd-*) continue ;;
@@ -177,7 +180,7 @@ disable_new() {
 			rm -f "$link"
 			;;
 		esac
-		echo "$unit stays disabled"
+		echo "${unit%.service} stays disabled"
 	done | sort -u
 	[ ! -d /run/systemd/system ] || systemctl daemon-reload || true
 }
@@ -218,7 +221,7 @@ install_packages() {
 	export DEBIAN_FRONTEND=noninteractive
 	echo "reading the package lists (apt-get update)"
 	run_apt update
-	echo "installing $# packages, which takes minutes: $*"
+	echo "installing, which takes minutes: $*"
 	run_apt install -y --no-install-recommends "$@"
 	echo "installed"
 }
