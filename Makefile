@@ -109,15 +109,11 @@ $(LAB_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 ## make setup        install the Debian packages that building, demonstrating and testing need (root); parts of it:
-##                   setup-build, setup-demo (with what to build), setup-check (all), setup-kernel (guests, too)
-.PHONY: setup setup-build setup-demo setup-check
+##                   setup-build, setup-demo (with what to build), setup-check (what make check needs), setup-all
+.PHONY: setup setup-build setup-demo setup-check setup-all
 setup: setup-check
-setup-build:
-	@tests/setup.sh build
-setup-demo:
-	@tests/setup.sh demo
-setup-check:
-	@tests/setup.sh check
+setup-build setup-demo setup-check setup-all:
+	@tests/setup.sh $(@:setup-%=%)
 
 ## make demo         raise a cluster in network namespaces, load it, compare policies, break things (root)
 ##                   KEEP=1 leaves it up; MODE=biactive: one address for all nodes
@@ -154,10 +150,15 @@ cluster: all
 systemd: all
 	@tests/systemd/run nfqueue bpf
 
-## make check        set up, build, lint, all tests; closes with "N passed, N failed" (root)
+## make check        set up, build, lint, the quick rung of all tests; closes with "N passed, N failed" (root)
 .PHONY: check
 check: setup-check
 	@tests/check
+
+## make check-all    the same, complete: everything that make check leaves out for its time, too (root)
+.PHONY: check-all
+check-all: setup-all
+	@tests/check --all
 
 ## make lint         compilers' warnings as errors, clang-format, clang-tidy, cppcheck, shellcheck, layering;
 ##                   LINT_ALL=1: the slow analyzer on every file, not only on what changed

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Installs the Debian packages that this tree needs, or says which are missing.
 #
-#   setup.sh [SET]       installs a set: build, demo, check (all but the guests' kernels; the default), kernel.
-#                        Does nothing when all are there. Needs root only when something is missing.
+#   setup.sh [SET]       installs a set: build, demo, check (what "make check" needs; the default), all (what "make
+#                        check-all" needs). Does nothing when all are there. Needs root only when something is missing.
 #   setup.sh can GOAL... exits with 0 if "make GOAL" finds what it needs, whichever system this is;
 #                        else says what is missing
 #
@@ -63,19 +63,19 @@ check,lint            mandoc                  mandoc
 check,model           spin                    spin
 check                 valgrind                valgrind
 check                 strace                  strace
-kernel                linux-source-6.1        -
-kernel                flex                    -
-kernel                bison                   -
-kernel                bc                      -
-kernel                patch                   -
-kernel                xz-utils                -
-kernel                ccache                  -
-kernel                busybox-static          -
+uml,kernel            linux-source-6.1        -
+uml,kernel            flex                    -
+uml,kernel            bison                   -
+uml,kernel            bc                      -
+uml,kernel            patch                   -
+uml,kernel            xz-utils                -
+uml,kernel            ccache                  -
+uml,kernel            busybox-static          -
 kernel                linux-headers-amd64     -
 kernel                qemu-system-x86         -
 kernel                cpio                    -
 kernel                kmod                    -
-kernel                ipvsadm                 -
+uml,kernel            ipvsadm                 -
 "
 
 # Prints "PACKAGE EVIDENCE" of the packages in one of the sets SET,SET...
@@ -234,8 +234,8 @@ can)
 	;;
 build) sets=build ;;
 demo) sets=build,demo ;;
-check | all) sets=build,demo,check ;;
-kernel) sets=build,demo,check,kernel ;;
+check) sets=build,demo,check,uml ;;
+all) sets=build,demo,check,kernel ;;
 *)
 	sed -n 's/^#   //p' "$0" >&2
 	exit 2

@@ -36,7 +36,7 @@ guest_skip() {
 guest_need() {
 	local program
 	for program; do
-		command -v "$program" >/dev/null || guest_skip "no $program here: sudo make setup-kernel"
+		command -v "$program" >/dev/null || guest_skip "no $program here: sudo make setup-all"
 	done
 }
 

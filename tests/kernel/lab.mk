@@ -8,18 +8,9 @@ KERNEL_PROGRAMS := $(PROGRAMS) $(BUILD)/tests/lab/echoserver $(BUILD)/tests/benc
 $(KERNEL_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-# The guests' kernels and their sources are large; nothing else needs them.
-.PHONY: setup-kernel
-setup-kernel:
-	@tests/setup.sh kernel
-
-.PHONY: setup-uml
-setup-uml:
-	@tests/setup.sh uml
-
 # What "make check" runs of check-kernel.
 .PHONY: check-kernel-short
-check-kernel-short: setup-uml $(KERNEL_PROGRAMS)
+check-kernel-short: setup-check $(KERNEL_PROGRAMS)
 	@BUILD=$(BUILD) tests/kernel/check-kernel uml
 
 ## make kernel-cache where built kernels of guests are kept (KERNEL_CACHE=directory), and which
@@ -29,12 +20,12 @@ kernel-cache:
 
 ## make check-kernel tests in guests: own kernel (UML), Debian's stock kernel (qemu); no root; STAGES="uml debug qemu qemu2", LONG=1
 .PHONY: check-kernel
-check-kernel: setup-kernel $(KERNEL_PROGRAMS)
+check-kernel: setup-all $(KERNEL_PROGRAMS)
 	@BUILD=$(BUILD) LONG=$(LONG) tests/kernel/check-kernel $(STAGES)
 
 ## make bench-kernel instructions of a packet and connections/s against IPVS, in a guest; no root; QUICK=1: shorter
 .PHONY: bench-kernel
-bench-kernel: setup-kernel $(KERNEL_PROGRAMS)
+bench-kernel: setup-all $(KERNEL_PROGRAMS)
 	@BUILD=$(BUILD) tests/kernel/bench-kernel $(if $(QUICK),--quick)
 
 ## make kernel-patch the in-tree patch of the module, for the unpacked kernel source LINUX=directory
