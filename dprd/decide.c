@@ -47,6 +47,7 @@ static const char *const names[REASONS] = {
 	[REASON_INNER_BAD] = "inner_bad",
 	[REASON_RETURNED_LATE] = "returned_late",
 	[REASON_STALE_TUNNEL_SYN] = "stale_tunnel_syn",
+	[REASON_LATE_SYN] = "late_syn",
 	[REASON_SEEN_THERE] = "seen_there",
 	[REASON_NO_BACKEND] = "no_backend",
 	[REASON_NO_TUNNEL] = "no_tunnel",

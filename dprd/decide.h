@@ -57,6 +57,7 @@ enum verdict_kind {
 	X(INNER_BAD, DROP, "tunnelled packet with options, fragmented, cut or malformed")    \
 	X(RETURNED_LATE, DROP, "a SYN that a peer sent back, but too late")                  \
 	X(STALE_TUNNEL_SYN, DROP, "a tunnelled SYN may have waited too long in the queue")   \
+	X(LATE_SYN, DROP, "dprd was held up with the SYN; its copy may have been answered")  \
 	X(SEEN_THERE, DROP, "of a connection of a fellow node, which gets the frame itself") \
 	X(NO_BACKEND, DROP, "no real server may take it, and this node serves nothing")      \
 	X(NO_TUNNEL, DROP, "a forwarded packet that cannot be sent to its node")             \
@@ -109,6 +110,9 @@ struct decide_env {
 
 enum {
 	STALE_MS = 500,
+	/* dprd acts on a SYN within this time after it read the SYN, or not at all. With STALE_MS that is less than
+	 * the 1 s after which a client sends a copy. */
+	IN_HAND_MS = 400,
 	/* As long as this a SYN's copies go where it went, though the node looks away: after the first
 	 * copy (1 s, RFC 6298 2), before the second (3 s). */
 	COPY_PATIENCE_MS = 2500,

@@ -8,6 +8,7 @@
 #include "dprd/dprd.h"
 #include "dprd/encap.h"
 #include "dprd/path.h"
+#include "dprd/standby.h"
 #include "dprd/tunnelled.h"
 
 enum { LATE_MS = 100 }; /* so soon no client sends its SYN again */
@@ -247,6 +248,12 @@ void path_remember_why(struct path *p, const struct queued *q)
 	why_remember(p->d->why, p->now_ms, &q->packet, &q->verdict, &p->env, decide_max_load(&p->env));
 }
 
+static bool is_new_forward(const struct verdict *verdict)
+{
+	return verdict->kind == VERDICT_FORWARD && verdict->reason != REASON_SAME_SYN &&
+	       verdict->reason != REASON_SAME_FLOW;
+}
+
 void path_settle_syn(struct path *p, struct queued *q)
 {
 	struct dprd *d = p->d;
@@ -264,9 +271,21 @@ void path_settle_syn(struct path *p, struct queued *q)
 			return;
 		d->view_nodes[0].load += d->config.factors.connections;
 		p->served++;
-	} else if (q->verdict.reason != REASON_SAME_SYN && q->verdict.reason != REASON_SAME_FLOW) {
+	} else if (is_new_forward(&q->verdict)) {
 		make_flow(p, q);
 	}
+}
+
+/* Decides about a SYN. The standby process may hold a copy that this node serves. */
+static struct verdict decide_syn(struct path *p, const struct packet *syn)
+{
+	struct verdict verdict = decide(&p->env, syn);
+
+	if (is_new_forward(&verdict) && p->d->standby && standby_has_served(p->d->standby, syn))
+		return (struct verdict) { .kind = VERDICT_SERVE,
+					  .reason = REASON_STALE_SYN,
+					  .old_flow = verdict.old_flow };
+	return verdict;
 }
 
 static void decide_one(struct path *p, struct queued *q)
@@ -276,7 +295,7 @@ static void decide_one(struct path *p, struct queued *q)
 
 	if (packet_is_syn(&q->packet)) {
 		path_env_syn(p, &q->packet);
-		q->verdict = decide(&p->env, &q->packet);
+		q->verdict = decide_syn(p, &q->packet);
 		d->counters.syns++;
 		path_settle_syn(p, q);
 	} else {
@@ -450,6 +469,8 @@ void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct
 			packet_parse(q->bytes, q->captured, &q->packet);
 	}
 	pthread_mutex_lock(&d->lock);
+	/* Held up until now, dprd decides as if all that time the packets had waited in the queue. */
+	batch->maybe_stale = batch->maybe_stale || path_is_late(&p);
 	decide_all(&p);
 	pthread_mutex_unlock(&d->lock);
 	batch->made_flows = false;
@@ -463,8 +484,10 @@ void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct
 		/* Somebody else's rules may have kept the kernel busy for so long that a copy was served here meanwhile. */
 		if (p.set && clock_now_ms() - batch->received_ms > LATE_MS)
 			keep_local_sockets(&p);
+		path_drop_late_flows(&p);
 		path_send(&p);
 	}
 	forget_in_kernel(&p);
+	path_drop_late_tunnelled(&p);
 	count_all(&p);
 }

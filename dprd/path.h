@@ -38,6 +38,21 @@ void path_settle_syn(struct path *p, struct queued *q);
 /* A tunnel packet: its verdict. q becomes the packet within, but for one that is dropped. Lock held. */
 void path_decapsulate(struct path *p, struct queued *q);
 
+/*
+ * True when dprd has held the batch for so long that copies of its SYNs may have been answered: a freeze, or a
+ * processor that was not to be had. Reads the clock.
+ */
+bool path_is_late(const struct path *p);
+
+/* The packet is dropped. Its flow stays, since copies may follow it. Lock held. */
+void path_drop_late(struct path *p, struct queued *q, enum reason reason);
+
+/* When the batch is late: drops SYNs that would be sent on for the first time. The kernel knows their flows. */
+void path_drop_late_flows(struct path *p);
+
+/* When the batch is late: drops SYNs that came by a tunnel. Their entry nodes may have given copies to other nodes. */
+void path_drop_late_tunnelled(struct path *p);
+
 /* A SYN is served here after all; its flow goes. Lock held. */
 void path_serve_instead(struct path *p, struct queued *q, enum reason reason);
 

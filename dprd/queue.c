@@ -119,7 +119,7 @@ static void heartbeat(struct worker *w)
 	if (now_ms - w->heartbeat_ms > STALE_MS)
 		w->decide.stale_left = w->forward.stale_left = w->tunnelled.stale_left = w->d->config.queue_length;
 	w->heartbeat_ms = now_ms;
-	__atomic_store_n(w->stamp_ms, now_ms, __ATOMIC_RELAXED);
+	__atomic_store_n(w->stamp_ms, now_ms, __ATOMIC_SEQ_CST);
 }
 
 static void make_room(struct worker *w, const struct nfqueue *queue)

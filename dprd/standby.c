@@ -26,6 +26,7 @@
 #include "dprd/dprd.h"
 #include "dprd/encap.h"
 #include "dprd/standby_forward.h"
+#include "dprd/standby_noted.h"
 #include "dprd/tunnelled.h"
 
 enum {
@@ -47,6 +48,7 @@ struct page {
 	struct standby_counts counts;
 	uint32_t stops; /* dprd ends in good order */
 	uint32_t drains; /* the process reads a queue: it may have a packet in hand */
+	struct standby_noted noted; /* SYNs that it lets pass, from a moment before it does */
 	uint32_t count;
 	struct standby_queue queues[STANDBY_QUEUES_MAX];
 	/* The other one is written to, 50 ms after it was read last at least: nobody reads it for so long. */
@@ -171,6 +173,33 @@ static const struct standby_members *members_now(const struct page *page)
 	return &page->members[__atomic_load_n(&page->current, __ATOMIC_ACQUIRE) & 1];
 }
 
+/*
+ * Lets it pass. For dprd, which may go on at any moment, it is noted first: so that dprd serves the copies, too, however
+ * long this process holds the packet. False: dprd went on before the note, and the packet may be so old that its copy was
+ * forwarded. It is dropped then.
+ */
+static bool serve(struct page *page, const struct standby_queue *queue, int socket, struct received *received,
+		  const struct standby_watch *watch)
+{
+	struct packet packet = { .kind = PACKET_OTHER };
+	bool goes_on, old;
+
+	if (received->datagram)
+		packet_parse(received->datagram, received->bytes, &packet);
+	if (packet_is_syn(&packet)) {
+		standby_note(&page->noted, &packet);
+		goes_on = __atomic_load_n(&page->stamp_ms[queue->worker], __ATOMIC_SEQ_CST) != watch->stamp;
+		old = clock_now_ms() - watch->empty_ms > STALE_MS + IN_HAND_MS;
+		if (goes_on && old) {
+			answer(socket, queue->number, received, NF_DROP, NULL);
+			return false;
+		}
+	}
+	answer(socket, queue->number, received, NF_ACCEPT, NULL);
+	count(&page->counts.served);
+	return true;
+}
+
 static void let_out(struct page *page, int socket, uint16_t queue, struct received *received, bool maybe_stale)
 {
 	const struct standby_members *members = members_now(page);
@@ -218,9 +247,8 @@ static void drain_queue(struct page *page, unsigned number, struct standby_watch
 			let_out(page, socket, queue->number, &received, now_ms - watch->empty_ms > STALE_MS);
 		} else if (queue->kind == STANDBY_FORWARD) {
 			send_on(page, socket, queue->number, &received);
-		} else {
-			answer(socket, queue->number, &received, NF_ACCEPT, NULL);
-			count(&page->counts.served);
+		} else if (!serve(page, queue, socket, &received, watch)) {
+			return;
 		}
 	}
 }
@@ -268,6 +296,8 @@ static void linger(struct page *page, struct standby_watch *watch, struct pollfd
 	bool was_free = false, taken;
 	unsigned i;
 
+	for (i = 0; i < page->count; i++)
+		watch[i].stamp = page->stamp_ms[page->queues[i].worker];
 	do {
 		for (i = 0; i < page->count; i++) {
 			fds[i] = (struct pollfd) { .fd = FIRST_QUEUE_FD + (int)i, .events = POLLIN };
@@ -399,6 +429,11 @@ uint64_t *standby_stamp(struct standby *standby, unsigned worker)
 bool standby_drains(const struct standby *standby)
 {
 	return __atomic_load_n(&standby->page->drains, __ATOMIC_SEQ_CST);
+}
+
+bool standby_has_served(const struct standby *standby, const struct packet *syn)
+{
+	return standby_is_noted(&standby->page->noted, syn);
 }
 
 void standby_know(struct standby *standby, const struct standby_members *members)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "dprd/base/config.h"
+#include "dprd/packet.h"
 
 #define STANDBY_OPTION "--standby"
 
@@ -64,6 +65,11 @@ uint64_t *standby_stamp(struct standby *standby, unsigned worker);
  * up to one of these would be on that one, too.
  */
 bool standby_drains(const struct standby *standby);
+/*
+ * True when it let this SYN or a copy of it pass lately, or is about to: it may hold the packet for long. The worker has
+ * noted the time since it received the SYN.
+ */
+bool standby_has_served(const struct standby *standby, const struct packet *syn);
 /* What it is to know of the members, which is copied; at most each tick. */
 void standby_know(struct standby *standby, const struct standby_members *members);
 /* Each second: when the process ended, another one is started. */

@@ -19,6 +19,7 @@ import shutil
 import signal
 import socket
 import statistics
+import struct
 import subprocess
 import threading
 import time
@@ -26,7 +27,7 @@ import time
 import bpf
 import hiccups
 from netns import Late
-from traffic import Capture
+from traffic import Capture, flow_of
 
 ECHO_PORT = 8080
 # Limits of time leave out what the host did not let processes run (tests/lab/hiccups.py).
@@ -152,28 +153,79 @@ class Connects:
                      for made in self.made]
 
 
-class Answers:
-    """Sees every SYN-ACK on its way to the router, and by its hardware address the node that sent it (I3)."""
+Handshake = collections.namedtuple("Handshake", "key answer at port out hardware tunnelled")
 
-    ONLY = "(tcp[13] & 18 = 18) or (ip6[6] = 6 and ip6[53] & 18 = 18)"
+
+def handshake_of(port, at, out, frame):
+    """The SYN or SYN-ACK in a frame, in a tunnel or not; key: of its SYN, whichever it is."""
+    head, tunnelled = 14, False
+    while True:
+        v6 = frame[head] >> 4 == 6
+        protocol, addresses = frame[head + (6 if v6 else 9)], frame[head + 8:head + 40] if v6 else frame[head + 12:head + 20]
+        head += 40 if v6 else 4 * (frame[head] & 15)
+        if protocol == socket.IPPROTO_TCP:
+            break
+        tunnelled = True
+    ports, sequence, acknowledged = struct.unpack("!4sII", frame[head:head + 12])
+    half = len(addresses) // 2
+    answer = bool(frame[head + 13] & 16)
+    key = (addresses[half:], addresses[:half], ports[2:] + ports[:2], (acknowledged - 1) & 0xFFFFFFFF) if answer else \
+        (addresses[:half], addresses[half:], ports, sequence)
+    return Handshake(key, answer, at, port, out, frame[6:12], tunnelled)
+
+
+class Answers:
+    """Sees every SYN and SYN-ACK at each port of the switch, in tunnels, too. By the hardware address of a SYN-ACK on its
+    way to the router it knows the node that sent it: no SYN may be answered by more than one (I3)."""
+
+    ONLY = ("(tcp[13] & 2 != 0) or (ip6[6] = 6 and ip6[53] & 2 != 0) or (ip[9] = 4 and ip[29] = 6 and ip[53] & 2 != 0) or "
+            "(ip6[6] = 41 and ip6[46] = 6 and ip6[93] & 2 != 0)")
+    SHOWN = 3  # of those answered more than once
 
     def __init__(self, cluster):
-        self.capture = Capture(cluster, "sw", "r", self.ONLY)
+        self.cluster = cluster
+        self.capture = Capture(cluster, "sw", None, self.ONLY)
         self.capture.__enter__()
 
     def end(self):
         self.capture.stop()
 
     def check(self):
-        seen = collections.defaultdict(set)
-        for frame, _ in self.capture.frames:
-            v6 = frame[14] >> 4 == 6
-            tcp = frame[14 + (40 if v6 else 4 * (frame[14] & 15)):]
-            addresses, acknowledged = frame[22:54] if v6 else frame[26:34], tcp[8:12]
-            seen[addresses, tcp[:4], acknowledged].add(frame[6:12])
-        assert seen, "no SYN-ACK was seen"
-        twice = [key for key, nodes in seen.items() if len(nodes) > 1]
-        assert not twice, f"{len(twice)} of {len(seen)} SYNs were answered by more than one node"
+        seen = [handshake_of(*about, frame) for about, (frame, _) in zip(self.capture.about, self.capture.frames)]
+        nodes = collections.defaultdict(set)
+        for packet in seen:
+            if packet.answer and packet.port == "r" and packet.out:
+                nodes[packet.key].add(packet.hardware)
+        assert nodes, "no SYN-ACK was seen"
+        twice = [key for key, answered in nodes.items() if len(answered) > 1]
+        assert not twice, f"{len(twice)} of {len(nodes)} SYNs were answered by more than one node\n" + \
+            "\n".join(self._story(key, [packet for packet in seen if packet.key == key]) for key in twice[:self.SHOWN])
+
+    def _story(self, key, packets):
+        """When each copy of a SYN, and each answer, came from and went to whom; and what the nodes say of it."""
+        family = socket.AF_INET6 if len(key[0]) == 16 else socket.AF_INET
+        client, service = (socket.inet_ntop(family, address) for address in key[:2])
+        client_port, port = struct.unpack("!HH", key[2])
+        start = packets[0].at
+        parts = [f"{client} port {client_port} to {service} port {port}, ISN {key[3]}; by the switch's ports, in seconds since "
+                 f"{time.strftime('%H:%M:%S', time.localtime(start))}.{int(start % 1 * 1000):03}:"]
+        for packet in packets:
+            if not packet.out:
+                parts.append(f"  {packet.at - start:9.6f} from {packet.port:4} {'SYN-ACK' if packet.answer else 'SYN'}"
+                             f"{' in a tunnel' if packet.tunnelled else ''}")
+        return "\n".join(parts + self._said(client, client_port))
+
+    def _said(self, client, port):
+        parts, tuple_ = [], f"[{client}]:{port}" if ":" in client else f"{client}:{port}"
+        for node in self.cluster.nodes:
+            if not node.alive or not self.cluster.daemon_alive(node, "dprd"):
+                parts.append(f"  {node.name} has no dprd")
+                continue
+            flow = flow_of(self.cluster, node, "v6" if ":" in client else "v4", port)
+            why = self.cluster.dprctl(node, "why", tuple_, "--all", check=False)
+            parts.append(f"  {node.name} has the flow {flow}; dprctl why:\n" +
+                         "".join(f"    {line}\n" for line in why.splitlines()))
+        return parts
 
 
 class Load:
@@ -359,6 +411,18 @@ def slow_tools(cluster, slow_s=1.5):
                    f'exec {shutil.which("nft", path=os.environ["PATH"] + ":/usr/sbin")} "$@"\n')
     os.chmod(path, 0o755)
     return directory
+
+
+def freeze_now(cluster, which, daemon="dprd"):
+    """Freezes it, and waits until its last thread stands still: with the signal sent, one may go on for a moment."""
+    pid = cluster.pid(which, daemon)
+
+    def stopped(thread):
+        with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] == "T"
+
+    cluster.freeze(which, daemon)
+    wait_for(lambda: all(stopped(thread) for thread in os.listdir(f"/proc/{pid}/task")), f"{daemon} stands still", 2)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -10,12 +11,15 @@ import time
 import pytest
 
 from cluster import TOP
-from faultlib import slow_tools, wait_for
+from faultlib import Answers, slow_tools, standby_pid, wait_for
+from traffic import FAMILIES, service
 
 FROZEN_S = 1.5  # the client sends its SYN again after 1 s
 # Where it stops: received; each of the next looks at the clock; about to send; about to talk to the kernel.
 PLACES = (0, 1, 2, 3, 4, 5, 6, -1, -2)
 TOLD_KERNEL = -4  # about to tell it of the flow, after the look for a socket; without BPF
+TAKES_OUT = 3  # of a tunnel packet: where the clock says nothing yet of how long it stood
+THIRD_SYN_S = 6  # it comes after 3 s
 KILLED_AT = (0, 3, -1, -2)
 # So long after that another dprd starts: when the client has sent its SYN again, or so that it does when dprd has its
 # queues, but its rules are not there yet.
@@ -23,19 +27,21 @@ DEAD_S = (FROZEN_S, 0.2)
 QUIET_S = 0.3  # the last client's FIN would be taken for the next one's SYN
 
 
-def start(clusters):
-    """A cluster whose n1 forwards (nearly) all to n2, and stops itself when told."""
-    cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
+def start(clusters, nodes=2, stops="n1"):
+    """A cluster whose n1 forwards (nearly) all to n2; dprd of one of them stops itself when told."""
+    cluster = clusters.fresh(daemons=False, nodes=nodes, layout="own")
     library = os.path.join(cluster.directory, "stopat.so")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, os.path.join(TOP, "tests/cluster/stopat.c")], check=True)
     cluster.set_config("Datapath", "Decide", "queue")
     cluster.set_config("Balance", "Policy", "random")
     cluster.set_weight("n2", 1000)
-    cluster.start_node_daemons("n2")
+    for node in cluster.nodes:
+        if node.name != stops:
+            cluster.start_node_daemons(node)
     cluster.stop_file = os.path.join(cluster.directory, "stopat")
     cluster.environment = [f"LD_PRELOAD={library}", f"STOPAT={cluster.stop_file}",
                            f"PATH={slow_tools(cluster)}:{os.environ['PATH']}"]
-    cluster.start_node_daemons("n1")
+    cluster.start_node_daemons(stops)
     cluster.wait_ready()
     return cluster
 
@@ -61,8 +67,8 @@ def ask(client):
 
 
 @contextlib.contextmanager
-def stopped_at(cluster, place, v6=False):
-    """A client that connects, with dprd stopped at this place."""
+def stopped_at(cluster, place, v6=False, stops="n1"):
+    """A client that connects to n1, with dprd stopped at this place."""
     node = cluster.node("n1")
     with cluster.site.inside("c1"):
         client = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_STREAM)
@@ -72,7 +78,7 @@ def stopped_at(cluster, place, v6=False):
     with client:
         client.setblocking(False)
         client.connect_ex((node.service_v6 if v6 else node.service_v4, 80))
-        wait_for(lambda: is_stopped(cluster.pid("n1", "dprd")), f"dprd has stopped itself at {place}", 15)
+        wait_for(lambda: is_stopped(cluster.pid(stops, "dprd")), f"dprd has stopped itself at {place}", 15)
         yield client
 
 
@@ -138,3 +144,80 @@ def test_d21_killed_with_a_syn_in_hand(clusters):
             wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 sees all again", 15)
     print(answered)
     assert all(len(nodes) > 1 and len(set(nodes)) == 1 for nodes in answered.values()), answered
+
+
+def over_meanwhile(cluster, place, v6):
+    """Connects, with dprd stopped at this place; the connection is over before dprd goes on. The node that answered."""
+    answers = Answers(cluster)
+    try:
+        with stopped_at(cluster, place, v6) as client:
+            time.sleep(FROZEN_S)
+            client.settimeout(5)
+            node = ask(client)
+        time.sleep(0.2)
+        cluster.resume("n1", "dprd")
+        wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 sees all again", 5)
+        time.sleep(0.3)
+    finally:
+        answers.end()
+    answers.check()
+    return node
+
+
+@pytest.mark.seconds(150)
+def test_d22_over_when_dprd_goes_on(clusters):
+    """The client's second SYN was answered, and that connection is over, when dprd goes on with the first: no socket tells
+    of it any more, and yet no other node answers the same SYN."""
+    cluster = start(clusters)
+    answered = {}
+    for v6, place in itertools.product((False, True), PLACES + ((TOLD_KERNEL,) if cluster.plane == "nfqueue" else ())):
+        try:
+            answered[v6, place] = over_meanwhile(cluster, place, v6)
+        except (AssertionError, OSError) as error:
+            answered[v6, place] = error
+            cluster.resume("n1", "dprd")
+            wait_for(lambda: cluster.sees("n1", ["n1", "n2"]), "n1 sees all again", 5)
+    bad = [f"IPv{6 if v6 else 4}, stopped at {place}: {result}" for (v6, place), result in answered.items()
+           if isinstance(result, Exception)]
+    assert not bad, "\n".join(bad)
+
+
+def answered_elsewhere(cluster, v6):
+    """Connects to n1, which forwards to n2, whose dprd has stopped itself with the SYN in hand and stays so, with its
+    standby process and loadcast, until the client's third SYN was answered elsewhere. The node that did."""
+    standby = standby_pid(cluster, "n2")
+    answers = Answers(cluster)
+    os.kill(standby, signal.SIGSTOP)
+    try:
+        with stopped_at(cluster, TAKES_OUT, v6, stops="n2") as client:
+            cluster.freeze("n2", "loadcast")
+            client.settimeout(THIRD_SYN_S)
+            node = ask(client)
+    finally:
+        cluster.resume("n2", "dprd")
+        cluster.resume("n2", "loadcast")
+        os.kill(standby, signal.SIGCONT)
+        time.sleep(0.5)
+        answers.end()
+    answers.check()
+    return node
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_d23_serving_frozen_with_a_syn_in_hand(clusters, family):
+    """dprd of n2 freezes with a SYN in hand that n1 sent by the tunnel; the client's third SYN goes to another node. n2 does
+    not let the first one out when it goes on. With BPF nothing of this is ever in its hands: n2 answers at once."""
+    cluster = start(clusters, nodes=3, stops="n2")
+    if cluster.plane == "bpf":
+        cluster.freeze("n2", "dprd")
+        with cluster.site.inside("c1"):
+            client = socket.socket(socket.AF_INET if family == "v4" else socket.AF_INET6)
+        with client:
+            client.settimeout(1)
+            client.connect((service(cluster.node("n1"), family), 80))
+            assert ask(client) == "n2"
+        cluster.resume("n2", "dprd")
+        return
+    before = cluster.counters("n2")["stale_tunnel_syn"]
+    assert answered_elsewhere(cluster, family == "v6") in ("n1", "n3")
+    wait_for(lambda: cluster.counters("n2").get("stale_tunnel_syn", 0) >= before + 2, "both copies are dropped", 5)

@@ -11,8 +11,8 @@ import pytest
 from scapy.all import TCP
 
 import hiccups
-from faultlib import (FIRST_SYN_S, NO_WAIT_MS, RESTART_S, SECOND_SYN_S, find_standby, frozen_whole, goes_on_s, load,
-                      standby_pid, wait_for)
+from faultlib import (FIRST_SYN_S, NO_WAIT_MS, RESTART_S, SECOND_SYN_S, Answers, find_standby, freeze_now, frozen_whole,
+                      goes_on_s, in_time, load, standby_pid, wait_for)
 from netns import start_time
 from traffic import FAMILIES, RawClient, flow_of, forward_to, kernel_knows, rules, send, service
 
@@ -318,7 +318,7 @@ def packet_in_hand(own3, held_s, port):
         many = [syn.copy() for _ in range(100)]
         for number, packet in enumerate(many):
             packet[TCP].sport = 20100 + 100 * (port - 20001) + number
-        own3.freeze("n1", "dprd")
+        freeze_now(own3, "n1")
         try:
             client.send(syn)
             wait_for(lambda: stands_still(standby), "it has the SYN", 15)
@@ -330,6 +330,35 @@ def packet_in_hand(own3, held_s, port):
         is_in_hand = stands_still(standby)
         assert client.capture.wait(client.is_answer, held_s + 15), "nobody answers"
         return is_in_hand
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_d3d_a_copy_of_what_is_in_hand(own3, family):
+    """n1's standby process has read a SYN when dprd goes on, and stands still with it for so long that the client sends a
+    copy. dprd does not forward that: n1 serves the first one."""
+    if own3.decide.get("Decide") == "kernel":
+        pytest.skip("no SYN comes to a queue")
+    n1, _ = forward_to(own3, "n2")
+    standby, answers = standby_pid(own3, "n1"), Answers(own3)
+    try:
+        with RawClient(own3, service(n1, family), 80, 20010 + FAMILIES.index(family)) as client, slow_verdicts(standby, 3):
+            freeze_now(own3, "n1")
+            try:
+                client.send(client.syn())
+                wait_for(lambda: stands_still(standby), "it has the SYN", 15)
+            finally:
+                own3.resume("n1", "dprd")
+            time.sleep(1)
+            in_time(not client.answers(), "the copy comes before the first one is answered")
+            client.send(client.syn())
+            assert client.capture.wait(client.is_answer, 15), "nobody answers"
+            wait_for(lambda: not stands_still(standby), "it has answered, too", 15)
+            time.sleep(0.5)
+            client.reset()
+    finally:
+        answers.end()
+    answers.check()
 
 
 def test_d39_no_marks_behind_the_queues(own3):

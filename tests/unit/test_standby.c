@@ -11,6 +11,7 @@
 #include "dprd/decide.h"
 #include "dprd/encap.h"
 #include "dprd/standby.h"
+#include "dprd/standby_noted.h"
 #include "tests/unit/packets.h"
 
 static struct standby_watch watch;
@@ -248,6 +249,37 @@ static void test_congestion(void **state)
 	assert_true(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
 }
 
+/* A copy is known by its tuple and sequence number; a note ends only by another one in its place. */
+static void test_noted(void **state)
+{
+	static struct standby_noted noted;
+	struct packet syn[2], other;
+	uint32_t i;
+
+	(void)state;
+	packet_parse(v4_syn, sizeof(v4_syn), &syn[0]);
+	packet_parse(v6_syn, sizeof(v6_syn), &syn[1]);
+	for (i = 0; i < 2; i++) {
+		assert_false(standby_is_noted(&noted, &syn[i]));
+		standby_note(&noted, &syn[i]);
+		assert_true(standby_is_noted(&noted, &syn[i]));
+		other = syn[i];
+		other.tcp_sequence++;
+		assert_false(standby_is_noted(&noted, &other));
+		other = syn[i];
+		other.key.client_port++;
+		assert_false(standby_is_noted(&noted, &other));
+	}
+	assert_true(standby_is_noted(&noted, &syn[0]));
+	other = syn[0];
+	for (i = 0; i < 20 * STANDBY_NOTED_PLACES; i++) {
+		other.tcp_sequence++;
+		standby_note(&noted, &other);
+		assert_true(standby_is_noted(&noted, &other));
+	}
+	assert_false(standby_is_noted(&noted, &syn[0]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +294,7 @@ int main(void)
 		cmocka_unit_test(test_of_others),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_congestion),
+		cmocka_unit_test(test_noted),
 	};
 
 	return cmocka_run_group_tests_name("standby", tests, NULL, NULL);

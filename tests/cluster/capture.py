@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Packets as an interface sees them."""
+import contextlib
+import ctypes
+import select
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+from scapy.all import Ether
+
+ETH_P_ALL, PACKET_OUTGOING, SO_TIMESTAMPNS = 3, 4, 35
+
+
+class SockFprog(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+
+def compile_filter(text):
+    """A filter in tcpdump's language as the kernel takes it."""
+    lines = subprocess.run(["tcpdump", "-ddd", "-y", "EN10MB", text], capture_output=True, text=True,
+                           check=True).stdout.split("\n")
+    return b"".join(struct.pack("HBBI", *map(int, line.split())) for line in lines[1:] if line)
+
+
+class Capture:
+    """Everything that an interface sees and a filter takes, from the with to its end (or stop()); interface None: that all
+    interfaces of the host see. frames: (bytes, kind of packet); about: of each (interface, time, whether it was sent)."""
+
+    def __init__(self, cluster, host, interface="eth0", only=""):
+        with cluster.site.inside(host):
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0 if interface else socket.htons(ETH_P_ALL))
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        if only:
+            code = compile_filter(only)
+            held = ctypes.create_string_buffer(code, len(code))
+            program = SockFprog(len(code) // 8, ctypes.addressof(held))
+            self.socket.setsockopt(socket.SOL_SOCKET, 26, bytes(program))
+        self.socket.setsockopt(socket.SOL_SOCKET, 33, 32 << 20)  # SO_RCVBUFFORCE
+        if interface:
+            self.socket.bind((interface, ETH_P_ALL))
+        else:
+            self._drain()
+        self.frames, self.about = [], []
+        self.wake, self.stop_end = socket.socketpair()
+        self.thread = threading.Thread(target=self._read, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def _drain(self):
+        """Away with what came before the filter was there."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.socket.recv(1, socket.MSG_DONTWAIT)
+
+    def _read(self):
+        while True:
+            ready = select.select([self.socket, self.wake], [], [])[0]
+            if self.socket in ready:
+                frame, held, _, about = self.socket.recvmsg(65600, 64)
+                seconds, ns = struct.unpack("qq", held[0][2])
+                self.about.append((about[0], seconds + ns / 1e9, about[2] == PACKET_OUTGOING))
+                self.frames.append((frame, about[2]))
+            elif self.wake in ready:
+                return
+
+    def stop(self):
+        if self.thread.is_alive():
+            time.sleep(0.05)
+            self.stop_end.send(b"x")
+            self.thread.join(5)
+            lost = struct.unpack("II", self.socket.getsockopt(263, 6, 8))[1]  # PACKET_STATISTICS
+            for end in (self.socket, self.wake, self.stop_end):
+                end.close()
+            assert lost == 0, f"the capture lost {lost} packets"
+        return self
+
+    def packets(self, outgoing=None):
+        """As scapy sees them; outgoing: only those that the host sent (True) or got (False)."""
+        return [Ether(frame) for frame, kind in list(self.frames)
+                if outgoing is None or (kind == PACKET_OUTGOING) == outgoing]
+
+    def wait(self, wanted, timeout_s=3):
+        """The first packet for which wanted(packet) holds; None when none comes."""
+        deadline, seen = time.monotonic() + timeout_s, 0
+        while True:
+            while seen < len(self.frames):
+                packet = Ether(self.frames[seen][0])
+                seen += 1
+                if wanted(packet):
+                    return packet
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.002)
