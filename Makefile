@@ -77,7 +77,7 @@ $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
 	$(call Q,SKEL )(printf '%s\n' '// NOLINTBEGIN' '#include "dprd/bpf/layout.h"' && bpftool gen skeleton $< && \
 		echo '// NOLINTEND') >$@.new && mv $@.new $@
 
-$(BUILD)/%.o: %.c $(PROTO).h $(SKELETON)
+$(BUILD)/%.o: %.c | $(PROTO).h $(SKELETON)
 	@mkdir -p $(@D)
 	$(call Q,CC   )$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -185,6 +185,7 @@ bench: setup-demo
 	@tests/bench/bench $(if $(QUICK),--quick)
 
 include tests/model/model.mk
+include tests/mutants/mutants.mk
 include tests/bpf/bpf.mk
 include tests/fuzz/fuzz.mk
 include tests/kernel/lab.mk

@@ -394,10 +394,32 @@ static void a_place_may_become_half_of_a_pair(void **state)
 	free(table);
 }
 
+/* The last flow of a bucket that lived in the next one has gone; as the bit that told of it is cleared, another comes. */
+static void a_guest_comes_as_the_bit_goes(void **state)
+{
+	static const uint32_t v4[FLOW_BUCKET_SLOTS] = { 1, 2, 4, 5, 7, 8, 10, 11 };
+	unsigned i;
+
+	(void)state;
+	table = new_table(&model_limits);
+	inner_step = NO_STEP;
+	new_situation(true);
+	for (i = 0; i < FLOW_BUCKET_SLOTS; i++)
+		bpf_insert(v4[i]);
+	bpf_insert(13);
+	assert_true(flows[13].there && flow_bucket_overflows(flow_bucket_at(table, 0)));
+	remove_flow(13);
+	inner = BPF_INSERT;
+	inner_key = 14;
+	assert_true(stop_at_every_step(EXPIRE, 0) > 1);
+	free(table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_place_may_become_half_of_a_pair),
+		cmocka_unit_test(a_guest_comes_as_the_bit_goes),
 		cmocka_unit_test(one_comes_between_the_steps_of_another),
 	};
 

@@ -275,10 +275,30 @@ static void test_routes(void **context)
 			    "route replace local 192.0.2.12 dev lo proto 221\n");
 }
 
+/* Of all tunnels that lead anywhere, the narrowest; with none of them known, what an Ethernet leaves. */
+static void test_mss(void **context)
+{
+	enum { V4 = 0, V6, N1 = 0, N2, N3, HEADERS_V4 = 20 + 20 + 20, HEADERS_V6 = 40 + 40 + 20 };
+
+	(void)context;
+	configure("[Member \"n3\"]\nService=192.0.2.13 2001:db8::13\nCluster=10.0.0.13 fd00:1::13\n");
+	assert_int_equal(rules_mss(&d, false), 1500 - HEADERS_V4);
+	assert_int_equal(rules_mss(&d, true), 1500 - HEADERS_V6);
+	d.tunnel_mtu[N3][V4] = 9000;
+	assert_int_equal(rules_mss(&d, false), 9000 - HEADERS_V4);
+	d.tunnel_mtu[N2][V4] = 1400;
+	d.tunnel_mtu[N2][V6] = 9000;
+	d.tunnel_mtu[N3][V6] = 1280;
+	d.tunnel_mtu[N1][V4] = d.tunnel_mtu[N1][V6] = 600; /* its own */
+	assert_int_equal(rules_mss(&d, false), 1400 - HEADERS_V4);
+	assert_int_equal(rules_mss(&d, true), 1280 - HEADERS_V6);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_choice, start, stop),
+		cmocka_unit_test_setup_teardown(test_mss, start, stop),
 		cmocka_unit_test_setup_teardown(test_passed_by, start, stop),
 		cmocka_unit_test_setup_teardown(test_down, start, stop),
 		cmocka_unit_test_setup_teardown(test_weight_of_self, start, stop),
