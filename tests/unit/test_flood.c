@@ -79,7 +79,8 @@ static void test_no_window(void **state)
 	assert_int_equal(go_on(1, MAX_PER_SECOND), 0);
 	assert_int_equal(go_on(20, 0), 0);
 	now_ms += 10000;
-	assert_int_equal(go_on(1, MAX_PER_SECOND * 5), 0);
+	/* More than may come in that time, too. */
+	assert_int_equal(go_on(1, MAX_PER_SECOND * 11), 0);
 	assert_false(flood.on);
 }
 
