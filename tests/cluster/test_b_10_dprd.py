@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Faults 10: dprd is killed, frozen, restarted, upgraded or stopped while clients are connected."""
+import contextlib
 import os
 import pwd
 import re
 import shutil
 import socket
+import subprocess
 import time
 
 import pytest
@@ -240,6 +242,54 @@ def test_b18_watchdog(own3):
         own3.wait_ready(timeout_s=15)
     work.check_flows()
     work.check_connects(SECOND_SYN_S)
+
+
+@contextlib.contextmanager
+def stuck_worker(pid, seconds):
+    """The worker of a dprd that has one stands still for so long, each time before it looks at its queues."""
+    worker = next(task for task in os.listdir(f"/proc/{pid}/task") if task != str(pid))
+    tracer = subprocess.Popen(["strace", "-qq", "-p", worker, "-e", "trace=poll", "-o", "/dev/null",
+                               "-e", f"inject=poll:delay_enter={int(seconds * 1_000_000)}"])
+    try:
+        yield
+    finally:
+        tracer.terminate()
+        tracer.wait(10)
+
+
+def words_of(manager):
+    """What dprd has told its service manager until now."""
+    said = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            said.append(manager.recv(4096, socket.MSG_DONTWAIT))
+    return said
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_b1a_a_worker_stands_still(own3):
+    """dprd of n1 works but for its worker, which stands still. The test is n1's service manager: it hears no more that all
+    is well, and would end that dprd; and n1's peers learn that it takes nothing out of the tunnel."""
+    path = os.path.join(own3.directory, "notify-worker")
+    own3.set_config("Queue", "Workers", 1)
+    own3.stop("n1", "dprd")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        own3.environment = [f"NOTIFY_SOCKET={path}", "WATCHDOG_USEC=1000000"]
+        own3.start("n1", "dprd")
+        own3.environment = []
+        own3.wait_ready()
+        wait_for(lambda: b"WATCHDOG=1" in words_of(manager), "n1 says that all is well", 3)
+        with stuck_worker(own3.pid("n1", "dprd"), 30):
+            wait_for(lambda: "n1" not in eligible(own3, "n2"), "n2 forwards nothing to n1", 5)
+            time.sleep(1)
+            words_of(manager)
+            time.sleep(1.5)
+            said = words_of(manager)
+            assert said and b"WATCHDOG=1" not in said, said
+            assert "n1" not in eligible(own3, "n2")
+        wait_for(lambda: b"WATCHDOG=1" in words_of(manager), "all is well again", 5)
+    own3.wait_ready(timeout_s=5)
 
 
 def unit_setting(name):
