@@ -93,6 +93,31 @@ static void test_flows_filtered(void **context)
 	assert_int_equal(count_listed("{\"command\":\"flows\",\"limit\":0}"), 0);
 }
 
+static bool is_complete(const char *request)
+{
+	json_t *end, *all = list(request, &end);
+	bool complete = json_is_true(json_object_get(end, "complete"));
+
+	json_decref(all);
+	json_decref(end);
+	return complete;
+}
+
+/* A list that was cut short says so. */
+static void test_flows_cut_short(void **context)
+{
+	(void)context;
+	fixture_flow(&d, "203.0.113.7", 1, "n2", TCP_ACK);
+	fixture_flow(&d, "203.0.113.7", 2, "n3", TCP_ACK);
+	fixture_flow(&d, "203.0.113.7", 3, "n2", TCP_ACK);
+	assert_true(is_complete("{\"command\":\"flows\"}"));
+	assert_true(is_complete("{\"command\":\"flows\",\"limit\":4}"));
+	assert_false(is_complete("{\"command\":\"flows\",\"limit\":2}"));
+	assert_false(is_complete("{\"command\":\"flows\",\"limit\":0}"));
+	/* None of this kind, and all were looked at. */
+	assert_true(is_complete("{\"command\":\"flows\",\"state\":\"reset\"}"));
+}
+
 /* More than one piece; every flow exactly once. */
 static void test_flows_in_pieces(void **context)
 {
@@ -164,6 +189,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_flows_listed, start, stop),
 		cmocka_unit_test_setup_teardown(test_flows_filtered, start, stop),
+		cmocka_unit_test_setup_teardown(test_flows_cut_short, start, stop),
 		cmocka_unit_test_setup_teardown(test_flows_in_pieces, start, stop),
 		cmocka_unit_test_setup_teardown(test_why, start, stop),
 		cmocka_unit_test_setup_teardown(test_why_is_bounded, start, stop),

@@ -378,6 +378,28 @@ static void test_served_connections(void **context)
 	fclose(file);
 }
 
+/* "?" for what is not known, and is not a number. */
+static void test_cells(void **context)
+{
+	json_t *known = json_of("{'age_ms':3249,'old_ms':250000,'count':1234567,'ratio':0.47,'half':0.5}");
+	json_t *unknown = json_of("{'age_ms':null,'count':'7','ratio':1e9}");
+	char cell[CELL_BYTES];
+
+	(void)context;
+	assert_string_equal(cell_age(cell, known, "age_ms"), "3.2s");
+	assert_string_equal(cell_age(cell, known, "old_ms"), "250s");
+	assert_string_equal(cell_age(cell, unknown, "age_ms"), "?");
+	assert_string_equal(cell_age(cell, unknown, "absent"), "?");
+	assert_string_equal(cell_grouped(cell, known, "count"), "1 234 567");
+	assert_string_equal(cell_grouped(cell, unknown, "count"), "?");
+	assert_string_equal(cell_percent(cell, known, "ratio"), "47%");
+	assert_string_equal(cell_percent(cell, unknown, "ratio"), "?");
+	assert_string_equal(cell_number(cell, known, "half", 1), "0.5");
+	assert_string_equal(cell_number(cell, unknown, "age_ms", 1), "?");
+	json_decref(known);
+	json_decref(unknown);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,6 +414,7 @@ int main(void)
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_endpoints),
 		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_cells),
 		cmocka_unit_test(test_served_connections),
 	};
 

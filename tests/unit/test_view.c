@@ -158,6 +158,49 @@ static void test_self(void **context)
 	assert_false(d.view_nodes[0].eligible);
 }
 
+/* All that keeps a peer from getting connections, one by one, and that nothing else does. */
+static void test_why_not(void **context)
+{
+	const uint32_t good = NODE_HEARD | NODE_ECHOES | NODE_REWRITER;
+	const struct {
+		uint32_t flags, state, age_ms;
+		const char *why;
+	} cases[] = {
+		{ good, NODE_ACTIVE, 0, "" },
+		{ good | NODE_CONFIG_DIFFERS, NODE_ACTIVE, 0, "" },
+		{ good & ~(uint32_t)NODE_HEARD, NODE_ACTIVE, 0, "not heard" },
+		{ good & ~(uint32_t)NODE_ECHOES, NODE_ACTIVE, 0, "does not hear this node" },
+		{ good & ~(uint32_t)NODE_REWRITER, NODE_ACTIVE, 0, "its dprd is not running" },
+		{ good | NODE_CONFLICT, NODE_ACTIVE, 0, "two hosts use its name" },
+		{ good, NODE_DRAINING, 0, "draining" },
+		{ good, NODE_UNHEALTHY, 0, "unhealthy" },
+		{ good, NODE_ACTIVE, d.config.dead_periods * d.config.period_ms, "" },
+		{ good, NODE_ACTIVE, d.config.dead_periods * d.config.period_ms + 1, "not heard" },
+		{ good, NODE_ACTIVE, LOAD_AGE_NEVER_MS, "never heard" },
+	};
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		table.nodes[N2].flags = cases[i].flags;
+		table.nodes[N2].state = cases[i].state;
+		table.nodes[N2].age_ms = cases[i].age_ms;
+		published(100);
+		assert_string_equal(why_not(N2), cases[i].why);
+		assert_int_equal(d.view_nodes[N2].eligible, !*cases[i].why);
+	}
+	table.nodes[N2] = (struct node_load) { .id = member_id("n2"), .flags = good, .weight = 1 };
+	d.tunnel_mtu[N2][0] = d.tunnel_mtu[N2][1] = 0;
+	published(100);
+	assert_string_equal(why_not(N2), "no route to it");
+	/* Way of one family is enough; of the other one it gets none. */
+	d.tunnel_mtu[N2][1] = 1460;
+	published(100);
+	assert_string_equal(why_not(N2), "");
+	view_select_family(&d, false);
+	assert_false(d.view_nodes[N2].eligible);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +210,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_living_after_a_reload, start, stop),
 		cmocka_unit_test_setup_teardown(test_weight, start, stop),
 		cmocka_unit_test_setup_teardown(test_self, start, stop),
+		cmocka_unit_test_setup_teardown(test_why_not, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
