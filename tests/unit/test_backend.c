@@ -476,25 +476,6 @@ static void test_reload(void **state)
 	stop(d);
 }
 
-/* Real servers get what this node chose to serve; not what it may have answered already, or can make no flow for. */
-static void test_may_serve(void **state)
-{
-	const enum reason theirs[] = { REASON_LOCAL_POLICY,   REASON_BELOW_MAX_LOAD, REASON_LOWEST_LOAD,
-				       REASON_MIN_ADVANTAGE,  REASON_NO_PEER,        REASON_MINORITY,
-				       REASON_CLUSTER_CLIENT, REASON_FORWARD_FAILED };
-	unsigned reason, i;
-
-	(void)state;
-	for (reason = 0; reason < REASONS; reason++) {
-		bool may = false;
-
-		for (i = 0; i < sizeof(theirs) / sizeof(theirs[0]); i++)
-			may = may || theirs[i] == reason;
-		if (backend_may_serve((enum reason)reason) != may)
-			fail_msg("%s", reason_name((enum reason)reason));
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -513,7 +494,6 @@ int main(void)
 		cmocka_unit_test(test_ahead_least_connections),
 		cmocka_unit_test(test_ahead_of_a_reload),
 		cmocka_unit_test(test_reload),
-		cmocka_unit_test(test_may_serve),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

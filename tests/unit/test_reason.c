@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Every reason has a name, which is its constant's in lower case, and a text. */
+/* Every reason has a name, which is its constant's in lower case, and a text; and who else may serve. */
 #include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/decide.h"
+#include "dprd/backend.h"
 
 static void test_names(void **context)
 {
@@ -36,9 +36,28 @@ static void test_names(void **context)
 	assert_string_equal(verdict_kind_name((enum verdict_kind)77), "?");
 }
 
+/* Real servers get what this node chose to serve; not what it may have answered already, or can make no flow for. */
+static void test_may_serve(void **context)
+{
+	const enum reason theirs[] = { REASON_LOCAL_POLICY,   REASON_BELOW_MAX_LOAD, REASON_LOWEST_LOAD,
+				       REASON_MIN_ADVANTAGE,  REASON_NO_PEER,        REASON_MINORITY,
+				       REASON_CLUSTER_CLIENT, REASON_FORWARD_FAILED };
+	unsigned reason, i;
+
+	(void)context;
+	for (reason = 0; reason < REASONS; reason++) {
+		bool may = false;
+
+		for (i = 0; i < sizeof(theirs) / sizeof(theirs[0]); i++)
+			may = may || theirs[i] == reason;
+		if (backend_may_serve((enum reason)reason) != may)
+			fail_msg("%s", reason_name((enum reason)reason));
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names), cmocka_unit_test(test_may_serve) };
 
 	return cmocka_run_group_tests_name("reason", tests, NULL, NULL);
 }

@@ -275,6 +275,50 @@ static void test_routes(void **context)
 			    "route replace local 192.0.2.12 dev lo proto 221\n");
 }
 
+/* The part of the whole table that is behind this; fails where it is not there. */
+static const char *behind(const char *text, const char *part)
+{
+	const char *at = strstr(text, part);
+
+	if (!at)
+		fail_msg("\"%s\" is not in:\n%s", part, text);
+	return at ? at + strlen(part) : text;
+}
+
+/*
+ * A forwarded flow's packet first, whatever it is: its SYN, too, must not pass by the queue. Then tunnel packets, the
+ * strangers' away; then SYNs, which pass by when nobody is there.
+ */
+static void test_order(void **context)
+{
+	const char *at;
+	size_t bytes;
+	FILE *out;
+
+	(void)context;
+	out = open_memstream(&script, &bytes);
+	assert_non_null(out);
+	rules_write_table(out, &d);
+	assert_int_equal(fclose(out), 0);
+	at = behind(script, "flush chain inet dprd prerouting\n");
+	at = behind(at, "add rule inet dprd prerouting iif lo accept\n");
+	at = behind(
+		at,
+		"add rule inet dprd prerouting meta mark set ip saddr . tcp sport . ip daddr . tcp dport map @flows4 "
+		"accept\n");
+	at = behind(at, "add rule inet dprd prerouting ip protocol 4 ip daddr 10.0.0.11 ip saddr @peers4 meta mark set "
+			"meta mark | 0x40000000 accept\n"
+			"add rule inet dprd prerouting ip protocol 4 ip daddr 10.0.0.11 counter name stranger4 drop\n");
+	at = behind(at,
+		    "add rule inet dprd prerouting ip daddr . tcp dport @service4 tcp flags & (fin | syn | rst | ack) "
+		    "== syn goto decide\n");
+	at = behind(at, "add rule inet dprd prerouting meta mark set ip6 saddr . tcp sport . ip6 daddr . tcp dport map "
+			"@flows6 accept\n");
+	at = behind(at, "ip6 daddr fd00:1::11 ip6 saddr @peers6 meta mark set meta mark | 0x40000000 accept\n");
+	at = behind(at, "ip6 daddr fd00:1::11 counter name stranger6 drop\n");
+	behind(at, "@service6 tcp flags & (fin | syn | rst | ack) == syn goto decide\n");
+}
+
 /* Of all tunnels that lead anywhere, the narrowest; with none of them known, what an Ethernet leaves. */
 static void test_mss(void **context)
 {
@@ -298,6 +342,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_choice, start, stop),
+		cmocka_unit_test_setup_teardown(test_order, start, stop),
 		cmocka_unit_test_setup_teardown(test_mss, start, stop),
 		cmocka_unit_test_setup_teardown(test_passed_by, start, stop),
 		cmocka_unit_test_setup_teardown(test_down, start, stop),

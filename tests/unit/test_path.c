@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What decide() is told by path.c: how many flows may be made, and whether a node is worth keeping a flow to. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "dprd/path.c" // NOLINT(bugprone-suspicious-include)
+#include "tests/unit/control_fixture.h"
+
+enum { N1, N2, N3, N4, MOST = 10, OTHER_ID = 4711 };
+
+static struct dprd d;
+static struct path path;
+
+static int start(void **context)
+{
+	(void)context;
+	fixture_start(&d);
+	d.config.max_new_flows_per_s = MOST;
+	path = (struct path) { .d = &d, .now_ms = d.table.published_ms };
+	return 0;
+}
+
+static int stop(void **context)
+{
+	(void)context;
+	fixture_stop(&d);
+	return 0;
+}
+
+/* So many in each second, however they come. */
+static void test_rate(void **context)
+{
+	uint64_t now_ms = 5000000;
+	unsigned second, made;
+
+	(void)context;
+	for (second = 0; second < 3; second++) {
+		for (made = 0; made < MOST; made++) {
+			assert_false(path_rate_limited(&d, now_ms + made * 90));
+			d.new_flows++;
+		}
+		assert_true(path_rate_limited(&d, now_ms + 950));
+		assert_true(path_rate_limited(&d, now_ms + 999));
+		now_ms += 1000;
+	}
+}
+
+static bool is_alive(unsigned member, uint32_t age_ms)
+{
+	d.table.nodes[member].age_ms = age_ms;
+	return node_alive(&path, d.table.nodes[member].id);
+}
+
+/* A flow is kept for DeadPeerTimeout=; silence alone that nobody has measured is no evidence. */
+static void test_alive(void **context)
+{
+	const unsigned timeout_ms = d.config.dead_peer_timeout_ms;
+
+	(void)context;
+	assert_true(is_alive(N4, timeout_ms - 1));
+	assert_false(is_alive(N4, timeout_ms));
+	assert_true(is_alive(N4, LOAD_AGE_NEVER_MS));
+	assert_true(is_alive(N2, 0));
+	/* By now, not by when the table was written. */
+	path.now_ms += timeout_ms;
+	assert_false(is_alive(N2, 0));
+	assert_false(node_alive(&path, OTHER_ID));
+	d.table_valid = false;
+	assert_true(is_alive(N2, 0));
+	assert_false(node_alive(&path, OTHER_ID));
+}
+
+/* A copy of a SYN goes to who is heard at this moment, and can take it out of the tunnel. */
+static void test_takes_copies(void **context)
+{
+	const uint32_t n2 = d.table.nodes[N2].id;
+
+	(void)context;
+	d.table.nodes[N2].age_ms = d.config.dead_periods * d.config.period_ms;
+	assert_true(node_takes_copies(&path, n2));
+	path.now_ms++;
+	assert_false(node_takes_copies(&path, n2));
+	path.now_ms--;
+	d.table.nodes[N2].flags &= ~(uint32_t)NODE_REWRITER;
+	assert_false(node_takes_copies(&path, n2));
+	assert_false(node_takes_copies(&path, OTHER_ID));
+}
+
+/* Not to a node of which the path is unknown, and not to what is no member any more. */
+static void test_target(void **context)
+{
+	struct queued q = { .verdict = { .kind = VERDICT_FORWARD, .node_id = d.table.nodes[N2].id } };
+
+	(void)context;
+	q.packet.total_bytes = 1460;
+	assert_true(path_resolve_target(&path, &q));
+	assert_int_equal(q.tunnel_mtu, 1480 - IPV4_HEADER_BYTES);
+	assert_false(q.tell_too_big);
+	q.packet.total_bytes++;
+	assert_true(path_resolve_target(&path, &q));
+	assert_true(q.tell_too_big);
+	d.tunnel_mtu[N2][0] = TUNNEL_MTU_LEAST - 1;
+	assert_false(path_resolve_target(&path, &q));
+	q.verdict.node_id = OTHER_ID;
+	assert_false(path_resolve_target(&path, &q));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_rate, start, stop),
+		cmocka_unit_test_setup_teardown(test_alive, start, stop),
+		cmocka_unit_test_setup_teardown(test_takes_copies, start, stop),
+		cmocka_unit_test_setup_teardown(test_target, start, stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
