@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <bpf/bpf.h>
+
+#include "dprd/encap.h"
 #include "tests/bpf/fixture.h"
 
 #define FROM_N2 "eth n2>me | tunnel c2>c1 | "
@@ -144,6 +147,35 @@ static void test_room(void **state)
 	site_plane(variant)->fastpath->control->second_look = 0;
 }
 
+/* Decide=kernel, an address that all nodes share: any of them may have been the entry node, so that it never returns. */
+static void test_shared_address(void **state)
+{
+	unsigned variant = variant_of(state), id;
+	struct plane *p = site_plane(variant);
+	const struct craft_names names = site_names(variant);
+	struct bucket_lease_cell cell = { .until_ns = UINT64_MAX };
+	struct plane_run run = { .egress = false };
+	const uint32_t zero = 0;
+	struct frame in, out;
+
+	cell.share[0] = (struct bucket_share) { .self_id = p->config.member[0].id,
+						.count = 1,
+						.member = { { p->config.member[0].id, 1 } } };
+	site_reset(variant);
+	assert_int_equal(bpf_map_update_elem(fastpath_lease_fd(p->fastpath), &zero, &cell, BPF_ANY), 0);
+	site_schedule(variant, "n2/chosen", NULL);
+	p->fastpath->control->second_look = LOOK_OFFER;
+	craft(&names, names.v6 ? "eth gw>all6 | ip cl>sh | tcp 40000>80 S" : "eth gw>all | ip cl>sh | tcp 40000>80 S",
+	      NULL, &in);
+	assert_int_equal(plane_run(p, &run, &in, &out), 0);
+	p->fastpath->control->second_look = 0;
+	assert_int_equal(run.verdict, REDIRECT);
+	assert_int_equal(out.length, in.length + encap_bytes(names.v6));
+	id = names.v6 ? read_be32(out.bytes + FRAME_ETHERNET_BYTES) & 0xfffff
+		      : read_be16(out.bytes + FRAME_ETHERNET_BYTES + 4);
+	assert_int_equal(id, 0);
+}
+
 #define TEST_IN(test, variant)                                                                  \
 	{                                                                                       \
 		.name = #test, .test_func = test, .initial_state = (void *)(uintptr_t)(variant) \
@@ -151,7 +183,9 @@ static void test_room(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest others[] = { TEST_IN(test_room, 0), TEST_IN(test_room, SITE_V6) };
+	const struct CMUnitTest others[] = { TEST_IN(test_room, 0), TEST_IN(test_room, SITE_V6),
+					     TEST_IN(test_shared_address, SITE_KERNEL),
+					     TEST_IN(test_shared_address, SITE_KERNEL | SITE_V6) };
 
 	const struct fixtures tables[] = { FIXTURES(landed), FIXTURES(returned), FIXTURES(offered) };
 
