@@ -12,7 +12,7 @@ import pytest
 import hiccups
 from faultlib import FIRST_SYN_S, RESTART_S, SECOND_SYN_S, eligible, load, members, reload_both, settings, wait_for
 from netns import LabError
-from traffic import counting, flows, forward_to, url, whoami
+from traffic import connect, counting, flows, forward_to, read_line, service, url, whoami
 
 ALL = ["n1", "n2", "n3"]
 
@@ -290,3 +290,30 @@ def test_b29_a_tool_fails_at_a_reload(clusters):
     forward_to(cluster, "n1", entry="n3")
     n3 = cluster.node("n3")
     assert [whoami(cluster, address) for address in (n3.service_v4, n3.service_v6)] == ["n1", "n1"]
+
+
+def test_b2a_a_member_is_removed(clusters):
+    """n1 is told that n3 is no member any more. What n1 forwarded to n3 ends with a reset, at the client's next word;
+    all other connections go on, and n1 forwards on to n2."""
+    cluster = clusters.fresh(nodes=3, layout="own")
+    cluster.set_policy("rr")
+    n1 = cluster.node("n1")
+    connections = [connect(cluster, service(n1, family), 8080) for family in ("v4", "v6") for _ in range(6)]
+    names = [read_line(connection) for connection in connections]
+    assert set(names) == {"n1", "n2", "n3"}, names
+    all_members = cluster.member_lines()
+    cluster.member_lines = lambda: all_members[:all_members.index('[Member "n3"]')]
+    reload_both(cluster, "n1")
+    assert {flow["node"] for flow in flows(cluster, "n1")} == {"n2"}
+    for connection, name in zip(connections, names):
+        with connection:
+            connection.settimeout(3)
+            if name == "n3":
+                with pytest.raises(ConnectionResetError):
+                    connection.sendall(b"still there\n")
+                    connection.recv(100)
+            else:
+                connection.sendall(b"still there\n")
+                assert read_line(connection) == "still there"
+    cluster.wait_until(lambda: "n2" in eligible(cluster, "n1"), "n1 forwards to n2")
+    assert {whoami(cluster, n1.service_v4) for _ in range(6)} == {"n1", "n2"}
