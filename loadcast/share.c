@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "loadcast/announce.h"
+
 static bool is_peer(const struct share *share, unsigned member)
 {
 	return member < share->config->member_count && member != share->config->self;
@@ -27,7 +29,7 @@ static bool is_silent(const struct share *share, const struct share_peer *p, uin
 }
 
 /* The shortest period of all that are heard or count: each of them may take over by it. */
-static unsigned pace_ms(const struct share *share)
+static unsigned pace_heard_ms(const struct share *share)
 {
 	unsigned shortest = share->config->period_ms;
 
@@ -38,6 +40,37 @@ static unsigned pace_ms(const struct share *share)
 			shortest = p->period_ms;
 	}
 	return shortest;
+}
+
+/*
+ * Of a lease that counts from an announcement of ours. Who has heard of none that is later may take over by the
+ * period that it says: where we have a longer one since, that makes no such lease longer.
+ */
+static unsigned lease_period_ms(const struct share *share, uint64_t sent_ms)
+{
+	unsigned period_ms = pace_heard_ms(share);
+	bool said_shorter = share->shorter_ms && sent_ms <= share->shorter_sent_ms;
+
+	return said_shorter && share->shorter_ms < period_ms ? share->shorter_ms : period_ms;
+}
+
+static uint64_t lease_end_ms(const struct share *share, uint64_t sent_ms)
+{
+	return sent_ms + SHARE_LEASE_PERIODS * lease_period_ms(share, sent_ms);
+}
+
+/* By the oldest announcement that a lease may count from now. */
+static unsigned pace_ms(const struct share *share)
+{
+	uint64_t oldest_ms = share->sent_ms;
+
+	for (unsigned i = 0; i < share->config->member_count; i++) {
+		const struct share_peer *p = &share->peer[i];
+
+		if (p->level != SHARE_OUT && p->echoed && p->echoed_ms < oldest_ms)
+			oldest_ms = p->echoed_ms;
+	}
+	return lease_period_ms(share, oldest_ms);
 }
 
 unsigned share_lease_ms(const struct share *share)
@@ -55,6 +88,7 @@ void share_init(struct share *share, const struct config *config, uint64_t now_m
 	memset(share, 0, sizeof(*share));
 	share->config = config;
 	share->started_ms = share->ticked_ms = now_ms;
+	share->ticked_lease_ms = share_lease_ms(share);
 	for (unsigned i = 0; i < config->member_count; i++) {
 		if (!is_peer(share, i) || !config->member[i].weight)
 			continue;
@@ -64,6 +98,25 @@ void share_init(struct share *share, const struct config *config, uint64_t now_m
 			.heard_ms = now_ms,
 		};
 	}
+}
+
+/*
+ * A longer period than before: peers know announcements that say the shorter one. A still shorter one of earlier
+ * ones plays its part for as long as any lease may last that counts from them.
+ */
+static void remember_shorter(struct share *share, const struct share *old, uint64_t now_ms)
+{
+	unsigned shorter_ms = old->config->period_ms;
+
+	share->shorter_ms = old->shorter_ms;
+	share->shorter_sent_ms = old->shorter_sent_ms;
+	if (share->config->period_ms <= shorter_ms)
+		return;
+	if (old->shorter_ms && old->shorter_ms < shorter_ms &&
+	    now_ms < old->shorter_sent_ms + SHARE_LEASE_PERIODS * ANNOUNCE_PERIOD_MAX_MS)
+		shorter_ms = old->shorter_ms;
+	share->shorter_ms = shorter_ms;
+	share->shorter_sent_ms = old->sent_ms;
 }
 
 void share_reconfigure(struct share *share, const struct config *config, uint64_t now_ms)
@@ -80,12 +133,15 @@ void share_reconfigure(struct share *share, const struct config *config, uint64_
 	waits = now_ms < old.wanted_ms + SHARE_TAKEOVER_PERIODS * former->period_ms;
 	share->started_ms = listens ? old.started_ms : 0;
 	share->wanted = old.wanted;
-	share->wanted_ms = waits ? old.wanted_ms : 0;
+	/* Nor is one over at once by a shorter one: few announcements have asked so far. */
+	share->wanted_ms = !waits ? 0 : config->period_ms < former->period_ms ? now_ms : old.wanted_ms;
 	share->raised_ms = old.raised_ms;
 	share->refused_ms = old.refused_ms;
 	share->used = old.used;
 	share->ticked_ms = old.ticked_ms;
+	share->ticked_lease_ms = old.ticked_lease_ms;
 	share->sent_ms = old.sent_ms;
+	remember_shorter(share, &old, now_ms);
 	for (unsigned i = 0; i < config->member_count; i++) {
 		int was = config_member_by_id(former, config->member[i].id);
 
@@ -219,7 +275,7 @@ void share_hear(struct share *share, unsigned member, const struct share_said *s
 		p->level = SHARE_HEARD;
 		p->asked_for_ms = now_ms;
 	}
-	if (p->level != SHARE_HEARD || !said->echoed || now_ms >= said->echo_sent_ms + share_lease_ms(share))
+	if (p->level != SHARE_HEARD || !said->echoed || now_ms >= lease_end_ms(share, said->echo_sent_ms))
 		return;
 	if (is_held(p, now_ms) || refuser_of(share, member) >= 0)
 		return;
@@ -258,8 +314,8 @@ bool share_tick(struct share *share, uint64_t now_ms)
 	bool late = now_ms > share->ticked_ms + share->config->period_ms;
 	bool ask = false;
 
-	/* And others may have taken over: as after a start. */
-	if (now_ms >= share->ticked_ms + share_lease_ms(share))
+	/* And others may have taken over, by the periods that were known then: as after a start. */
+	if (now_ms >= share->ticked_ms + share_lease_ms(share) || now_ms >= share->ticked_ms + share->ticked_lease_ms)
 		share->wanted_ms = now_ms;
 	share->ticked_ms = now_ms;
 	for (unsigned i = 0; i < share->config->member_count; i++) {
@@ -279,6 +335,7 @@ bool share_tick(struct share *share, uint64_t now_ms)
 			ask = true;
 		}
 	}
+	share->ticked_lease_ms = share_lease_ms(share);
 	return ask;
 }
 
@@ -290,8 +347,7 @@ bool share_asks(const struct share *share, unsigned member, uint64_t now_ms)
 /* Of who counts, the lease needs the echo anyway. */
 static bool has_vote(const struct share *share, const struct share_peer *p)
 {
-	return p->met &&
-	       (p->level != SHARE_OUT || (p->echoed && share->ticked_ms < p->echoed_ms + share_lease_ms(share)));
+	return p->met && (p->level != SHARE_OUT || (p->echoed && share->ticked_ms < lease_end_ms(share, p->echoed_ms)));
 }
 
 bool share_is_minority(const struct share *share)
@@ -375,7 +431,7 @@ void share_applied(struct share *share, const struct bucket_share *applied)
 uint64_t share_until_ms(const struct share *share)
 {
 	/* Peers that are left out here may hear us all the same, and count from our last word. */
-	uint64_t until_ms = share->sent_ms + share_lease_ms(share);
+	uint64_t until_ms = lease_end_ms(share, share->sent_ms);
 
 	if (!share->used)
 		return 0;
@@ -386,8 +442,8 @@ uint64_t share_until_ms(const struct share *share)
 			continue;
 		if (!p->echoed || p->grant < share->used)
 			return 0;
-		if (p->echoed_ms + share_lease_ms(share) < until_ms)
-			until_ms = p->echoed_ms + share_lease_ms(share);
+		if (lease_end_ms(share, p->echoed_ms) < until_ms)
+			until_ms = lease_end_ms(share, p->echoed_ms);
 	}
 	return until_ms;
 }

@@ -14,7 +14,8 @@
  *   them have echoed with a grant.
  * - share_lease_ms() < share_takeover_ms(): whoever is left out has no lease any more. Where nodes announce
  *   different periods, a lease goes by the shortest of all that are heard, and who takes over from a peer waits
- *   by the longer of both. So either of the two may have missed the other's last change.
+ *   by the longer of both. So either of the two may have missed the other's last change. A lease that counts from
+ *   an announcement is no longer than the period in it allows, or a shorter one since, whatever reload follows.
  * - A node says whom it refuses a share: who is silent, and who came and went before and has not stayed long enough
  *   since. Nobody gets a share in our kernel while a peer that counts refuses it, and who is refused for
  *   share_takeover_ms() asks for nothing. Else some would leave buckets to a node that may not take them.
@@ -75,7 +76,10 @@ struct share {
 	uint64_t refused_ms; /* since when somebody that counts refuses us a share; 0: nobody does */
 	uint32_t used; /* of ourselves, as the kernel has it */
 	uint64_t ticked_ms;
+	unsigned ticked_lease_ms; /* share_lease_ms() then */
 	uint64_t sent_ms; /* our newest announcement */
+	unsigned shorter_ms; /* a period that this node announced before it had a longer one; 0: none */
+	uint64_t shorter_sent_ms; /* the newest announcement with it */
 	struct share_peer peer[MEMBERS_MAX]; /* as in the configuration */
 };
 

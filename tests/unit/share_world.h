@@ -263,6 +263,23 @@ static inline void world_reload(struct world *w, unsigned i, unsigned period_ms)
 	w->node[i].next_ms = w->now_ms;
 }
 
+/*
+ * A node that stood still goes on, and finds a reload. deaf: messages of before are lost, as those are that its
+ * former sockets still had.
+ */
+static inline void world_go_on(struct world *w, unsigned i, unsigned period_ms, bool deaf)
+{
+	unsigned kept = 0;
+
+	for (unsigned k = 0; k < w->in_flight; k++) {
+		if (!deaf || w->flight[k].to != i || w->flight[k].arrives_ms > w->now_ms)
+			w->flight[kept++] = w->flight[k];
+	}
+	w->in_flight = kept;
+	w->node[i].running = true;
+	world_reload(w, i, period_ms);
+}
+
 static uint64_t world_seeds;
 
 /* Of the group of tests: each run has seeds of its own, so that many runs see many worlds. */

@@ -274,13 +274,83 @@ static void period_changes(void **state)
 	assert_int_equal(world.doubles, 0);
 }
 
+/* Between the lengths of a fault that are tried. */
+static unsigned step_ms(void)
+{
+	return getenv("UNIT_SHORT") ? 900 : getenv("UNIT_LONG") ? 50 : 200;
+}
+
+/* n1 reloads a longer period when it goes on; meanwhile n2 took over, and n1 did not hear of it. */
+static void longer_after_standing(void **state)
+{
+	(void)state;
+	for (unsigned still_ms = world_seed() % step_ms(); still_ms < 6000; still_ms += step_ms()) {
+		world_make(&world, 3, world_seed());
+		world.config[1].period_ms = world.config[2].period_ms = 5 * WORLD_PERIOD_MS;
+		world_run(&world, 12000);
+		world.node[0].running = false;
+		world_reload(&world, 1, WORLD_PERIOD_MS);
+		world_reload(&world, 2, WORLD_PERIOD_MS);
+		world_run(&world, still_ms);
+		world_go_on(&world, 0, 5 * WORLD_PERIOD_MS, true);
+		world_run(&world, 6000);
+		assert_int_equal(world.doubles, 0);
+		assert_int_equal(world.owned, WORLD_BUCKETS);
+	}
+}
+
+/* The same of two nodes, the first of which does not hear the second. */
+static void longer_after_standing_unheard(void **state)
+{
+	(void)state;
+	for (unsigned still_ms = world_seed() % step_ms(); still_ms < 6000; still_ms += step_ms()) {
+		world_make(&world, 2, world_seed());
+		world.cut[1][0] = true;
+		world_run(&world, 6000);
+		assert_true(share_of(0) == 1);
+		world.node[0].running = false;
+		world_run(&world, still_ms);
+		world_go_on(&world, 0, 5 * WORLD_PERIOD_MS, false);
+		world_run(&world, 8000);
+		assert_int_equal(world.doubles, 0);
+		assert_int_equal(world.owned, WORLD_BUCKETS);
+	}
+}
+
+/* n1, which does not hear n2, asks for a share, and has a shorter period before it has said so often enough. */
+static void shorter_while_asking(void **state)
+{
+	(void)state;
+	for (unsigned ms = world_seed() % step_ms(); ms < 6000; ms += step_ms()) {
+		world_make(&world, 2, world_seed());
+		world.cut[1][0] = true;
+		world.config[0].period_ms = 5 * WORLD_PERIOD_MS;
+		world.node[0].weight = 0;
+		world_run(&world, 8000);
+		assert_true(share_of(1) == 1);
+		world.node[0].weight = 100;
+		world_run(&world, ms);
+		world_reload(&world, 0, WORLD_PERIOD_MS);
+		world_run(&world, 6000);
+		assert_int_equal(world.doubles, 0);
+		assert_int_equal(world.owned, WORLD_BUCKETS);
+	}
+}
+
+static unsigned any_period(void)
+{
+	static const unsigned periods_ms[] = { 50, 200, 500, 1000 };
+
+	return periods_ms[world_random(&world) % 4];
+}
+
 /* Changes by chance, while one node at a time stands still. */
 static void period_changes_and_faults(void **state)
 {
 	static const unsigned periods_ms[] = { 200, 500, 1000 };
 
 	(void)state;
-	for (unsigned round = 0; round < (getenv("UNIT_SHORT") ? 10 : 300); round++) {
+	for (unsigned round = 0; round < world_rounds(300, 10); round++) {
 		world_reload(&world, (unsigned)(world_random(&world) % 3), periods_ms[world_random(&world) % 3]);
 		world_run(&world, (unsigned)(world_random(&world) % 1500));
 		if (round % 2) {
@@ -292,6 +362,57 @@ static void period_changes_and_faults(void **state)
 		}
 	}
 	assert_int_equal(world.doubles, 0);
+}
+
+/* Reloads of any node, one after the other; some are back at once. A node that stands still finds its own later. */
+static void reload_some(unsigned victim, unsigned *later_ms, unsigned ms)
+{
+	for (unsigned end = (unsigned)(world_random(&world) % ms), passed = 0; passed < end;) {
+		unsigned i = (unsigned)(world_random(&world) % world.count);
+		unsigned step = (unsigned)(world_random(&world) % 1000);
+
+		if (i == victim && !world.node[i].running)
+			*later_ms = any_period();
+		else
+			world_reload(&world, i, any_period());
+		world_run(&world, step);
+		passed += step;
+	}
+}
+
+/* Changes by chance while one node stands still, is deaf, is mute, wants nothing, or starts with another period. */
+static void period_changes_and_more_faults(void **state)
+{
+	(void)state;
+	world_make(&world, 2 + world_seed() % 2, world_seed());
+	for (unsigned round = 0; round < world_rounds(300, 10); round++) {
+		unsigned victim = (unsigned)(world_random(&world) % world.count), later_ms = 0;
+		unsigned fault = (unsigned)(world_random(&world) % 5);
+		struct world_node *n = &world.node[victim];
+
+		reload_some(world.count, &later_ms, 2500);
+		if (fault == 0)
+			n->running = false;
+		if (fault == 3)
+			n->weight = 0;
+		if (fault == 4) {
+			world.config[victim].period_ms = any_period();
+			world_start(&world, victim);
+			world_run(&world, 300);
+		}
+		for (unsigned k = 0; k < world.count; k++) {
+			world.cut[victim][k] = fault == 1;
+			world.cut[k][victim] = fault == 2;
+		}
+		reload_some(victim, &later_ms, 6000);
+		memset(world.cut, 0, sizeof(world.cut));
+		n->weight = 100;
+		if (!n->running)
+			world_go_on(&world, victim, later_ms ? later_ms : world.config[victim].period_ms,
+				    world_chance(&world, 0.5));
+		if (world.doubles)
+			fail_msg("%u nodes, round %u, fault %u of n%u", world.count, round, fault, victim + 1);
+	}
 }
 
 int main(void)
@@ -309,7 +430,11 @@ int main(void)
 		cmocka_unit_test(unheard_change),
 		cmocka_unit_test(unread_change),
 		cmocka_unit_test(period_changes),
-		cmocka_unit_test_setup(period_changes_and_faults, settle),
+		cmocka_unit_test(longer_after_standing),
+		cmocka_unit_test(longer_after_standing_unheard),
+		cmocka_unit_test(shorter_while_asking),
+		cmocka_unit_test_setup(period_changes_and_faults, settle_anew),
+		cmocka_unit_test(period_changes_and_more_faults),
 	};
 
 	return cmocka_run_group_tests(tests, world_begin, NULL);
