@@ -88,7 +88,6 @@ void share_init(struct share *share, const struct config *config, uint64_t now_m
 	memset(share, 0, sizeof(*share));
 	share->config = config;
 	share->started_ms = share->ticked_ms = now_ms;
-	share->ticked_lease_ms = share_lease_ms(share);
 	for (unsigned i = 0; i < config->member_count; i++) {
 		if (!is_peer(share, i) || !config->member[i].weight)
 			continue;
@@ -139,7 +138,6 @@ void share_reconfigure(struct share *share, const struct config *config, uint64_
 	share->refused_ms = old.refused_ms;
 	share->used = old.used;
 	share->ticked_ms = old.ticked_ms;
-	share->ticked_lease_ms = old.ticked_lease_ms;
 	share->sent_ms = old.sent_ms;
 	remember_shorter(share, &old, now_ms);
 	for (unsigned i = 0; i < config->member_count; i++) {
@@ -314,8 +312,8 @@ bool share_tick(struct share *share, uint64_t now_ms)
 	bool late = now_ms > share->ticked_ms + share->config->period_ms;
 	bool ask = false;
 
-	/* And others may have taken over, by the periods that were known then: as after a start. */
-	if (now_ms >= share->ticked_ms + share_lease_ms(share) || now_ms >= share->ticked_ms + share->ticked_lease_ms)
+	/* And others may have taken over: as after a start. */
+	if (now_ms >= share->ticked_ms + share_lease_ms(share))
 		share->wanted_ms = now_ms;
 	share->ticked_ms = now_ms;
 	for (unsigned i = 0; i < share->config->member_count; i++) {
@@ -335,7 +333,6 @@ bool share_tick(struct share *share, uint64_t now_ms)
 			ask = true;
 		}
 	}
-	share->ticked_lease_ms = share_lease_ms(share);
 	return ask;
 }
 

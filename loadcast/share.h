@@ -76,7 +76,6 @@ struct share {
 	uint64_t refused_ms; /* since when somebody that counts refuses us a share; 0: nobody does */
 	uint32_t used; /* of ourselves, as the kernel has it */
 	uint64_t ticked_ms;
-	unsigned ticked_lease_ms; /* share_lease_ms() then */
 	uint64_t sent_ms; /* our newest announcement */
 	unsigned shorter_ms; /* a period that this node announced before it had a longer one; 0: none */
 	uint64_t shorter_sent_ms; /* the newest announcement with it */

@@ -234,6 +234,28 @@ static void unheard_change(void **state)
 	}
 }
 
+/* Two longer periods, one after the other, that nobody hears of; then the others have the shortest of all. */
+static void unheard_changes(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < world_rounds(15, 3); round++) {
+		world_make(&world, 3, world_seed());
+		world.config[1].period_ms = world.config[2].period_ms = 5 * WORLD_PERIOD_MS;
+		world_run(&world, 12000);
+		world.cut[0][1] = world.cut[0][2] = true;
+		world_reload(&world, 0, 5 * WORLD_PERIOD_MS / 2);
+		world_run(&world, 100);
+		world_reload(&world, 0, 5 * WORLD_PERIOD_MS);
+		world_run(&world, 1200);
+		world_reload(&world, 1, WORLD_PERIOD_MS);
+		world_reload(&world, 2, WORLD_PERIOD_MS);
+		world_run(&world, 6000);
+		assert_int_equal(world.doubles, 0);
+		assert_true(share_of(0) == 0);
+		assert_int_equal(world.owned, WORLD_BUCKETS);
+	}
+}
+
 /* A node that stands still does not hear that the others have a shorter period now. */
 static void unread_change(void **state)
 {
@@ -317,19 +339,23 @@ static void longer_after_standing_unheard(void **state)
 	}
 }
 
-/* n1, which does not hear n2, asks for a share, and has a shorter period before it has said so often enough. */
+/* n1, which does not hear n2, wants a share again, and has a shorter period before it has said so. */
 static void shorter_while_asking(void **state)
 {
 	(void)state;
-	for (unsigned ms = world_seed() % step_ms(); ms < 6000; ms += step_ms()) {
+	for (unsigned round = 0; round < world_rounds(60, 10); round++) {
 		world_make(&world, 2, world_seed());
 		world.cut[1][0] = true;
 		world.config[0].period_ms = 5 * WORLD_PERIOD_MS;
 		world.node[0].weight = 0;
 		world_run(&world, 8000);
 		assert_true(share_of(1) == 1);
+		for (unsigned ms = 0; world.node[0].next_ms < world.now_ms + 1100; ms += WORLD_STEP_MS) {
+			world_run(&world, WORLD_STEP_MS);
+			assert_true(ms < 60000);
+		}
 		world.node[0].weight = 100;
-		world_run(&world, ms);
+		world_run(&world, 1050);
 		world_reload(&world, 0, WORLD_PERIOD_MS);
 		world_run(&world, 6000);
 		assert_int_equal(world.doubles, 0);
@@ -428,6 +454,7 @@ int main(void)
 		cmocka_unit_test(other_period),
 		cmocka_unit_test(other_period_drained),
 		cmocka_unit_test(unheard_change),
+		cmocka_unit_test(unheard_changes),
 		cmocka_unit_test(unread_change),
 		cmocka_unit_test(period_changes),
 		cmocka_unit_test(longer_after_standing),
