@@ -50,9 +50,10 @@ static const struct config *config_of(const struct daemon *d)
 }
 
 /* One period, 0.5 to 1.5 times as long, so that nodes do not fall into step. */
-static uint64_t jittered_ms(const struct daemon *d)
+static uint64_t jittered_ms(struct daemon *d, uint64_t now_ms)
 {
-	unsigned period_ms = config_of(d)->period_ms;
+	const struct share *share = sharing_share(&d->sharing);
+	unsigned period_ms = share ? share_period_ms(share, now_ms) : config_of(d)->period_ms;
 
 	return period_ms / 2 + randombytes_uniform(period_ms + 1);
 }
@@ -321,7 +322,7 @@ static void run_timers(struct daemon *d, uint64_t now_ms)
 		refresh_own(d, now_ms);
 		step_shares(d, now_ms);
 		announce(d, 0, now_ms);
-		d->next_announce_ms = now_ms + jittered_ms(d);
+		d->next_announce_ms = now_ms + jittered_ms(d, now_ms);
 	}
 	if (now_ms >= d->next_share_ms)
 		step_shares(d, now_ms);
@@ -447,7 +448,7 @@ int daemon_run(const struct options *options)
 		return EXIT_FAILURE;
 	}
 	/* The first announcement waits for the first result of the health check, if that is quick. */
-	d.next_announce_ms = clock_now_ms() + jittered_ms(&d);
+	d.next_announce_ms = clock_now_ms() + jittered_ms(&d, clock_now_ms());
 	log_info("announcing \"%s\" of cluster \"%s\" to %u other members", config_of(&d)->node_name,
 		 config_of(&d)->cluster_name, config_of(&d)->member_count - 1);
 	notify_manager("READY=1");

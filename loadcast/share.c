@@ -43,15 +43,29 @@ static unsigned pace_heard_ms(const struct share *share)
 }
 
 /*
- * Of a lease that counts from an announcement of ours. Who has heard of none that is later may take over by the
- * period that it says: where we have a longer one since, that makes no such lease longer.
+ * Where this node has a longer period than before, peers may still take over by the shorter one: who is heard, and
+ * has not echoed what was announced well after the change, and for a while anybody.
  */
+static bool plays_shorter(const struct share *share, uint64_t sent_ms)
+{
+	if (share->shorter_ms && sent_ms < share->shorter_until_ms)
+		return true;
+	for (unsigned i = 0; share->shorter_ms && i < share->config->member_count; i++) {
+		const struct share_peer *p = &share->peer[i];
+
+		if (p->met && !is_silent(share, p, share->ticked_ms) &&
+		    (!p->echoed || p->echoed_ms < share->shorter_until_ms))
+			return true;
+	}
+	return false;
+}
+
+/* Of a lease that counts from an announcement of ours. */
 static unsigned lease_period_ms(const struct share *share, uint64_t sent_ms)
 {
 	unsigned period_ms = pace_heard_ms(share);
-	bool said_shorter = share->shorter_ms && sent_ms <= share->shorter_sent_ms;
 
-	return said_shorter && share->shorter_ms < period_ms ? share->shorter_ms : period_ms;
+	return share->shorter_ms < period_ms && plays_shorter(share, sent_ms) ? share->shorter_ms : period_ms;
 }
 
 static uint64_t lease_end_ms(const struct share *share, uint64_t sent_ms)
@@ -100,22 +114,43 @@ void share_init(struct share *share, const struct config *config, uint64_t now_m
 }
 
 /*
- * A longer period than before: peers know announcements that say the shorter one. A still shorter one of earlier
- * ones plays its part for as long as any lease may last that counts from them.
+ * A longer period than before. A still shorter one of earlier plays its part for as long as any lease may last that
+ * counts from what was announced with it.
  */
-static void remember_shorter(struct share *share, const struct share *old, uint64_t now_ms)
+static void keep_shorter(struct share *share, const struct share *old, uint64_t now_ms)
 {
+	uint64_t forgotten_ms = old->shorter_until_ms + SHARE_LEASE_PERIODS * ANNOUNCE_PERIOD_MAX_MS;
 	unsigned shorter_ms = old->config->period_ms;
 
 	share->shorter_ms = old->shorter_ms;
-	share->shorter_sent_ms = old->shorter_sent_ms;
+	share->shorter_until_ms = old->shorter_until_ms;
 	if (share->config->period_ms <= shorter_ms)
 		return;
-	if (old->shorter_ms && old->shorter_ms < shorter_ms &&
-	    now_ms < old->shorter_sent_ms + SHARE_LEASE_PERIODS * ANNOUNCE_PERIOD_MAX_MS)
+	if (old->shorter_ms && old->shorter_ms < shorter_ms && (now_ms < forgotten_ms || plays_shorter(old, now_ms)))
 		shorter_ms = old->shorter_ms;
 	share->shorter_ms = shorter_ms;
-	share->shorter_sent_ms = old->sent_ms;
+	share->shorter_until_ms = now_ms + SHARE_TAKEOVER_PERIODS * shorter_ms;
+}
+
+unsigned share_period_ms(const struct share *share, uint64_t now_ms)
+{
+	unsigned period_ms = share->config->period_ms;
+
+	return share->shorter_ms < period_ms && plays_shorter(share, now_ms) ? share->shorter_ms : period_ms;
+}
+
+/* So long a node asks before it takes: who is left out may not hear it, and have a lease by a longer period. */
+static unsigned asking_ms(const struct share *share)
+{
+	unsigned longest_ms = share_takeover_ms(share);
+
+	for (unsigned i = 0; i < share->config->member_count; i++) {
+		const struct share_peer *p = &share->peer[i];
+
+		if (p->level == SHARE_OUT && takeover_from_ms(share, p) > longest_ms)
+			longest_ms = takeover_from_ms(share, p);
+	}
+	return longest_ms;
 }
 
 void share_reconfigure(struct share *share, const struct config *config, uint64_t now_ms)
@@ -129,7 +164,7 @@ void share_reconfigure(struct share *share, const struct config *config, uint64_
 		return;
 	/* A wait that is over does not begin again by a longer period. */
 	listens = now_ms < old.started_ms + SHARE_LISTEN_PERIODS * former->period_ms;
-	waits = now_ms < old.wanted_ms + SHARE_TAKEOVER_PERIODS * former->period_ms;
+	waits = now_ms < old.wanted_ms + asking_ms(&old);
 	share->started_ms = listens ? old.started_ms : 0;
 	share->wanted = old.wanted;
 	/* Nor is one over at once by a shorter one: few announcements have asked so far. */
@@ -139,7 +174,7 @@ void share_reconfigure(struct share *share, const struct config *config, uint64_
 	share->used = old.used;
 	share->ticked_ms = old.ticked_ms;
 	share->sent_ms = old.sent_ms;
-	remember_shorter(share, &old, now_ms);
+	keep_shorter(share, &old, now_ms);
 	for (unsigned i = 0; i < config->member_count; i++) {
 		int was = config_member_by_id(former, config->member[i].id);
 
@@ -380,7 +415,7 @@ static uint32_t usable(const struct share *share, uint64_t now_ms)
 {
 	uint32_t weight = share->wanted;
 
-	if (now_ms < share->wanted_ms + share_takeover_ms(share))
+	if (now_ms < share->wanted_ms + asking_ms(share))
 		return 0;
 	for (unsigned i = 0; i < share->config->member_count; i++) {
 		const struct share_peer *p = &share->peer[i];

@@ -14,14 +14,16 @@
  *   them have echoed with a grant.
  * - share_lease_ms() < share_takeover_ms(): whoever is left out has no lease any more. Where nodes announce
  *   different periods, a lease goes by the shortest of all that are heard, and who takes over from a peer waits
- *   by the longer of both. So either of the two may have missed the other's last change. A lease that counts from
- *   an announcement is no longer than the period in it allows, or a shorter one since, whatever reload follows.
+ *   by the longer of both. So either of the two may have missed the other's last change. A node whose
+ *   period becomes longer announces and has leases by the shorter one for five of these more, and until all that
+ *   are heard have echoed what was announced later.
  * - A node says whom it refuses a share: who is silent, and who came and went before and has not stayed long enough
  *   since. Nobody gets a share in our kernel while a peer that counts refuses it, and who is refused for
  *   share_takeover_ms() asks for nothing. Else some would leave buckets to a node that may not take them.
  * - After a start, after standing still for longer than a lease, and whenever it had no share before, a node
- *   announces what it wants for share_takeover_ms() before it takes anything: peers that it does not hear may
- *   hear it, and count on it.
+ *   announces what it wants for share_takeover_ms() before it takes anything, or for as long as a peer that is left
+ *   out may have a lease by its longer period: peers that it does not hear may hear it, and count on it. It begins
+ *   anew by a shorter period: it has not announced it often enough.
  *
  * Times are the caller's now_ms. Everything is of fixed size; nothing here allocates.
  */
@@ -78,7 +80,7 @@ struct share {
 	uint64_t ticked_ms;
 	uint64_t sent_ms; /* our newest announcement */
 	unsigned shorter_ms; /* a period that this node announced before it had a longer one; 0: none */
-	uint64_t shorter_sent_ms; /* the newest announcement with it */
+	uint64_t shorter_until_ms; /* leases from announcements of before then are by that one, at least */
 	struct share_peer peer[MEMBERS_MAX]; /* as in the configuration */
 };
 
@@ -118,6 +120,9 @@ bool share_is_minority(const struct share *share);
 
 /* The weight to announce: peers may take it away only after our kernel gave it up. */
 uint32_t share_announced(const struct share *share);
+
+/* The time between two announcements, in the mean: the period, or a shorter one that it had just before. */
+unsigned share_period_ms(const struct share *share, uint64_t now_ms);
 
 /* Call with every announcement that is sent. */
 void share_sent(struct share *share, uint64_t now_ms);

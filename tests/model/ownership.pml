@@ -16,6 +16,8 @@
  *   HOLD       a node may put off giving a share to one that came back
  *   REFUSED    a node may give up what it has at any time, and ask for nothing
  *   WEIGHTS    the victim changes the weight that it wishes for, between 1 and 2
+ *   PERIODS    of two nodes, each changes at will between two periods; by the longer one lease and take-over are
+ *              MORE ticks longer. Announcements come as often with both
  *   PAUSE      the victim may be a virtual machine that is paused: the clock of its lease stands still, too
  *
  * One node, the victim, may stand still, restart its announcer, or die with its host and start again, any
@@ -40,12 +42,17 @@
 #ifndef TAKEOVER
 #define TAKEOVER 4
 #endif
-#define READY (TAKEOVER + 1) /* fault: no wait */
+#ifdef PERIODS
+#define MORE 2
+#else
+#define MORE 0
+#endif
+#define READY (TAKEOVER + 1 + MORE) /* fault: no wait */
 
 #define PAIRS (NODES * NODES)
 #define AT(a, b) ((a) * NODES + (b))
 #define PAIR(a, b) ((a) < (b) -> AT(a, b) : AT(b, a))
-#define OLD LEASE /* an age that no lease can come from */
+#define OLD (LEASE + MORE) /* an age that no lease can come from */
 
 /* How a node counts a peer: not at all; its echo is needed; it has a share, too. */
 #define OUT 0
@@ -66,7 +73,7 @@ byte wish[NODES] = 1; /* the weight to ask for */
 byte used[NODES]; /* the weight that a's kernel gives a */
 byte lease[NODES]; /* ticks */
 bit down[NODES];
-byte stood[NODES]; /* still, for so many turns, to LEASE */
+byte stood[NODES]; /* still, for so many turns, to OLD */
 
 byte victim, turn, lost, lossy_pair;
 byte j, there; /* counters of one step, 0 between steps */
@@ -98,6 +105,40 @@ byte vote_age[PAIRS] = OLD; /* of the one that the last read one echoed */
 #define READ_VOTE(a, b) skip
 #define AGE_VOTE(a, b) skip
 #define FORGET_VOTE(a, b) skip
+#endif
+
+#ifdef PERIODS
+bit slow[NODES]; /* has the longer period */
+bit says_slow[PAIRS]; /* b's announcement that a has not yet read */
+bit is_slow[PAIRS]; /* b, by the newest that a has read */
+byte since[NODES] = TAKEOVER; /* ticks with the longer period, to TAKEOVER */
+bit short_word[PAIRS]; /* b's newest announcement that a has makes no long lease: said too early */
+bit short_echo[PAIRS]; /* so does a's announcement that b echoed last */
+#define TAKEOVER_FROM(a, b) (TAKEOVER + (slow[a] || is_slow[AT(a, b)] -> MORE : 0))
+#define UNHEARD(a, b) (level[AT(a, b)] == OUT && heard_age[AT(a, b)] == OLD)
+#define IS_LONG(a, b) (slow[a] && since[a] == TAKEOVER /* fault: said once */ && \
+	(UNHEARD(a, b) || (is_slow[AT(a, b)] && !short_echo[AT(a, b)] /* fault: long lease */)))
+#define LEASE_FROM(a, b) (LEASE + (IS_LONG(a, b) -> MORE : 0))
+#define LEASE_ALONE(a) LEASE_FROM(a, 1 - (a))
+#define READY_OF(a) (TAKEOVER_FROM(a, 1 - (a)) + 1) /* fault: own wait */
+#define SAY_PERIOD(a, b) says_slow[AT(b, a)] = slow[a]; \
+	short_echo[AT(b, a)] = short_word[AT(a, b)]; short_word[AT(b, a)] = (!slow[a] || since[a] < TAKEOVER)
+#define READ_PERIOD(a, b) is_slow[AT(a, b)] = (arrived[AT(a, b)] -> says_slow[AT(a, b)] : is_slow[AT(a, b)]); \
+	says_slow[AT(a, b)] = 0
+#define BEGIN_PERIOD(a) since[a] = TAKEOVER
+#define COUNT_PERIOD(a) since[a] = (since[a] < TAKEOVER -> since[a] + 1 : since[a])
+#define FORGET_PERIOD(a, b) is_slow[AT(a, b)] = 0; says_slow[AT(a, b)] = 0; \
+	short_word[AT(a, b)] = 1; short_word[AT(b, a)] = 1; short_echo[AT(a, b)] = 1; short_echo[AT(b, a)] = 1
+#else
+#define TAKEOVER_FROM(a, b) TAKEOVER
+#define LEASE_FROM(a, b) LEASE
+#define LEASE_ALONE(a) LEASE
+#define READY_OF(a) READY
+#define SAY_PERIOD(a, b) skip
+#define READ_PERIOD(a, b) skip
+#define BEGIN_PERIOD(a) skip
+#define COUNT_PERIOD(a) skip
+#define FORGET_PERIOD(a, b) skip
 #endif
 
 #ifdef PAUSE
@@ -136,6 +177,7 @@ inline forget(a, b)
 inline read_one(a, b, take)
 {
 	READ_VOTE(a, b);
+	READ_PERIOD(a, b);
 	if
 	:: arrived[AT(a, b)] == 1 -> level[AT(a, b)] = OUT
 	:: arrived[AT(a, b)] > 1 ->
@@ -146,13 +188,13 @@ inline read_one(a, b, take)
 		:: else
 		fi;
 		if
-		:: take && level[AT(a, b)] == HEARD && echo_age[AT(a, b)] < OLD -> level[AT(a, b)] = IN
+		:: take && level[AT(a, b)] == HEARD && echo_age[AT(a, b)] < LEASE_FROM(a, b) -> level[AT(a, b)] = IN
 		:: else
 		fi
 	:: arrived[AT(a, b)] == 0 && level[AT(a, b)] != OUT ->
 		silent[AT(a, b)]++;
 		if
-		:: silent[AT(a, b)] == TAKEOVER -> level[AT(a, b)] = OUT
+		:: silent[AT(a, b)] >= TAKEOVER_FROM(a, b) -> level[AT(a, b)] = OUT
 		:: else
 		fi
 	:: else
@@ -179,7 +221,10 @@ inline ask(a, may_ask)
 	}
 	if
 	:: !MAY_ASK(there) || !may_ask -> waited[a] = 0
-	:: MAY_ASK(there) && may_ask && waited[a] < READY -> waited[a]++
+	:: MAY_ASK(there) && may_ask && waited[a] < READY ->
+		waited[a]++;
+		/* A wait that is over does not begin again by a longer period. */
+		waited[a] = (waited[a] >= READY_OF(a) -> READY : waited[a])
 	:: else
 	fi;
 	there = 0; j = 0
@@ -189,7 +234,7 @@ inline ask(a, may_ask)
 inline apply(a)
 {
 	used[a] = (waited[a] == READY -> wish[a] : 0);
-	lease[a] = LEASE;
+	lease[a] = LEASE_ALONE(a);
 	for (j : 0 .. NODES - 1) {
 		if
 		:: j != a && level[AT(a, j)] != OUT ->
@@ -198,7 +243,8 @@ inline apply(a)
 			:: else
 			fi;
 			if
-			:: LEASE - echo_age[AT(a, j)] < lease[a] -> lease[a] = LEASE - echo_age[AT(a, j)] /* fault: echo */
+			:: echo_age[AT(a, j)] + lease[a] > LEASE_FROM(a, j) ->
+				lease[a] = (echo_age[AT(a, j)] < LEASE_FROM(a, j) -> LEASE_FROM(a, j) - echo_age[AT(a, j)] : 0) /* fault: echo */
 			:: else
 			fi
 		:: else
@@ -228,7 +274,7 @@ inline act(a, take, may_ask)
 		:: else
 		fi
 	}
-	waited[a] = (stood[a] == LEASE -> 0 : waited[a]); /* fault: no new wait */
+	waited[a] = (stood[a] >= LEASE_ALONE(a) -> 0 : waited[a]); /* fault: no new wait */
 	stood[a] = 0;
 	ask(a, may_ask);
 	apply(a);
@@ -249,6 +295,7 @@ inline deliver(a, b)
 	heard_age[AT(b, a)] = 0;
 	echo_age[AT(b, a)] = heard_age[AT(a, b)];
 	SAY(b, a, heard_age[AT(a, b)]);
+	SAY_PERIOD(a, b);
 	grant[AT(b, a)] = (echo_age[AT(b, a)] < OLD -> HAS_SHARE(a, b) : 0); /* fault: early grant */
 	if
 	:: lossy_pair == PAIR(a, b) -> lost = 0; lossy_pair = 0
@@ -283,6 +330,7 @@ inline announce(a)
 inline begin(a)
 {
 	lease[a] = 0; used[a] = 0; waited[a] = 0; stood[a] = 0;
+	BEGIN_PERIOD(a);
 	for (j : 0 .. NODES - 1) {
 		if
 		:: j != a ->
@@ -291,6 +339,7 @@ inline begin(a)
 			forget(a, j);
 			SAY(a, j, OLD); FORGET_VOTE(a, j);
 			SAY(j, a, OLD); FORGET_VOTE(j, a);
+			FORGET_PERIOD(a, j);
 			heard_age[AT(a, j)] = OLD; heard_age[AT(j, a)] = OLD
 		:: else
 		fi
@@ -305,7 +354,7 @@ inline begin(a)
 inline stand(a, deaf)
 {
 	printf("%d stands still\n", a);
-	stood[a] = (stood[a] < LEASE -> stood[a] + 1 : LEASE);
+	stood[a] = (stood[a] < OLD -> stood[a] + 1 : OLD);
 	waited[a] = (waited[a] && waited[a] < READY -> waited[a] + 1 : waited[a]);
 	for (j : 0 .. NODES - 1) {
 		SAY(a, j, (deaf -> OLD : said_age[AT(a, j)]));
@@ -314,6 +363,23 @@ inline stand(a, deaf)
 	}
 	j = 0
 }
+
+#ifdef PERIODS
+/* A reload. */
+inline change_period(a)
+{
+	printf("%d changes its period, longer: %d\n", a, 1 - slow[a]);
+	if
+	:: slow[a] -> waited[a] = (waited[a] && waited[a] < READY -> 1 : waited[a]) /* fault: no longer wait */
+	:: !slow[a] ->
+		stood[a] = (stood[a] < LEASE -> stood[a] : OLD); /* fault: stood by the longer */
+		short_word[AT(1 - (a), a)] = 1;
+		short_echo[AT(a, 1 - (a))] = 1
+	fi;
+	slow[a] = 1 - slow[a];
+	since[a] = (slow[a] -> 0 : TAKEOVER)
+}
+#endif
 
 inline take_turn(a)
 {
@@ -328,6 +394,9 @@ inline take_turn(a)
 #ifdef WEIGHTS
 	:: !down[a] && a == victim && wish[a] == 2 -> d_step { wish[a] = 1; act(a, 1, 1) }; announce(a)
 	:: !down[a] && a == victim && wish[a] == 1 -> d_step { wish[a] = 2; raise(a); act(a, 1, 1) }; announce(a)
+#endif
+#ifdef PERIODS
+	:: !down[a] -> d_step { change_period(a); act(a, 1, 1) }; announce(a)
 #endif
 	:: !down[a] && a == victim -> d_step { stand(a, 0) }
 #ifdef DEAF
@@ -351,6 +420,7 @@ inline grow_older(a)
 	paused[a] = 0;
 #endif
 	lease[a] = (lease[a] -> lease[a] - 1 : 0);
+	COUNT_PERIOD(a);
 	for (j : 0 .. NODES - 1) {
 		heard_age[AT(a, j)] = (heard_age[AT(a, j)] < OLD -> heard_age[AT(a, j)] + 1 : OLD);
 		AGE_VOTE(a, j);

@@ -116,7 +116,7 @@ static inline void world_step_node(struct world *w, unsigned i)
 {
 	struct world_node *n = &w->node[i];
 	uint32_t before[WORLD_NODES], used = n->share.used;
-	unsigned period_ms = n->share.config->period_ms;
+	unsigned period_ms = share_period_ms(&n->share, w->now_ms);
 	bool speak = n->speak;
 
 	share_want(&n->share, n->weight, w->now_ms);

@@ -234,6 +234,54 @@ static void unheard_change(void **state)
 	}
 }
 
+/* n1 serves alone, as it does not hear n2, and the first announcement with a longer period is lost; it may stand still then. */
+static void unheard_change_alone(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < world_rounds(30, 5); round++) {
+		world_make(&world, 2, world_seed());
+		world.cut[1][0] = true;
+		world_run(&world, 6000);
+		world.longest_ms = 0;
+		world.cut[0][1] = true;
+		world_reload(&world, 0, 5 * WORLD_PERIOD_MS);
+		world_run(&world, 2 * WORLD_STEP_MS);
+		world.cut[0][1] = false;
+		world.node[0].running = round % 2;
+		world_run(&world, 6000);
+		assert_int_equal(world.doubles, 0);
+		assert_true(share_of(!(round % 2)) == 1);
+		assert_true(world.longest_ms == 0 || !(round % 2));
+	}
+}
+
+/*
+ * n2 is deaf and has left n1 out, whose period is long, perhaps since then. n2 asks for a share by a shorter one
+ * while n1 stands still.
+ */
+static void shorter_while_silent(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < world_rounds(30, 5); round++) {
+		world_make(&world, 2, world_seed());
+		world.config[0].period_ms = round % 2 ? WORLD_PERIOD_MS : 5 * WORLD_PERIOD_MS;
+		world.config[1].period_ms = 5 * WORLD_PERIOD_MS;
+		world_run(&world, 12000);
+		world.cut[0][1] = true;
+		world.node[1].weight = 0;
+		world_run(&world, 12000);
+		world_reload(&world, 0, 5 * WORLD_PERIOD_MS);
+		world_run(&world, 6000);
+		assert_true(share_of(0) == 1);
+		world.node[0].running = false;
+		world_reload(&world, 1, WORLD_PERIOD_MS);
+		world.node[1].weight = 100;
+		world_run(&world, 9000);
+		assert_int_equal(world.doubles, 0);
+		assert_true(share_of(1) == 1);
+	}
+}
+
 /* Two longer periods, one after the other, that nobody hears of; then the others have the shortest of all. */
 static void unheard_changes(void **state)
 {
@@ -454,7 +502,9 @@ int main(void)
 		cmocka_unit_test(other_period),
 		cmocka_unit_test(other_period_drained),
 		cmocka_unit_test(unheard_change),
+		cmocka_unit_test(unheard_change_alone),
 		cmocka_unit_test(unheard_changes),
+		cmocka_unit_test(shorter_while_silent),
 		cmocka_unit_test(unread_change),
 		cmocka_unit_test(period_changes),
 		cmocka_unit_test(longer_after_standing),
