@@ -116,11 +116,11 @@ bit short_word[PAIRS]; /* b's newest announcement that a has makes no long lease
 bit short_echo[PAIRS]; /* so does a's announcement that b echoed last */
 #define TAKEOVER_FROM(a, b) (TAKEOVER + (slow[a] || is_slow[AT(a, b)] -> MORE : 0))
 #define UNHEARD(a, b) (level[AT(a, b)] == OUT && heard_age[AT(a, b)] == OLD)
-#define IS_LONG(a, b) (slow[a] && since[a] == TAKEOVER /* fault: said once */ && \
-	(UNHEARD(a, b) || (is_slow[AT(a, b)] && !short_echo[AT(a, b)] /* fault: long lease */)))
+#define IS_LONG(a, b) (slow[a] && since[a] == TAKEOVER /* fault: at once */ && \
+	(UNHEARD(a, b) || (is_slow[AT(a, b)] && !short_echo[AT(a, b)] /* fault: not echoed */)))
 #define LEASE_FROM(a, b) (LEASE + (IS_LONG(a, b) -> MORE : 0))
 #define LEASE_ALONE(a) LEASE_FROM(a, 1 - (a))
-#define READY_OF(a) (TAKEOVER_FROM(a, 1 - (a)) + 1) /* fault: own wait */
+#define READY_OF(a) (TAKEOVER_FROM(a, 1 - (a)) + 1) /* fault: own period */
 #define SAY_PERIOD(a, b) says_slow[AT(b, a)] = slow[a]; \
 	short_echo[AT(b, a)] = short_word[AT(a, b)]; short_word[AT(b, a)] = (!slow[a] || since[a] < TAKEOVER)
 #define READ_PERIOD(a, b) is_slow[AT(a, b)] = (arrived[AT(a, b)] -> says_slow[AT(a, b)] : is_slow[AT(a, b)]); \
@@ -163,6 +163,9 @@ bit taken;
 #elif defined(REACH_WEIGHT)
 /* Must fail: the victim uses its higher weight. */
 #define UNREACHED(a) !(a == victim && lease[a] && used[a] == 2)
+#elif defined(REACH_LONG)
+/* Must fail: a lease by the longer period, of two nodes that both have a share. */
+#define UNREACHED(a) !(lease[a] > LEASE && level[AT(a, 1 - (a))] == IN)
 #else
 #define UNREACHED(a) 1
 #endif
@@ -370,9 +373,8 @@ inline change_period(a)
 {
 	printf("%d changes its period, longer: %d\n", a, 1 - slow[a]);
 	if
-	:: slow[a] -> waited[a] = (waited[a] && waited[a] < READY -> 1 : waited[a]) /* fault: no longer wait */
+	:: slow[a] -> waited[a] = (waited[a] && waited[a] < READY -> 1 : waited[a])
 	:: !slow[a] ->
-		stood[a] = (stood[a] < LEASE -> stood[a] : OLD); /* fault: stood by the longer */
 		short_word[AT(1 - (a), a)] = 1;
 		short_echo[AT(a, 1 - (a))] = 1
 	fi;
