@@ -63,7 +63,7 @@ class Pair(Daemons):
         self.bench, self.plan, self.plane, self.decide = bench, plan, plan.plane, {"Decide": plan.decide}
         self.site, self.program = bench.site, bench.program
         self.directory = os.path.join(bench.directory, plan.name + ".cluster")
-        self.daemons, self.overrides = {}, {}
+        self.daemons, self.overrides, self.loaded = {}, {}, {}
         self.entry, self.serving = self.nodes = [
             Node(plan.name + suffix, self.directory, bench.address(plan.name + suffix), f"10.80.{number}.{i + 1}")
             for i, suffix in enumerate(("", "-b"))]

@@ -170,9 +170,11 @@ def test_a44_no_syn_has_two_answers(cluster3, family):
 def test_a45_one_syn_many_times_is_one_flow(cluster3, family):
     """The same SYN 500 times at full speed: one flow, one node that is asked, one answer."""
     entry, target = forward_to(cluster3, "n2")
+    before = cluster3.counters("n1")["same_syn"]
     with counting(cluster3) as moved, RawClient(cluster3, service(entry, family), 8080, 20450) as client:
         client.send(*[client.syn()] * 500)
         cluster3.wait_until(lambda: len(client.answers()) > 0, "a SYN-ACK")
+        cluster3.wait_until(lambda: cluster3.counters("n1")["same_syn"] > before + 400, "the copies are seen", 15)
         time.sleep(0.3)
         assert len({answer[TCP].seq for answer in client.answers()}) == 1
         client.sequence = client.isn + 1

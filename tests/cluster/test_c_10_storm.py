@@ -169,7 +169,8 @@ def test_c11_syn_flood(clusters, decide):
         # that are looked at, half is forwarded.
         assert 12288 < decided["flows_made"] < 32768 + sent["n1"] / 1024 + 150 * flood_s, "a flood came to dprd"
         real = [one for since, until in spans["n1"] for one in steady.within(since + 0.3, until - 0.2, "n1")]
-        assert sum(one.node == "n2" for one in real) < FEW_DECIDED * len(real), "real ones came to dprd"
+        # A host that is starved takes longer until the flood is noticed.
+        in_time(sum(one.node == "n2" for one in real) < FEW_DECIDED * len(real), "real ones came to dprd")
         assert "a flood of SYNs" in cluster.log_text("n1", "dprd")
         status = cluster.status("n1")
         assert any("flood" in one["text"] for one in status["warnings"])

@@ -260,7 +260,7 @@ def test_g17_without_dprd(pair, how):
             assert sum(backend["connections"] for backend in reported(pair).values()) > 30
     served = check_flows(work.flows)
     work.check_connects(SECOND_SYN_S)
-    assert set(served) == {"n1", *ALL} and set(fetched) <= {"n1", *ALL} and len(set(fetched)) > 3, (served, fetched)
+    assert set(served) == {"n1", *ALL} and set(fetched) <= {"n1", *ALL} and set(fetched) & set(ALL), (served, fetched)
     waited = [flow for flow in work.flows.each if pair.plane == "bpf" or flow["node"] in ("b1", "b2", "n1")]
     assert work.longest_ms(waited) < NO_WAIT_MS, f"a flow waited {work.longest_ms(waited):.0f} ms"
     alone = set(work.served_by(since=away + goes_on_s(pair) + 0.3, until=end))

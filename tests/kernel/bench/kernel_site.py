@@ -216,7 +216,7 @@ class Balanced(Daemons):
     def __init__(self, hosts, plane, only_packets):
         self.hosts, self.plane = hosts, plane
         self.site, self.program, self.directory = hosts.site, hosts.program, hosts.directory
-        self.daemons, self.overrides = {}, {}
+        self.daemons, self.overrides, self.loaded = {}, {}, {}
         self.nodes = [Node("director", self.directory, SERVICE, DIRECTOR, plane),
                       Node("server", self.directory, SERVER_SERVICE, SERVER, "nfqueue" if only_packets else plane)]
         hosts.balanced = self
