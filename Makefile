@@ -32,12 +32,12 @@ endif
 endif
 
 # The sources of each program; what is named nowhere here goes into the library that all share.
-MAINS := dprd/main.c dprd/dprctl.c loadcast/main.c
+MAINS := dprd/main.c dprd/dprctl/main.c loadcast/main.c
 PROTO := $(BUILD)/loadcast/announce.pb-c
 SKELETON := $(BUILD)/dprd/bpf/dprd.skel.h
-SOURCES := $(wildcard dprd/base/*.c dprd/*.c loadcast/*.c)
+SOURCES := $(sort $(shell find dprd loadcast -name '*.c' -not -name '*.bpf.c' -not -path 'dprd/sim/*'))
 LIBRARY := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(SOURCES))) $(PROTO).o
-PROGRAMS := $(BUILD)/dprd/dprd $(BUILD)/dprd/dprctl $(BUILD)/loadcast/loadcast
+PROGRAMS := $(addprefix $(BUILD)/bin/,dprd dprctl loadcast)
 LIBS = $(shell pkg-config --libs $(PACKAGES)) -linih -lm
 LIBS_LOADCAST = $(shell pkg-config --libs libprotobuf-c libsodium libmnl) -linih -lm
 
@@ -82,16 +82,20 @@ $(BUILD)/%.o: %.c | $(PROTO).h $(SKELETON)
 	$(call Q,CC   )$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/libdprd.a: $(LIBRARY)
+# Files of several folders have the same name: appended, none takes another's place.
 	@rm -f $@
-	$(call Q,AR   )$(AR) rcs $@ $^
+	$(call Q,AR   )$(AR) qcs $@ $^
 
-$(BUILD)/dprd/dprd: $(BUILD)/dprd/main.o $(BUILD)/libdprd.a
+$(BUILD)/bin/dprd: $(BUILD)/dprd/main.o $(BUILD)/libdprd.a
+	@mkdir -p $(@D)
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-$(BUILD)/dprd/dprctl: $(BUILD)/dprd/dprctl.o $(BUILD)/libdprd.a
+$(BUILD)/bin/dprctl: $(BUILD)/dprd/dprctl/main.o $(BUILD)/libdprd.a
+	@mkdir -p $(@D)
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-$(BUILD)/loadcast/loadcast: $(BUILD)/loadcast/main.o $(BUILD)/libdprd.a
+$(BUILD)/bin/loadcast: $(BUILD)/loadcast/main.o $(BUILD)/libdprd.a
+	@mkdir -p $(@D)
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_LOADCAST)
 
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libdprd.a

@@ -22,10 +22,10 @@ INSTALLED = $(SBINDIR)/dprd $(SBINDIR)/loadcast $(BINDIR)/dprctl $(BINDIR)/dpr-s
 ## make install      build, and install below PREFIX (/usr/local) and DESTDIR; never overwrites a configuration
 .PHONY: install
 install: $(PROGRAMS) sim
-	install -D -m 755 $(BUILD)/dprd/dprd $(DESTDIR)$(SBINDIR)/dprd
-	install -D -m 755 $(BUILD)/loadcast/loadcast $(DESTDIR)$(SBINDIR)/loadcast
-	install -D -m 755 $(BUILD)/dprd/dprctl $(DESTDIR)$(BINDIR)/dprctl
-	install -D -m 755 $(BUILD)/dprd/sim/dpr-sim $(DESTDIR)$(BINDIR)/dpr-sim
+	install -D -m 755 $(BUILD)/bin/dprd $(DESTDIR)$(SBINDIR)/dprd
+	install -D -m 755 $(BUILD)/bin/loadcast $(DESTDIR)$(SBINDIR)/loadcast
+	install -D -m 755 $(BUILD)/bin/dprctl $(DESTDIR)$(BINDIR)/dprctl
+	install -D -m 755 $(BUILD)/bin/dpr-sim $(DESTDIR)$(BINDIR)/dpr-sim
 	install -d $(DESTDIR)$(UNITDIR)
 	set -e; for unit in $(UNITS); do \
 		sed -e 's,@SBINDIR@,$(SBINDIR),g' -e 's,@BINDIR@,$(BINDIR),g' conf/$$unit \

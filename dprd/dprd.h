@@ -20,14 +20,14 @@
 #include <stdatomic.h>
 #include <systemd/sd-event.h>
 
-#include "dprd/backend.h"
-#include "dprd/base/config.h"
+#include "dprd/cluster/backend.h"
+#include "dprd/config/config.h"
 #include "dprd/base/smallfile.h"
-#include "dprd/decide.h"
-#include "dprd/flood.h"
-#include "dprd/flow.h"
-#include "dprd/policy.h"
-#include "dprd/why.h"
+#include "dprd/core/decide/decide.h"
+#include "dprd/core/decide/flood.h"
+#include "dprd/core/flow/flow.h"
+#include "dprd/core/policy/policy.h"
+#include "dprd/core/decide/why.h"
 #include "loadcast/load.h"
 #include "loadcast/sample.h"
 
@@ -84,13 +84,13 @@ struct counters {
 struct worker; /* queue.c */
 struct standby; /* standby.h */
 struct standby_members; /* standby_forward.h */
-struct control; /* control.c */
+struct control; /* control/socket.c */
 struct flowset; /* flowset.c */
-struct rules_watch; /* rules_watch.c */
+struct rules_watch; /* rules/watch.c */
 struct socket_lookup; /* socket_lookup.c */
 struct tunnel; /* tunnel.c */
 struct fastpath; /* fastpath.h */
-struct plane_decide; /* plane_decide.c */
+struct plane_decide; /* plane/decide.c */
 struct shared; /* shared.h */
 struct mnl_socket; /* libmnl */
 
@@ -237,7 +237,7 @@ void plane_served(struct dprd *d, unsigned connections); /* since dprd last told
 void plane_count(struct dprd *d); /* the programs' counters into d->counters, now. Lock held */
 void plane_close(struct dprd *d, bool keep);
 
-/* plane_decide.c: the programs' verdicts, see Decide=. The tick has read the own load just before. */
+/* plane/decide.c: the programs' verdicts, see Decide=. The tick has read the own load just before. */
 struct plane_decide *plane_decide_new(void); /* free() frees it */
 bool plane_decide_runs(const struct dprd *d); /* whether the programs decide just now. Lock held */
 void plane_decide_tick(struct dprd *d, uint64_t now_ms); /* lock held */
@@ -375,10 +375,10 @@ bool tunnel_add_direct(struct tunnel *tunnel, const struct neighbour *to, bool v
 int rules_install(struct dprd *d);
 /* keep_forwarding: only what hands new SYNs to dprd; forwarded flows then wait for the next dprd. */
 int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding);
-/* rules_look.c: whether all that rules_install() sets up is there, but for routes and sets' elements; when the kernel does
+/* rules/look.c: whether all that rules_install() sets up is there, but for routes and sets' elements; when the kernel does
  * not say, it is. Main thread only, lock not held. */
 bool rules_present(struct dprd *d);
-/* rules_watch.c: whether something was taken away from a table with rules of ours, by whomever, since this was asked
+/* rules/watch.c: whether something was taken away from a table with rules of ours, by whomever, since this was asked
  * before. Does not wait. NULL is fine. */
 struct rules_watch *rules_watch_new(void); /* NULL with errno set */
 void rules_watch_free(struct rules_watch *w);
@@ -401,7 +401,7 @@ int rules_count(struct dprd *d, struct rules_counts *ret);
  * The number of problems that make dprd useless; *ret_warnings counts the others. */
 unsigned preflight(const struct config *config, bool starting, unsigned *ret_warnings);
 
-/* control.c */
+/* control/socket.c */
 int control_open(struct dprd *d);
 void control_close(struct dprd *d); /* NULL control is fine */
 

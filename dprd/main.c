@@ -15,10 +15,10 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
-#include "dprd/fastpath.h"
-#include "dprd/rules_private.h"
-#include "dprd/shared.h"
-#include "dprd/standby.h"
+#include "dprd/fastpath/fastpath.h"
+#include "dprd/rules/rules.h"
+#include "dprd/shared/shared.h"
+#include "dprd/queue/standby.h"
 
 enum { EXIT_USAGE = 2, EXIT_WARNINGS = 3, RECENT_MS = 120000 };
 

@@ -10,8 +10,8 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
-#include "dprd/fastpath.h"
-#include "dprd/shared.h"
+#include "dprd/fastpath/fastpath.h"
+#include "dprd/shared/shared.h"
 
 enum {
 	GONE_MAX = 256, /* flows forgotten per transaction */

@@ -8,7 +8,7 @@
 #ifndef LOADCAST_HEALTH_H
 #define LOADCAST_HEALTH_H
 
-#include "dprd/base/config.h"
+#include "dprd/config/config.h"
 
 struct health;
 

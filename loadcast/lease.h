@@ -9,7 +9,7 @@
 #ifndef LOADCAST_LEASE_H
 #define LOADCAST_LEASE_H
 
-#include "dprd/base/config.h"
+#include "dprd/config/config.h"
 #include "kernel-patch/bucket.h"
 
 #define LEASE_MODULE_FILE "/proc/net/dprd_biactive/lease"

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dprd/base/config.h"
+#include "dprd/config/config.h"
 
 enum {
 	LOAD_TABLE_MAGIC = 0x5442444c, /* "LDBT", little endian */

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "dprd/base/config.h"
+#include "dprd/config/config.h"
 
 void rewriter_init(struct rewriter *r)
 {

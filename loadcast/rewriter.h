@@ -2,7 +2,7 @@
 /*
  * rewriter.h - whether this node's dprd lives, and since when it does not.
  *
- * dprd says so by its status file (dprd/status.h), which is old when dprd stands still. That it ended, its process says
+ * dprd says so by its status file (dprd/base/status.h), which is old when dprd stands still. That it ended, its process says
  * at once: peers should hear of it before they have sent it many connections.
  */
 #ifndef LOADCAST_REWRITER_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dprd/status.h"
+#include "dprd/base/status.h"
 
 enum { REWRITER_LOOK_MS = 100 };
 

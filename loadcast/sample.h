@@ -8,7 +8,7 @@
 #ifndef LOADCAST_SAMPLE_H
 #define LOADCAST_SAMPLE_H
 
-#include "dprd/base/config.h"
+#include "dprd/config/config.h"
 #include "loadcast/load.h"
 
 struct sampler;

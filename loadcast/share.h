@@ -30,7 +30,7 @@
 #ifndef LOADCAST_SHARE_H
 #define LOADCAST_SHARE_H
 
-#include "dprd/base/config.h"
+#include "dprd/config/config.h"
 #include "kernel-patch/bucket.h"
 
 enum {

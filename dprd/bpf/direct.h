@@ -8,7 +8,7 @@
 
 #include "dprd/bpf/maps.h"
 #include "dprd/bpf/too_big.h"
-#include "dprd/encap.h"
+#include "dprd/core/packet/encap.h"
 
 /* False: it has used up its last one. */
 INLINE bool use_hop(struct __sk_buff *skb, bool v6)
@@ -95,7 +95,7 @@ INLINE int hand_over(struct __sk_buff *skb, const struct packet *p, bool v6, con
 }
 
 /*
- * The kernel's NAT knows where it goes; of a SYN the mark says where (rules_backend.c). A frame to all nodes is now one
+ * The kernel's NAT knows where it goes; of a SYN the mark says where (rules/backend.c). A frame to all nodes is now one
  * to this node.
  */
 INLINE int leave_to_nat(struct __sk_buff *skb, const struct packet *p, const struct fastpath_way *way,

@@ -13,7 +13,7 @@
 #include "dprd/bpf/shared.h"
 #include "dprd/bpf/socket.h"
 #include "dprd/bpf/too_big.h"
-#include "dprd/encap.h"
+#include "dprd/core/packet/encap.h"
 
 /* What the functions below return beside TC_ACT_*: forward it, for this reason. */
 enum { ENTRY_FORWARD = 0x100 };

@@ -2,7 +2,7 @@
 /*
  * layout.h - the maps' contents, for dprd (fastpath*.c) and the BPF programs. Pure.
  *
- *   flows     ARRAY   the flow table's buckets (flow_slot.h) behind its header; dprd maps it
+ *   flows     ARRAY   the flow table's buckets (flow/slot.h) behind its header; dprd maps it
  *   bss       ARRAY   the programs' variables, which dprd maps:
  *     control         which of the tables and schedules are in use, and dprd's heartbeat
  *     tables          addresses and ports of the cluster, twice: one in use, one being written
@@ -20,11 +20,11 @@
 #ifndef DPRD_BPF_LAYOUT_H
 #define DPRD_BPF_LAYOUT_H
 
-#include "dprd/backend_mark.h"
+#include "dprd/core/packet/marks.h"
 #include "dprd/base/addr.h"
 #include "dprd/base/inline.h"
-#include "dprd/decide.h"
-#include "dprd/flow_slot.h"
+#include "dprd/core/decide/decide.h"
+#include "dprd/core/flow/slot.h"
 #include "kernel-patch/biactive.h"
 
 enum {

@@ -10,7 +10,7 @@
 
 #include "dprd/base/inline.h"
 #include "dprd/bpf/layout.h"
-#include "dprd/packet.h"
+#include "dprd/core/packet/packet.h"
 
 enum { ETHERNET_BYTES = 14, VLAN_ID_MASK = 0xfff };
 
@@ -219,7 +219,7 @@ INLINE bool knows_hardware(const struct fastpath_way *way, uint32_t tick)
 
 /*
  * The tables hold IPv4 addresses so: in an IPv6 header nobody may pass for them. Nor is there a client with a multicast
- * address (flow_slot.h). The stack drops both.
+ * address (flow/slot.h). The stack drops both.
  */
 INLINE bool is_forbidden(const struct packet *p)
 {

@@ -8,8 +8,8 @@
 
 #include "dprd/bpf/known.h"
 #include "dprd/bpf/maps.h"
-#include "dprd/decapsulate.h"
-#include "dprd/encap.h"
+#include "dprd/core/decide/decapsulate.h"
+#include "dprd/core/packet/encap.h"
 
 /* What the judgement asks about. */
 struct serving {

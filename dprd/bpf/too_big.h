@@ -7,7 +7,7 @@
 #define DPRD_BPF_TOO_BIG_H
 
 #include "dprd/bpf/maps.h"
-#include "dprd/encap.h"
+#include "dprd/core/packet/encap.h"
 
 enum {
 	TOO_BIG_WINDOW_TICKS = 60, /* a second */

@@ -23,7 +23,7 @@ static bool is_eligible(const struct heard *m, uint64_t now_ms, double dead_ms)
 	       age_ms(m->echo_sent_at_s, now_ms) <= dead_ms;
 }
 
-/* As dprd/view.c has it: what was sent since counts from 0 with each announcement, and half in the rate before. */
+/* As dprd/cluster/view.c has it: what was sent since counts from 0 with each announcement, and half in the rate before. */
 static void count_from(struct sent *sent, uint32_t sequence, uint64_t heard_ms)
 {
 	double took_s = heard_ms > sent->heard_ms ? (double)(heard_ms - sent->heard_ms) / 1000 : 0;

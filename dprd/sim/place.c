@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* place.c - who serves a connection: asks decide() as dprd/path.c does, and does what it says. */
+/* place.c - who serves a connection: asks decide() as dprd/queue/path.c does, and does what it says. */
 #include <stdlib.h>
 
 #include "dprd/sim/run.h"

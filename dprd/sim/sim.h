@@ -3,7 +3,7 @@
  * sim.h - a cluster with a virtual clock: what would dprd do, and how long would connections take?
  *
  * A discrete-event simulation. Every decision is made by decide() and the policies of the daemon, on
- * views that are filled as dprd/view.c fills them; only the network, the web servers and the clients
+ * views that are filled as dprd/cluster/view.c fills them; only the network, the web servers and the clients
  * are models. The same setup gives the same run to the bit. dpr-sim(1) says what each setting means.
  */
 #ifndef DPRD_SIM_SIM_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dprd/decide.h"
+#include "dprd/core/decide/decide.h"
 
 enum {
 	SIM_NODES_MAX = POLICY_NODES_MAX,

@@ -17,8 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "dprd/decide.h"
-#include "dprd/why.h"
+#include "dprd/core/decide/decide.h"
+#include "dprd/core/decide/why.h"
 #include "loadcast/announce.h"
 
 enum {

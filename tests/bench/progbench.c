@@ -26,8 +26,8 @@
 #include <sys/resource.h>
 
 #include "dprd/base/clock.h"
-#include "dprd/encap.h"
-#include "dprd/fastpath.h"
+#include "dprd/core/packet/encap.h"
+#include "dprd/fastpath/fastpath.h"
 #include "tests/bench/progbench.skel.h"
 
 enum {

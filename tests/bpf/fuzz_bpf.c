@@ -19,7 +19,7 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/bpf/dprd.skel.h"
-#include "dprd/flow_private.h"
+#include "dprd/core/flow/memory.h"
 #include "tests/bpf/input.h"
 #include "tests/bpf/fuzz_report.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "dprd/shared_module.h"
+#include "dprd/shared/module.h"
 
 typedef unsigned long long number; /* for printf(3) */
 

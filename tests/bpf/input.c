@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* input.c - random packets: most of them nearly right, for it is there that mistakes show. */
-#include "dprd/encap.h"
+#include "dprd/core/packet/encap.h"
 #include "tests/bpf/input_private.h"
 
 enum {

@@ -3,7 +3,7 @@
 #ifndef TESTS_BPF_INPUT_PRIVATE_H
 #define TESTS_BPF_INPUT_PRIVATE_H
 
-#include "dprd/packet.h"
+#include "dprd/core/packet/packet.h"
 #include "tests/bpf/input.h"
 
 bool input_one_in(struct random *r, unsigned n);

@@ -2,7 +2,7 @@
 /* input_site.c - random clusters, flows, ways and schedules. */
 #include <stdarg.h>
 
-#include "dprd/flow_private.h"
+#include "dprd/core/flow/memory.h"
 #include "tests/bpf/input_private.h"
 
 enum { CLIENTS = 6 };

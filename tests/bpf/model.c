@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* model.c - the nfqueue plane's code on one frame. */
-#include "dprd/decide.h"
-#include "dprd/encap.h"
-#include "dprd/flow_private.h"
+#include "dprd/core/decide/decide.h"
+#include "dprd/core/packet/encap.h"
+#include "dprd/core/flow/memory.h"
 #include "tests/bpf/model_private.h"
 
 enum { OPTIONS_MOST = 12 }; /* looked at for an MSS */

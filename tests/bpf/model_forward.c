@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* model_forward.c - a packet of a forwarded flow on its way to its node, as path.c and path_send.c send it. */
-#include "dprd/encap.h"
+#include "dprd/core/packet/encap.h"
 #include "tests/bpf/model_private.h"
 
 enum {

@@ -3,7 +3,7 @@
 #ifndef TESTS_BPF_MODEL_PRIVATE_H
 #define TESTS_BPF_MODEL_PRIVATE_H
 
-#include "dprd/packet.h"
+#include "dprd/core/packet/packet.h"
 #include "tests/bpf/model.h"
 
 /* model_forward.c: sets what becomes of the packet. */

@@ -3,7 +3,7 @@
  * model_shared.c - frames to addresses that all nodes share, without a lease and with no socket on any of them:
  * docs/biactive.md. What a lease decides is test_shared.c's.
  */
-#include "dprd/packet.h"
+#include "dprd/core/packet/packet.h"
 #include "tests/bpf/model_private.h"
 
 enum { PROTOCOL_UDP = 17, PORTS_BYTES = 4, ND_FIRST = 133, ND_LAST = 137 };

@@ -15,7 +15,7 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/bpf/dprd.skel.h"
-#include "dprd/flow_private.h"
+#include "dprd/core/flow/memory.h"
 
 /* BPF_F_TEST_SKB_CHECKSUM_COMPLETE, which is not in the headers of all systems that this is built on. */
 enum { TEST_SUM_COMPLETE = 1 << 2 };

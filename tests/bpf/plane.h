@@ -8,7 +8,7 @@
 
 #include <linux/pkt_cls.h>
 
-#include "dprd/fastpath.h"
+#include "dprd/fastpath/fastpath.h"
 #include "tests/bpf/craft.h"
 
 enum { SECOND_NS = 1000000000 };

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include "dprd/flow_private.h"
-#include "dprd/shared_module.h"
+#include "dprd/core/flow/memory.h"
+#include "dprd/shared/module.h"
 
 enum { MAX_FLOWS = 100, MTU = 1500 };
 

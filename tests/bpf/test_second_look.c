@@ -8,7 +8,7 @@
 
 #include <bpf/bpf.h>
 
-#include "dprd/encap.h"
+#include "dprd/core/packet/encap.h"
 #include "tests/bpf/fixture.h"
 
 #define FROM_N2 "eth n2>me | tunnel c2>c1 | "

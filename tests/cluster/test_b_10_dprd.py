@@ -135,7 +135,7 @@ def test_b14_restarts_and_upgrades(one3):
     one3.set_policy("rr")
     starts = len(taken_over(one3, "n1"))
     other = os.path.join(one3.directory, "dprd-upgrade")
-    shutil.copy(one3.program("dprd/dprd"), other)
+    shutil.copy(one3.program("bin/dprd"), other)
     with load(one3, ["n1", "n2"]) as work:
         for program, max_flows in ((None, 262144), (None, 2048), (None, 8192), (other, 8192), (None, 262144)):
             one3.set_config("Flows", "MaxFlows", max_flows, "n1")
@@ -191,7 +191,7 @@ def test_b16_stop_with_flows_then_purge(clusters):
     assert any("dprd" in line for line in kept) and "wait for the next dprd" in cluster.log_text("n1", "dprd")
     assert back - stopped - hiccups.lost_s(stopped, back) < 5
     cluster.stop("n1", "dprd")
-    cluster.site.execute("n1", [cluster.program("dprd/dprd"), "-c", cluster.config_path("n1"), "--node", "n1",
+    cluster.site.execute("n1", [cluster.program("bin/dprd"), "-c", cluster.config_path("n1"), "--node", "n1",
                                 "--purge"])
     assert state_of_kernel(cluster, "n1") == before
     assert os.listdir(os.path.join(cluster.node("n1").directory, "run")) in ([], ["lock"])
@@ -332,6 +332,6 @@ def test_b19_without_root(clusters):
     work.check_connects(SECOND_SYN_S)
     check_taken_over(cluster, "n1", 0, 1, len(work.forwarded()))
     cluster.stop("n1", "dprd")
-    cluster.site.execute("n1", cluster.wrappers["dprd"] + [cluster.program("dprd/dprd"), "-c", cluster.config_path(n1),
+    cluster.site.execute("n1", cluster.wrappers["dprd"] + [cluster.program("bin/dprd"), "-c", cluster.config_path(n1),
                                                            "--node", "n1", "--purge"])
     assert state_of_kernel(cluster, "n1") == before

@@ -103,7 +103,7 @@ def test_b21_a_host_is_gone(clusters):
 
 def test_b22_drain(one3):
     """n2 drains: after 1 s it serves nobody new, but those it has. "drain --wait" ends when they are gone. Undrain."""
-    command = ["ip", "netns", "exec", one3.site.name("n2"), one3.program("dprd/dprctl"), "-c", one3.config_path("n2"),
+    command = ["ip", "netns", "exec", one3.site.name("n2"), one3.program("bin/dprctl"), "-c", one3.config_path("n2"),
                "drain", "--wait", "--timeout", "30"]
     with settings(one3, Flows={"FinTimeout": "500ms", "RstTimeout": "500ms"}):
         with load(one3, ALL) as work:

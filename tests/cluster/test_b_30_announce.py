@@ -168,7 +168,7 @@ def test_b33_two_hosts_with_one_name(own3):
     deaf = [f"udp dport {own3.announce_port} ether saddr {hardware(own3, host, 'eth1')} drop" for host in ("x", "n2")]
     with load(own3, ["n1", "n3"], flows=0) as work:
         own3.site.ip("x", [f"addr add {address}" for address in addresses])
-        child = own3.site.start("x", [own3.program("loadcast/loadcast"), "-c", os.path.join(directory, "dprd.conf"),
+        child = own3.site.start("x", [own3.program("bin/loadcast"), "-c", os.path.join(directory, "dprd.conf"),
                                       "--node", "n2"], logs[1])
         try:
             with rules(own3, "n2", deaf[:1], "prerouting"), rules(own3, "x", deaf[1:], "prerouting"):

@@ -368,7 +368,7 @@ def test_b54_valgrind(clusters):
 
 
 def dprd(cluster, *words, node="n1"):
-    return run_in(cluster, node, [cluster.program("dprd/dprd"), "-c", cluster.config_path(node), "--node", node,
+    return run_in(cluster, node, [cluster.program("bin/dprd"), "-c", cluster.config_path(node), "--node", node,
                                   *words])
 
 
@@ -379,16 +379,16 @@ def test_b55_wrong_use(own3):
     assert status == 1 and "another dprd is running here" in said
     status, said = dprd(own3, "--purge")
     assert status == 1 and "stop dprd before --purge" in said
-    for program in ("dprd/dprd", "loadcast/loadcast", "dprd/dprctl"):
+    for program in ("bin/dprd", "bin/loadcast", "bin/dprctl"):
         status, said = run_in(own3, "n1", [own3.program(program), "--no-such-option"])
         assert status == 2 and ("try:" in said or "usage:" in said), (program, status, said)
     assert dprd(own3, "left-over")[0] == 2
-    status, said = run_in(own3, "n1", [own3.program("dprd/dprd"), "-c", "/nonexistent.conf"])
+    status, said = run_in(own3, "n1", [own3.program("bin/dprd"), "-c", "/nonexistent.conf"])
     assert status == 1 and "/nonexistent.conf: No such file" in said
     key = os.path.join(own3.directory, "cluster.key")
     os.chmod(key, 0o644)
     try:
-        status, said = run_in(own3, "n1", [own3.program("loadcast/loadcast"), "-c", own3.config_path("n1"),
+        status, said = run_in(own3, "n1", [own3.program("bin/loadcast"), "-c", own3.config_path("n1"),
                                            "--node", "n1"])
         assert status == 1 and f"{key}: readable by everyone" in said, said
     finally:
@@ -484,6 +484,6 @@ def test_b58_check_sees_pins(clusters):
     with open(users, "w", encoding="ascii") as file:
         file.write("root:x:0:0::/:/bin/sh\ndprd:x:65533:65533::/:/bin/false\n")
     status, said = run_in(cluster, "n1", ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/passwd && exec "$@"', users,
-                                          cluster.program("dprd/dprd"), "-c", cluster.config_path("n1"), "--node", "n1",
+                                          cluster.program("bin/dprd"), "-c", cluster.config_path("n1"), "--node", "n1",
                                           "--check"])
     assert status == 3 and "user dprd uses the slower plane nfqueue" in said, said

@@ -184,7 +184,7 @@ class Victim:
 
     def __init__(self, cluster, node, dice):
         self.cluster, self.node, self.dice = cluster, node, dice
-        self.programs = [cluster.program("dprd/dprd"), f"{cluster.directory}/dprd-{node}"]
+        self.programs = [cluster.program("bin/dprd"), f"{cluster.directory}/dprd-{node}"]
         shutil.copy(*self.programs)
 
     def _start(self):

@@ -69,7 +69,7 @@ def test_d11_without_tcx(clusters):
     work.check_connects(3.6)
     assert work.longest_ms(work.flows.each) < 1000, "the classifiers went on without dprd"
     assert cluster.stop("n1", "dprd") == 0
-    cluster.site.execute("n1", [cluster.program("dprd/dprd"), "--purge", "-c", cluster.config_path("n1"),
+    cluster.site.execute("n1", [cluster.program("bin/dprd"), "--purge", "-c", cluster.config_path("n1"),
                                 "--node", "n1"])
     left = filters(cluster, "n1")
     assert CLASSIFIER not in left and "pref 7" in left, left

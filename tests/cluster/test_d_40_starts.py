@@ -100,7 +100,7 @@ def test_d43_two_of_them(clusters):
         time.sleep(0.3)
         before = rules_of(cluster, "n1")
         log = os.path.join(cluster.directory, "other.log")
-        child = cluster.site.start("n1", [cluster.program("dprd/dprd"), "-c", other, "--node", "n1"], log)
+        child = cluster.site.start("n1", [cluster.program("bin/dprd"), "-c", other, "--node", "n1"], log)
         assert child.wait(RESTART_S) == 1
         with open(log, encoding="utf-8") as file:
             assert "another dprd may hold it" in file.read()

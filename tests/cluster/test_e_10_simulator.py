@@ -100,7 +100,7 @@ def run_arm(cluster, arm):
 def test_e10_simulator_and_namespaces_agree(clusters, tmp_path):
     """Delay, forwarded and sent back connections of three policies are as simulated."""
     cluster = raise_cluster(clusters)
-    program = cluster.program("dprd/sim/dpr-sim")
+    program = cluster.program("bin/dpr-sim")
     runs, costs, starved = [], [], []
     for arm in ARMS:
         measured, cost, late_ms = run_arm(cluster, arm)

@@ -252,10 +252,10 @@ def test_f16_messages_and_purge(trio):
     trio.kill("n1", "dprd")
     trio.site.ip("n1", [f"addr del {SHARED[0]}/32 dev eth0"])
     path = trio.config_path("n1")
-    check = trio.site.execute("n1", [trio.program("dprd/dprd"), "-c", path, "--check"], check=False)
+    check = trio.site.execute("n1", [trio.program("bin/dprd"), "-c", path, "--check"], check=False)
     assert f"shared address {SHARED[0]} is on no interface" in check and \
         f"ip address add {SHARED[0]}/32 dev eth0" in check, check
-    trio.site.execute("n1", [trio.program("dprd/dprd"), "-c", path, "--purge"])
+    trio.site.execute("n1", [trio.program("bin/dprd"), "-c", path, "--purge"])
     assert HARDWARE[0] not in trio.site.execute("n1", list(multicast))
     with pytest.raises(LabError):
         trio.site.execute("n1", ["ls", f"{trio.node('n1').pins}/v1/lease"])

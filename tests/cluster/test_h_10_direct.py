@@ -116,7 +116,7 @@ def test_h14_serving_needs_no_dprd(direct3):
     work.check_connects(FIRST_SYN_S)
     assert work.forwarded("n1", "n2")
     assert work.longest_ms(work.forwarded("n1", "n2")) < QUIET_MS
-    direct3.site.execute("n2", [direct3.program("dprd/dprd"), "-c", direct3.config_path("n2"), "--node", "n2",
+    direct3.site.execute("n2", [direct3.program("bin/dprd"), "-c", direct3.config_path("n2"), "--node", "n2",
                                 "--purge"])
     assert not routes_of_peers(direct3, "n2")
 

@@ -97,7 +97,7 @@ def flow_of(cluster, node, family, port):
 
 def kernel_knows(cluster, node, family, port):
     """Whether what the kernel goes by has a flow of this client port: the map of nftables, or the table of the BPF
-    programs (dprd/flow_slot.h)."""
+    programs (dprd/core/flow/slot.h)."""
     if cluster.plane == "bpf":
         client = socket.inet_pton(socket.AF_INET6 if family == "v6" else socket.AF_INET, CLIENT[family])
         with bpf.array_memory(os.path.join(node.pins, "v1/flows")) as memory:

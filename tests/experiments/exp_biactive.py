@@ -142,7 +142,7 @@ class BalancerCluster(SurgeCluster):
                 self.restart_host(node, with_daemons=False)
                 self._share_address(node)
             self.write_config(node)
-            self.site.execute(node.name, [self.program("dprd/dprd"), "-c", self.config_path(node), "--node", node.name,
+            self.site.execute(node.name, [self.program("bin/dprd"), "-c", self.config_path(node), "--node", node.name,
                                           "--purge"])
         for server in self.all_nodes + self.backends:
             self.stop_web(server)

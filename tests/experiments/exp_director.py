@@ -87,7 +87,7 @@ class DirectorCluster(SurgeCluster):
         """The first nodes are the cluster from now on; no dprd runs, and nothing of one is left."""
         self.stop_daemons()
         for node in self.nodes if self.unclean else ():
-            self.site.execute(node.name, [self.program("dprd/dprd"), "-c", self.config_path(node), "--node", node.name,
+            self.site.execute(node.name, [self.program("bin/dprd"), "-c", self.config_path(node), "--node", node.name,
                                           "--purge"])
         self.unclean = False
         self.nodes = self.all_nodes[:count]

@@ -16,7 +16,7 @@ import hoststate
 from netns import LabError
 
 # What may differ between two measurements that are otherwise the same.
-PROGRAMS = ("dprd/dprd", "loadcast/loadcast", "tests/experiments/surge/surge")
+PROGRAMS = ("bin/dprd", "bin/loadcast", "tests/experiments/surge/surge")
 
 
 @dataclass(frozen=True)

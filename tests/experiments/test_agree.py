@@ -9,7 +9,7 @@ import pytest
 import agree
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PROGRAM = os.path.join(TOP, os.environ.get("BUILD", "build"), "dprd", "sim", "dpr-sim")
+PROGRAM = os.path.join(TOP, os.environ.get("BUILD", "build"), "bin", "dpr-sim")
 LI, OLD_LEAST, RR = (agree.Arm("li", "200ms", 3, 7), agree.Arm("least", "2s", 5, 11), agree.Arm("rr", "200ms", 1, 4))
 needs_simulator = pytest.mark.skipif(not os.access(PROGRAM, os.X_OK), reason=f"{PROGRAM} is not built: make sim")
 

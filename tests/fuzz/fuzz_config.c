@@ -3,7 +3,7 @@
  * fuzz_config.c - any text as dprd.conf: no crash, a message for each refusal, and what is taken
  * survives config_format() unchanged and is fit for the look-ups.
  */
-#include "dprd/base/config.h"
+#include "dprd/config/config.h"
 
 #include <stdlib.h>
 

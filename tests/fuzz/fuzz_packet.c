@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "dprd/encap.h"
+#include "dprd/core/packet/encap.h"
 #include "tests/unit/oracle.h"
 
 enum {

@@ -9,7 +9,7 @@ import time
 
 from netns import LabError, Late, start_time, stop_processes
 
-PROGRAMS = {"loadcast": "loadcast/loadcast", "dprd": "dprd/dprd"}
+PROGRAMS = {"loadcast": "bin/loadcast", "dprd": "bin/dprd"}
 
 
 class Daemons:
@@ -195,7 +195,7 @@ class Daemons:
     def dprctl(self, which, *words, check=True):
         """What dprctl prints on this node."""
         node = self.node(which)
-        said = self.site.ask(node.name, [self.program("dprd/dprctl"), "-c", self.config_path(node), *words], check)
+        said = self.site.ask(node.name, [self.program("bin/dprctl"), "-c", self.config_path(node), *words], check)
         if words[0] == "reload" and (node.name, "dprd") in self.daemons:
             self._note_loaded(node)
         return said

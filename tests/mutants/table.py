@@ -43,7 +43,7 @@ class Stage:
         """Lint and fuzz build by themselves: with these a fault that does not compile is none that was found."""
         if self.kind in ("unit", "bpf"):
             return tuple(f"build/tests/{self.kind}/{word}" for word in self.words)
-        return ("all", "build/dprd/sim/dpr-sim") if self.kind == "docs" else ("all",)
+        return ("all", "build/bin/dpr-sim") if self.kind == "docs" else ("all",)
 
     @property
     def command(self):

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "dprd/base/clock.h"
-#include "dprd/control.h"
+#include "dprd/control/control.h"
 
 static const char fixture_config[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Service]\nPort=80\nPort=8080\n"
 				     "[Balance]\nMaxLoad=20\n[Flows]\nMaxFlows=1024\nMaxHalfOpen=256\n"

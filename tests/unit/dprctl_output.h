@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dprd/dprctl.h"
+#include "dprd/dprctl/dprctl.h"
 
 /* JSON with ' for ". */
 static inline json_t *json_of(const char *text)

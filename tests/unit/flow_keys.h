@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "dprd/flow_private.h"
+#include "dprd/core/flow/memory.h"
 
 enum { MODEL_KEYS = 64, MODEL_NODES = 3 };
 

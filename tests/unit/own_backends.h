@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "dprd/base/config.h"
+#include "dprd/config/config.h"
 
 enum { LOG_BYTES = 4096 };
 

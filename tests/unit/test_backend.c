@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Tests of dprd/backend.c: which real server behind a node gets a connection, and what is known of each. */
+/* Tests of dprd/cluster/backend.c: which real server behind a node gets a connection, and what is known of each. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/base/config.h"
+#include "dprd/config/config.h"
 #include "kernel-patch/bucket.h"
 
 /* Of larger clusters, every eighth bucket is looked at: the rest is more of the same. */

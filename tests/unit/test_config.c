@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/base/config_private.h"
+#include "dprd/config/reading.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/base/config_private.h"
+#include "dprd/config/reading.h"
 
 #define HEAD "[Cluster]\nName=web\n"
 #define MEMBERS "[Member \"n1\"]\nService=192.0.2.11\n[Member \"n2\"]\nService=192.0.2.12\n"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/base/config.h"
+#include "dprd/config/config.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/dprctl.h"
+#include "dprd/dprctl/dprctl.h"
 #include "tests/unit/control_fixture.h"
 #include "tests/unit/own_clock.h"
 

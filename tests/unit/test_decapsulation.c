@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/decide.h"
+#include "dprd/core/decide/decide.h"
 
 enum { FIRST_ID = 100, MEMBERS = 3, SEED = 20260103 };
 

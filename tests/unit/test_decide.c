@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/decide.h"
+#include "dprd/core/decide/decide.h"
 
 enum { SELF = 100, NODES = 3, SEED = 20260102, ISN = 7000 };
 

@@ -18,8 +18,8 @@
 #include <cmocka.h>
 
 #include "dprd/base/clock.h"
-#include "dprd/dprctl.h"
-#include "dprd/status.h"
+#include "dprd/dprctl/dprctl.h"
+#include "dprd/base/status.h"
 #include "loadcast/load.h"
 #include "tests/unit/own_clock.h"
 
@@ -27,7 +27,7 @@
 int dprctl_main(int argc, char **argv);
 #define main dprctl_main
 #define DPRCTL_ANSWER_MS 60000
-#include "dprd/dprctl.c" // NOLINT(bugprone-suspicious-include): to run it in processes of this one
+#include "dprd/dprctl/main.c" // NOLINT(bugprone-suspicious-include): to run it in processes of this one
 #undef main
 #undef DPRCTL_ANSWER_MS
 

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "dprd/encap.h"
+#include "dprd/core/packet/encap.h"
 #include "tests/unit/oracle.h"
 #include "tests/unit/packets.h"
 

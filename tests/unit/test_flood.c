@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/flood.h"
+#include "dprd/core/decide/flood.h"
 
 enum { TICK_MS = 50, MAX_HALF_OPEN = 16384, MAX_PER_SECOND = 50000 };
 

@@ -21,10 +21,10 @@ static void step(void);
 #define __atomic_thread_fence(order) (step(), __atomic_thread_fence(order))
 #define __atomic_load_n(at, order) (step(), __atomic_load_n(at, order))
 
-#include "dprd/flow.c" // NOLINT(bugprone-suspicious-include)
+#include "dprd/core/flow/flow.c" // NOLINT(bugprone-suspicious-include)
 /* Between the look at a bucket's bits and that at its slots, too. */
 #define flow_empty_slots(table, slot, steps) (step(), flow_empty_slots(table, slot, steps))
-#include "dprd/flow_expire.c" // NOLINT(bugprone-suspicious-include)
+#include "dprd/core/flow/expire.c" // NOLINT(bugprone-suspicious-include)
 #include "tests/unit/flow_tables.h"
 
 enum { KEYS = 40, NOW_MS = 100000, NO_STEP = -1 };

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/socket_lookup.c" // NOLINT(bugprone-suspicious-include): the socket inside
+#include "dprd/host/socket_lookup.c" // NOLINT(bugprone-suspicious-include): the socket inside
 #include "loadcast/sample.c" // NOLINT(bugprone-suspicious-include): the same
 
 enum { LISTENERS = 400, KEYS = QUEUE_BATCH_MAX };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "dprd/packet.h"
+#include "dprd/core/packet/packet.h"
 #include "tests/unit/packets.h"
 
 /* A copy at the very end of its own allocation: a read past it is seen by valgrind and sanitizers. */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/path.c" // NOLINT(bugprone-suspicious-include)
+#include "dprd/queue/path.c" // NOLINT(bugprone-suspicious-include)
 #include "tests/unit/control_fixture.h"
 
 enum { N1, N2, N3, N4, MOST = 10, OTHER_ID = 4711 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The default policy: its level against another way to find it, its shares, and what a herd does with it. */
 /* Its statics; before views.h, whose globals it does not know. */
-#include "dprd/policy_li.c" // NOLINT(bugprone-suspicious-include)
+#include "dprd/core/policy/li.c" // NOLINT(bugprone-suspicious-include)
 
 #include "tests/unit/views.h"
 

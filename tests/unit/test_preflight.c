@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/preflight.h"
+#include "dprd/check/preflight.h"
 
 enum { SERVERS_MAX = 8 };
 

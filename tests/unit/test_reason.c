@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/backend.h"
+#include "dprd/cluster/backend.h"
 
 static void test_names(void **context)
 {

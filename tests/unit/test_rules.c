@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/rules_private.h"
+#include "dprd/rules/rules.h"
 
 static const char base[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Service]\nPort=80\nPort=443\n"
 			   "[Shared]\nAddress=192.0.2.100\n"

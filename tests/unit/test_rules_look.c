@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "dprd/command.h"
-#include "dprd/rules_private.h"
+#include "dprd/base/command.h"
+#include "dprd/rules/rules.h"
 
 static const char base[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Service]\nPort=80\n[Shared]\nAddress=192.0.2.100\n"
 			   "[Member \"n1\"]\nService=192.0.2.11 2001:db8::11\nCluster=10.0.0.11 fd00:1::11\n"

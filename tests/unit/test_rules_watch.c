@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/command.h"
+#include "dprd/base/command.h"
 #include "dprd/dprd.h"
 
 static const char tables[] =

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/schedule.h"
+#include "dprd/core/decide/schedule.h"
 
 enum { SEED = 20260103, NODES = 4, AHEAD = 128, ROUNDS = 400 };
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/decide.h"
+#include "dprd/core/decide/decide.h"
 
 enum { SELF = 100, NODES = 4, ISN = 7000, MADE_MS = 100000 };
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "dprd/shared.h"
-#include "dprd/shared_frame.h"
+#include "dprd/shared/shared.h"
+#include "dprd/core/packet/shared_frame.h"
 
 static const uint8_t own[6] = { 0x02, 0x11, 0x22, 0x33, 0x44, 0x55 };
 

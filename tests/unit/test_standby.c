@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "dprd/decide.h"
-#include "dprd/encap.h"
-#include "dprd/standby.h"
-#include "dprd/standby_noted.h"
+#include "dprd/core/decide/decide.h"
+#include "dprd/core/packet/encap.h"
+#include "dprd/queue/standby.h"
+#include "dprd/queue/standby_noted.h"
 #include "tests/unit/packets.h"
 
 static struct standby_watch watch;

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/standby_forward.h"
+#include "dprd/queue/standby_forward.h"
 #include "tests/unit/packets.h"
 
 #define MEMBER(n)                                                                    \

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "dprd/base/smallfile.h"
-#include "dprd/status.h"
+#include "dprd/base/status.h"
 #include "loadcast/announce.h"
 #include "loadcast/load.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/wakeup.h"
+#include "dprd/core/decide/wakeup.h"
 
 static struct wakeup wakeup;
 static uint64_t now_ms;

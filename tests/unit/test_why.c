@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/why.h"
+#include "dprd/core/decide/why.h"
 
 static struct why_ring *ring;
 static struct view_node nodes[8];

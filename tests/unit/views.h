@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/policy.h"
+#include "dprd/core/policy/policy.h"
 
 enum { SEED = 20260101, DRAWS = 100000 };
 

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dprd/shared_module.h"
+#include "dprd/shared/module.h"
 
 enum {
 	LINE_BYTES = 4096,

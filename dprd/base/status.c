@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "dprd/base/status.h"
+
+#include <errno.h>
+
+#include "dprd/base/smallfile.h"
+
+int status_publish(const char *path, struct rewriter_status *status)
+{
+	status->magic = STATUS_MAGIC;
+	status->version = STATUS_VERSION;
+	return smallfile_replace(path, status, sizeof(*status));
+}
+
+int status_read(const char *path, struct rewriter_status *ret)
+{
+	int size = smallfile_read(path, ret, sizeof(*ret), NULL);
+
+	if (size == -EFBIG)
+		return -EINVAL;
+	if (size < 0)
+		return size;
+	if (size != (int)sizeof(*ret) || ret->magic != STATUS_MAGIC || ret->version != STATUS_VERSION ||
+	    ret->draining > 1)
+		return -EINVAL;
+	return 0;
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* config/member.c - who is who: identities, look-ups, aliases, and the hash that all nodes compare. */
+#include "dprd/config/config.h"
+
+#include <sodium.h>
+
+static void put_be64(uint8_t *to, uint64_t value)
+{
+	for (unsigned i = 0; i < 8; i++)
+		to[i] = (uint8_t)(value >> (56 - 8 * i));
+}
+
+static uint64_t get_be64(const uint8_t *from)
+{
+	uint64_t value = 0;
+
+	for (unsigned i = 0; i < 8; i++)
+		value = value << 8 | from[i];
+	return value;
+}
+
+uint32_t member_id(const char *name)
+{
+	uint8_t hash[crypto_generichash_BYTES];
+	uint32_t id;
+
+	crypto_generichash(hash, sizeof(hash), (const uint8_t *)name, strlen(name), NULL, 0);
+	id = (uint32_t)(get_be64(hash) >> 32);
+	return id ? id : 1;
+}
+
+uint32_t backend_id(const char *name)
+{
+	/* The blank keeps them apart from members: no name has one. */
+	char other[sizeof("backend ") + NAME_BYTES];
+
+	snprintf(other, sizeof(other), "backend %s", name);
+	return member_id(other);
+}
+
+const struct backend *config_own_backend(const struct config *config, unsigned own)
+{
+	return &config->backend[config->own_backend[own]];
+}
+
+int config_own_backend_by_id(const struct config *config, uint32_t id)
+{
+	for (unsigned own = 0; own < config->own_backend_count; own++)
+		if (config_own_backend(config, own)->id == id)
+			return (int)own;
+	return -1;
+}
+
+const struct addr *backend_address(const struct backend *backend, bool v6)
+{
+	const struct addr *address = v6 ? &backend->v6 : &backend->v4;
+
+	return addr_is_zero(address) ? NULL : address;
+}
+
+int config_member_by_id(const struct config *config, uint32_t id)
+{
+	for (unsigned i = 0; i < config->member_count; i++)
+		if (config->member[i].id == id)
+			return (int)i;
+	return -1;
+}
+
+int config_member_by_service(const struct config *config, const struct addr *service)
+{
+	for (unsigned i = 0; i < config->member_count; i++)
+		for (unsigned s = 0; s < config->member[i].service_count; s++)
+			if (addr_equal(&config->member[i].service[s], service))
+				return (int)i;
+	return -1;
+}
+
+/* How many service addresses of the same family stand before this one in the file. */
+static unsigned service_index(const struct config *config, unsigned member, unsigned service)
+{
+	bool v4 = addr_is_v4(&config->member[member].service[service]);
+	unsigned index = 0;
+
+	for (unsigned i = 0; i <= member; i++) {
+		unsigned end = i == member ? service : config->member[i].service_count;
+
+		for (unsigned s = 0; s < end; s++)
+			index += addr_is_v4(&config->member[i].service[s]) == v4;
+	}
+	return index;
+}
+
+struct addr config_alias(const struct config *config, unsigned member, unsigned service)
+{
+	static const struct addr none;
+	const struct member *m = &config->member[member];
+	struct addr alias;
+	unsigned offset;
+
+	if (member >= config->member_count || service >= m->service_count || m->own_cluster_address ||
+	    member == config->self)
+		return none;
+	alias = addr_is_v4(&m->service[service]) ? config->alias_v4 : config->alias_v6;
+	if (addr_is_zero(&alias))
+		return none;
+	/* The range's first address stays free. The file's check made sure that there is room. */
+	offset = service_index(config, member, service) + 1;
+	for (unsigned i = 15; offset; i--) {
+		offset += alias.bytes[i];
+		alias.bytes[i] = (uint8_t)offset;
+		offset >>= 8;
+	}
+	return alias;
+}
+
+static uint64_t hash64(const void *bytes, size_t length)
+{
+	uint8_t hash[crypto_generichash_BYTES];
+
+	crypto_generichash(hash, sizeof(hash), bytes, length, NULL, 0);
+	return get_be64(hash);
+}
+
+/* Sums make the order of lines in the file not matter. */
+static uint64_t member_hash(const struct member *m)
+{
+	uint8_t bytes[8 + 8 + 16 + 16];
+	uint64_t services = 0;
+
+	for (unsigned s = 0; s < m->service_count; s++)
+		services += hash64(m->service[s].bytes, sizeof(m->service[s].bytes));
+	put_be64(bytes, hash64(m->name, strlen(m->name)));
+	put_be64(bytes + 8, services);
+	memcpy(bytes + 16, m->cluster_v4.bytes, 16);
+	memcpy(bytes + 32, m->cluster_v6.bytes, 16);
+	return hash64(bytes, sizeof(bytes));
+}
+
+uint32_t config_service_hash(const struct config *config)
+{
+	uint64_t ports = 0, members = 0, shared = 0;
+	uint8_t bytes[32], with_mac[16 + 6];
+
+	for (unsigned i = 0; i < config->port_count; i++)
+		ports += hash64((uint8_t[2]) { (uint8_t)(config->port[i] >> 8), (uint8_t)config->port[i] }, 2);
+	for (unsigned i = 0; i < config->member_count; i++)
+		members += member_hash(&config->member[i]);
+	put_be64(bytes, hash64(config->cluster_name, strlen(config->cluster_name)));
+	put_be64(bytes + 8, ports);
+	for (unsigned i = 0; i < config->shared_count; i++) {
+		memcpy(with_mac, config->shared[i].bytes, 16);
+		config_shared_mac(config, &config->shared[i], with_mac + 16);
+		shared += hash64(with_mac, sizeof(with_mac));
+	}
+	put_be64(bytes + 16, members);
+	put_be64(bytes + 24, shared);
+	/* Without shared addresses the hash is that of nodes that do not know of them. */
+	return (uint32_t)(hash64(bytes, config->shared_count ? 32 : 24) >> 32);
+}

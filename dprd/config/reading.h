@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * config/reading.h - what the config_*.c files share; nobody else includes it.
+ *
+ * The way of a line: config.c (reader, sections) -> config/keys.c (which key) -> config/value.c
+ * (its text into a field) -> config/check.c (what only the whole file can show).
+ */
+#ifndef DPRD_BASE_CONFIG_PRIVATE_H
+#define DPRD_BASE_CONFIG_PRIVATE_H
+
+#include "dprd/config/config.h"
+
+enum config_section {
+	SECTION_NONE, /* before the first header */
+	SECTION_BAD, /* after a header with an error: its keys are not judged */
+	SECTION_CLUSTER,
+	SECTION_NODE,
+	SECTION_SERVICE,
+	SECTION_SHARED,
+	SECTION_BALANCE,
+	SECTION_BACKENDS,
+	SECTION_FLOWS,
+	SECTION_QUEUE,
+	SECTION_DATAPATH,
+	SECTION_ANNOUNCE,
+	SECTION_HEALTH,
+	SECTION_ALIAS,
+	SECTION_RUN,
+	SECTION_NETWORK,
+	SECTION_MEMBER,
+	SECTION_BACKEND,
+	SECTIONS,
+};
+
+enum {
+	CONFIG_KEYS_MAX = 80,
+	SUGGESTION_BYTES = 96,
+	CONFIG_WORD_BYTES = 64,
+};
+
+/* Where in the file the parts of a member were, for messages about the whole file. */
+struct member_lines {
+	unsigned header;
+	unsigned service[MEMBER_SERVICES_MAX];
+	unsigned cluster[MEMBER_CLUSTER_MAX]; /* by family: 0 IPv4, 1 IPv6 */
+	bool service_tried; /* a Service= line was there, right or wrong */
+};
+
+/* The same of a real server. */
+struct backend_lines {
+	unsigned header, node, port;
+	unsigned address[2]; /* by family: 0 IPv4, 1 IPv6 */
+	bool address_tried; /* an Address= line was there, right or wrong */
+};
+
+/* One reading of one file. */
+struct parse {
+	const char *file; /* base name, for messages */
+	const char *text;
+	size_t length, offset;
+	unsigned line;
+
+	enum config_section section;
+	unsigned section_line[SECTIONS]; /* first header of each; 0: none */
+	/* After these, what seems to be missing may only be misspelt. */
+	bool bad_header;
+	bool unknown_key[SECTIONS];
+	unsigned seen[CONFIG_KEYS_MAX]; /* line of the first use of config_keys[i]; 0: none */
+	unsigned group_line[2], range_line[2]; /* by family; 0: the default stands */
+	struct member_lines member[MEMBERS_MAX];
+	unsigned network_line[NETWORKS_MAX];
+	unsigned shared_line[SHARED_MAX];
+	struct backend_lines backend[BACKENDS_MAX];
+
+	struct config *config;
+	struct config_errors *errors;
+};
+
+struct config_key;
+
+/* A kind of value. Both ways, so that what config_format() writes is what config_parse() takes. */
+struct config_type {
+	/* Checks the text and stores it, or reports what is wrong. field is base + key->offset. */
+	void (*set)(struct parse *parse, const struct config_key *key, void *field, const char *text);
+	/* As many "Key=value" texts as the field holds, each through config_print(). */
+	void (*print)(FILE *out, const struct config_key *key, const void *field);
+};
+
+struct config_key {
+	enum config_section section;
+	bool repeatable;
+	const char *name;
+	const struct config_type *type;
+	size_t offset; /* in struct config, struct network, struct member or struct backend, by section */
+	double low, high; /* range of a number; times in ms */
+	const char *fallback; /* the default; NULL: none */
+	const char *const *choices; /* of an enumeration, NULL at the end */
+};
+
+/* config/keys.c */
+extern const struct config_key config_keys[];
+extern const unsigned config_key_count;
+extern const char *const config_section_names[SECTIONS];
+
+bool config_section_is_named(enum config_section section);
+/* NULL when this section has no such key. */
+const struct config_key *config_key_find(enum config_section section, const char *name);
+/* What may have been meant by an unknown key or section: " (did you mean ...?)", or empty. */
+void config_suggest_key(enum config_section section, const char *name, char suggestion[SUGGESTION_BYTES]);
+void config_suggest_section(const char *name, char suggestion[SUGGESTION_BYTES]);
+/* The nearest of a list, NULL when none is near. */
+const char *config_nearest(const char *const *list, const char *text);
+
+/* config/value.c: kinds of values used in the table. */
+extern const struct config_type config_type_name, config_type_path, config_type_optional_path, config_type_url_path,
+	config_type_interface, config_type_flag, config_type_count, config_type_time, config_type_port,
+	config_type_number, config_type_choice;
+
+/* config/special.c, config/addr.c, config/shared.c and config/backend.c: values with a form of their own. */
+extern const struct config_type config_type_ports, config_type_policy, config_type_weights, config_type_max_load,
+	config_type_workers, config_type_status, config_type_interfaces;
+extern const struct config_type config_type_group, config_type_address, config_type_service, config_type_cluster,
+	config_type_range, config_type_shared, config_type_mac;
+extern const struct config_type config_type_backend_node, config_type_backend_address, config_type_backend_port;
+
+extern const char *const config_metric_names[], *const config_check_names[], *const config_policy_names[];
+extern const char *const config_plane_names[], *const config_decide_names[], *const config_form_names[];
+extern const char *const config_datapath_form_names[];
+
+/* True when the kernel would take it for the name of an interface. */
+bool config_is_interface(const char *text);
+/* True when all of text is letters, digits, _ . - and it fits into NAME_BYTES. */
+bool config_is_name(const char *text);
+/* A whole decimal number, fraction allowed, in all of text; no sign, no exponent, no "nan". */
+bool config_number(const char *text, double *ret);
+/* The shortest decimal text that config_number() reads back as the same value. */
+void config_number_text(double value, char text[40]);
+/* False, and reported, when text is not a whole number within the key's range. */
+bool config_count(struct parse *parse, const struct config_key *key, const char *text, unsigned *ret);
+/* Index into key->choices; or -1, and reported. */
+int config_choice(struct parse *parse, const struct config_key *key, const char *text);
+/* The next of several words with blanks between them; false at the end. Too long a word is cut. */
+bool config_next_word(const char **at, char word[CONFIG_WORD_BYTES]);
+/* False, and reported, when there is no word at all. */
+bool config_has_word(struct parse *parse, const struct config_key *key, const char *text, const char *example);
+void config_print(FILE *out, const struct config_key *key, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* config/addr.c: what kind of address this is when it cannot be a node's own, else NULL. */
+const char *config_address_fault(const struct addr *address);
+/* False, and reported, when text is no address that a node can have. */
+bool config_read_address(struct parse *parse, const struct config_key *key, const char *text, struct addr *ret);
+/* The first address of the range of this prefix that holds address. */
+struct addr config_range_base(const struct addr *address, unsigned prefix);
+
+/* config/check.c: all that needs more than one line to see. Reports through config_error(). */
+void config_check(struct parse *parse);
+/* Line of the first use of a key; 0: the file does not have it. */
+unsigned config_key_line(const struct parse *parse, enum config_section section, const char *name);
+/* config/shared.c: the same for [Shared], once members are known. */
+void config_check_shared(struct parse *parse);
+/* config/backend.c: a [Backend "label"] begins. False, and reported, when there can be no such one. */
+bool config_begin_backend(struct parse *parse, const char *label);
+/* What is wrong with real servers wherever they stand, once members are known; */
+void config_check_backends(struct parse *parse);
+/* and with this node's, once self is known and all else is right. Fills config->own_backend[]. */
+void config_check_own_backends(struct parse *parse);
+/* config/check.c: "n1, n2, n3" of all members, cut with "..." when there are too many. */
+void config_list_members(const struct config *config, char *text, size_t size);
+/* config/check.c: finds self by node_name, [Node] Name= or the host name. */
+void config_check_self(struct parse *parse, const char *node_name);
+
+/* config.c: "FILE:LINE: text". The second puts the key's name in front, with the current line. */
+void config_error(struct parse *parse, unsigned line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void config_key_error(struct parse *parse, const struct config_key *key, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * control/socket.c - the socket run_dir/control: bytes in, bytes out, nothing that could stop the loop.
+ *
+ * A client's next request is read when the last answer is on its way; a listing makes its next lines
+ * only when the last ones are gone. So a client costs one line in and one bounded piece out, and one
+ * that neither asks nor reads is closed after CONTROL_IDLE_MS.
+ */
+#define _GNU_SOURCE
+#include "dprd/control/control.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+
+enum { CONTROL_TICK_MS = 1000, CONTROL_BACKLOG = 8 };
+
+struct client {
+	struct control *control;
+	sd_event_source *source; /* owns fd; NULL: the slot is free */
+	int fd;
+	bool may_change;
+	bool closing; /* as soon as the output is gone */
+	uint64_t active_ms; /* its last request, or when it last took output */
+	char in[CONTROL_REQUEST_BYTES + 1]; /* a line and its end */
+	size_t in_bytes;
+	char *out;
+	size_t out_bytes, out_sent;
+	struct control_listing listing;
+};
+
+struct control {
+	struct dprd *d;
+	char path[PATH_BYTES + 16];
+	sd_event_source *listener, *timer;
+	struct control_recent recent;
+	uint64_t overruns[CONTROL_RECENT_S]; /* the counter at the last seconds */
+	int64_t strangers_before; /* a minute ago; -1: not known */
+	unsigned seconds;
+	struct client clients[CONTROL_CLIENTS_MAX];
+};
+
+static void client_close(struct client *c)
+{
+	c->source = sd_event_source_disable_unref(c->source);
+	free(c->out);
+	c->out = NULL;
+	c->out_bytes = c->out_sent = c->in_bytes = 0;
+	c->listing.active = false;
+}
+
+/* Appends one line to the output; false: it does not fit, or there is no memory. */
+static bool client_put(struct client *c, const json_t *line)
+{
+	char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL, *more;
+	size_t bytes = text ? strlen(text) : 0;
+
+	more = text && c->out_bytes + bytes < CONTROL_ANSWER_BYTES ? realloc(c->out, c->out_bytes + bytes + 1) : NULL;
+	if (more) {
+		memcpy(more + c->out_bytes, text, bytes + 1);
+		more[c->out_bytes + bytes] = '\n';
+		c->out = more;
+		c->out_bytes += bytes + 1;
+	}
+	free(text);
+	return more;
+}
+
+/* Puts a whole answer, or says that it could not be made, and ends the connection then. */
+static void client_answer(struct client *c, json_t *line)
+{
+	json_t *error;
+
+	if (!client_put(c, line)) {
+		error = control_error("no memory for the answer, or it is too long");
+		c->closing = !client_put(c, error);
+		json_decref(error);
+	}
+	json_decref(line);
+}
+
+/* Answers the first whole line of the input, if there is one. */
+static bool client_request(struct client *c)
+{
+	char *end = memchr(c->in, '\n', c->in_bytes);
+	struct control_answer answer;
+	size_t bytes;
+
+	if (!end) {
+		if (c->in_bytes <= CONTROL_REQUEST_BYTES)
+			return false;
+		client_answer(c, control_error("the request is longer than %d bytes", CONTROL_REQUEST_BYTES));
+		c->closing = true;
+		return true;
+	}
+	bytes = (size_t)(end - c->in);
+	c->active_ms = clock_now_ms();
+	control_request(c->control->d, &c->control->recent, c->in, bytes, c->may_change, &answer);
+	c->listing = answer.listing;
+	if (!answer.listing.active)
+		client_answer(c, answer.line);
+	c->in_bytes -= bytes + 1;
+	memmove(c->in, end + 1, c->in_bytes);
+	return true;
+}
+
+static void client_list(struct client *c)
+{
+	json_t *lines = control_listing_next(c->control->d, &c->listing), *line;
+	size_t i;
+
+	if (!lines)
+		c->listing.active = false, c->closing = true;
+	json_array_foreach(lines, i, line) c->closing = !client_put(c, line) || c->closing;
+	json_decref(lines);
+}
+
+/* What the socket takes now. False: the client is gone. */
+static bool client_flush(struct client *c)
+{
+	while (c->out_sent < c->out_bytes) {
+		ssize_t sent =
+			send(c->fd, c->out + c->out_sent, c->out_bytes - c->out_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent < 0)
+			return errno == EAGAIN;
+		c->out_sent += (size_t)sent;
+		c->active_ms = clock_now_ms();
+	}
+	free(c->out);
+	c->out = NULL;
+	c->out_bytes = c->out_sent = 0;
+	return !c->closing;
+}
+
+/* False: the client is gone. */
+static bool client_read(struct client *c)
+{
+	ssize_t got = recv(c->fd, c->in + c->in_bytes, sizeof(c->in) - c->in_bytes, MSG_DONTWAIT);
+
+	if (got < 0)
+		return errno == EAGAIN || errno == EINTR;
+	c->in_bytes += (size_t)got;
+	return got > 0;
+}
+
+/* One step: at most one request or one piece of a listing, so that all clients get their turn. */
+static bool client_step(struct client *c, uint32_t events)
+{
+	if (c->out_bytes)
+		return client_flush(c);
+	if (c->listing.active) {
+		client_list(c);
+		return client_flush(c);
+	}
+	/* A line that came with the last one needs no further reading. */
+	if (!client_request(c)) {
+		if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+			return true;
+		if (!client_read(c))
+			return false;
+		client_request(c);
+	}
+	return client_flush(c);
+}
+
+static bool client_has_more(const struct client *c)
+{
+	return c->out_bytes || c->listing.active || memchr(c->in, '\n', c->in_bytes);
+}
+
+static int on_client(sd_event_source *source, int fd, uint32_t events, void *context)
+{
+	struct client *c = context;
+
+	(void)fd;
+	if (!client_step(c, events) ||
+	    sd_event_source_set_io_events(source, client_has_more(c) ? EPOLLOUT : EPOLLIN) < 0)
+		client_close(c);
+	return 0;
+}
+
+static void refuse(int fd)
+{
+	static const char text[] = "{\"error\":\"too many clients\"}\n";
+	ssize_t sent = send(fd, text, sizeof(text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	(void)sent; /* it is closed either way */
+	close(fd);
+}
+
+static int on_connect(sd_event_source *source, int listen_fd, uint32_t events, void *context)
+{
+	struct control *control = context;
+	int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct ucred peer = { .uid = (uid_t)-1 };
+	socklen_t bytes = sizeof(peer);
+	struct client *c = NULL;
+	unsigned i;
+
+	(void)source;
+	(void)events;
+	if (fd < 0)
+		return 0;
+	for (i = 0; !c && i < CONTROL_CLIENTS_MAX; i++)
+		c = control->clients[i].source ? NULL : &control->clients[i];
+	if (!c) {
+		refuse(fd);
+		return 0;
+	}
+	*c = (struct client) { .control = control, .fd = fd, .active_ms = clock_now_ms() };
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0)
+		c->may_change = peer.uid == 0 || peer.uid == geteuid();
+	if (sd_event_add_io(control->d->event, &c->source, fd, EPOLLIN, on_client, c) < 0) {
+		close(fd);
+		return 0;
+	}
+	sd_event_source_set_io_fd_own(c->source, true);
+	return 0;
+}
+
+static void watch_firewall(struct control *control, bool minute)
+{
+	struct control_recent *recent = &control->recent;
+	struct rules_counts counts;
+	bool known = control_outside_counts(control->d, &counts) == 0;
+
+	if (!known)
+		counts = (struct rules_counts) { .strangers = -1, .undecided = -1 };
+	if (minute) {
+		recent->strangers_recent =
+			known && control->strangers_before >= 0 ? counts.strangers - control->strangers_before : 0;
+		control->strangers_before = counts.strangers;
+	}
+	recent->strangers = counts.strangers;
+	recent->undecided = counts.undecided;
+	if (counts.undecided >= 0)
+		flood_passed(&control->d->flood, (uint64_t)counts.undecided, control->d->config.max_new_flows_per_s,
+			     clock_now_ms());
+}
+
+static void watch_counters(struct control *control)
+{
+	struct dprd *d = control->d;
+	uint64_t *slot = &control->overruns[control->seconds % CONTROL_RECENT_S], now;
+	bool minute = control->seconds % CONTROL_FIREWALL_S == 0;
+
+	pthread_mutex_lock(&d->lock);
+	now = d->counters.queue_overruns;
+	pthread_mutex_unlock(&d->lock);
+	control->recent.overruns = now - *slot;
+	*slot = now;
+	if (minute || (control_passes_flood(d) && control->seconds % CONTROL_FLOOD_S == 0))
+		watch_firewall(control, minute);
+	control->seconds++;
+}
+
+static int on_timer(sd_event_source *source, uint64_t at_us, void *context)
+{
+	struct control *control = context;
+	uint64_t now_ms = clock_now_ms();
+	unsigned i;
+
+	(void)at_us;
+	for (i = 0; i < CONTROL_CLIENTS_MAX; i++) {
+		struct client *c = &control->clients[i];
+
+		if (c->source && now_ms - c->active_ms >= CONTROL_IDLE_MS)
+			client_close(c);
+	}
+	watch_counters(control);
+	sd_event_source_set_time_relative(source, (uint64_t)CONTROL_TICK_MS * 1000);
+	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/* The mode comes before listen(2), so that nobody gets in by the default one. */
+static int open_socket(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd;
+
+	if (strlen(path) >= sizeof(address.sun_path)) {
+		log_err("%s: too long for a socket; shorten [Run] Directory=", path);
+		return -ENAMETOOLONG;
+	}
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && (unlink(path) == 0 || errno == ENOENT) &&
+	    bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && chmod(path, 0660) == 0 &&
+	    listen(fd, CONTROL_BACKLOG) == 0)
+		return fd;
+	log_err("%s: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -EIO;
+}
+
+int control_open(struct dprd *d)
+{
+	struct control *control = calloc(1, sizeof(*control));
+	unsigned i;
+	int fd, error;
+
+	if (!control)
+		return -ENOMEM;
+	control->d = d;
+	control->recent.strangers = control->recent.undecided = control->strangers_before = -1;
+	for (i = 0; i < CONTROL_RECENT_S; i++)
+		control->overruns[i] = d->counters.queue_overruns;
+	snprintf(control->path, sizeof(control->path), "%s/control", d->config.run_dir);
+	fd = open_socket(control->path);
+	if (fd < 0) {
+		free(control);
+		return fd;
+	}
+	d->control = control;
+	error = sd_event_add_io(d->event, &control->listener, fd, EPOLLIN, on_connect, control);
+	if (error >= 0)
+		error = sd_event_source_set_io_fd_own(control->listener, true);
+	else
+		close(fd);
+	if (error >= 0)
+		error = sd_event_add_time_relative(d->event, &control->timer, CLOCK_BOOTTIME,
+						   (uint64_t)CONTROL_TICK_MS * 1000, 0, on_timer, control);
+	if (error < 0) {
+		log_err("%s: %s", control->path, strerror(-error));
+		control_close(d);
+		return error;
+	}
+	return 0;
+}
+
+void control_close(struct dprd *d)
+{
+	struct control *control = d->control;
+	unsigned i;
+
+	if (!control)
+		return;
+	d->control = NULL;
+	for (i = 0; i < CONTROL_CLIENTS_MAX; i++) {
+		if (control->clients[i].source)
+			client_close(&control->clients[i]);
+	}
+	unlink(control->path);
+	sd_event_source_disable_unref(control->timer);
+	sd_event_source_disable_unref(control->listener);
+	free(control);
+}

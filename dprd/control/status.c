@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* control/status.c - what this node knows and did, as one JSON object of plain, typed members. */
+#include "dprd/control/control.h"
+
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/shared/shared.h"
+
+static const char *const metric_names[] = {
+	[LOAD_CONNECTIONS] = "connections", [LOAD_CPU] = "cpu",           [LOAD_REDIRECTED] = "redirected",
+	[LOAD_SOCKETS] = "sockets",         [LOAD_WEIGHTED] = "weighted",
+};
+
+void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
+{
+	unsigned i;
+
+	memset(s, 0, sizeof(*s));
+	s->now_ms = clock_now_ms();
+	pthread_mutex_lock(&d->lock);
+	plane_count(d);
+	s->counters = d->counters;
+	s->flows = flow_counts(d->flows);
+	s->table_valid = d->table_valid;
+	if (d->table_valid)
+		s->table = d->table;
+	s->node_count = d->view.count;
+	memcpy(s->nodes, d->view_nodes, sizeof(s->nodes));
+	for (i = 0; i < d->config.member_count; i++)
+		s->eligible[i] = view_member_eligible(d, i, s->now_ms, &s->why_not[i]);
+	memcpy(s->tunnel_mtu, d->tunnel_mtu, sizeof(s->tunnel_mtu));
+	for (i = 0; i < 2 * d->config.member_count; i++)
+		s->direct[i / 2][i % 2] = plane_is_direct(d, i / 2, i % 2);
+	s->policy = d->policy;
+	s->own_load = policy_load(&d->view_nodes[0]);
+	s->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
+	s->draining = d->draining;
+	s->minority = d->minority;
+	s->programs_decide = plane_decide_runs(d);
+	s->arrivals_per_1000_s = d->arrivals_per_1000_s;
+	for (i = 0; i < d->config.own_backend_count; i++)
+		backend_status(d, i, &s->backends[i]);
+	s->serves_here = backend_serves_here(d);
+	pthread_mutex_unlock(&d->lock);
+}
+
+int control_outside_counts(struct dprd *d, struct rules_counts *ret)
+{
+	if (!d->fastpath)
+		return rules_count(d, ret);
+	pthread_mutex_lock(&d->lock);
+	plane_count(d);
+	/* The programs count what they decide, in a flood, too. */
+	*ret = (struct rules_counts) { .strangers = (int64_t)d->counters.reason[REASON_NOT_PEER] };
+	pthread_mutex_unlock(&d->lock);
+	return 0;
+}
+
+const struct node_load *control_node_load(const struct control_snapshot *s, uint32_t node_id)
+{
+	uint32_t i;
+
+	for (i = 0; s->table_valid && i < s->table.count; i++) {
+		if (s->table.nodes[i].id == node_id)
+			return &s->table.nodes[i];
+	}
+	return NULL;
+}
+
+static uint64_t table_age_ms(const struct control_snapshot *s)
+{
+	return s->now_ms > s->table.published_ms ? s->now_ms - s->table.published_ms : 0;
+}
+
+bool control_table_fresh(const struct config *config, const struct control_snapshot *s)
+{
+	return s->table_valid && table_age_ms(s) <= (uint64_t)config->dead_periods * config->period_ms;
+}
+
+static const char *node_state(const struct node_load *load)
+{
+	static const char *const names[NODE_STATES] = {
+		[NODE_ACTIVE] = "active",
+		[NODE_DRAINING] = "draining",
+		[NODE_UNHEALTHY] = "unhealthy",
+	};
+
+	return load && load->age_ms != LOAD_AGE_NEVER_MS && load->state < NODE_STATES ? names[load->state] : "unknown";
+}
+
+const char *control_own_state(const struct config *config, const struct control_snapshot *s)
+{
+	const struct node_load *load = control_node_load(s, config->member[config->self].id);
+
+	if (s->draining)
+		return "draining";
+	return load && load->state == NODE_UNHEALTHY ? "unhealthy" : "active";
+}
+
+struct control_totals control_sum(const struct counters *counters)
+{
+	struct control_totals totals = { .seen = counters->seen };
+	uint64_t sum = 0;
+	unsigned i;
+
+	for (i = 0; i < REASONS; i++)
+		totals.kind[reason_kind((enum reason)i)] += counters->reason[i];
+	for (i = 0; i <= VERDICT_DECAPSULATE; i++)
+		sum += totals.kind[i];
+	totals.law_holds = sum == totals.seen;
+	return totals;
+}
+
+static json_t *totals_json(const struct control_totals *t)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "seen", (json_int_t)t->seen, "served",
+			 (json_int_t)t->kind[VERDICT_SERVE], "forwarded", (json_int_t)t->kind[VERDICT_FORWARD],
+			 "passed", (json_int_t)t->kind[VERDICT_PASS], "dropped", (json_int_t)t->kind[VERDICT_DROP],
+			 "decapsulated", (json_int_t)t->kind[VERDICT_DECAPSULATE]);
+}
+
+static json_t *decisions_json(const struct counters *counters)
+{
+	json_t *decisions = json_object();
+	unsigned i;
+
+	for (i = 0; i < REASONS; i++) {
+		enum reason reason = (enum reason)i;
+
+		json_object_set_new(decisions, reason_name(reason),
+				    json_pack("{s:s, s:I}", "kind", verdict_kind_name(reason_kind(reason)), "count",
+					      (json_int_t)counters->reason[i]));
+	}
+	return decisions;
+}
+
+static json_t *counters_json(const struct counters *counters)
+{
+	json_t *made = json_object();
+	unsigned i;
+
+#define X(name, text) json_object_set_new(made, #name, json_integer((json_int_t)counters->name));
+	DPRD_COUNTERS(X)
+#undef X
+	for (i = 0; i < REASONS; i++)
+		json_object_set_new(made, reason_name((enum reason)i), json_integer((json_int_t)counters->reason[i]));
+	return made;
+}
+
+json_t *control_address(const struct addr *address)
+{
+	char text[ADDR_TEXT_BYTES];
+
+	return addr_is_zero(address) ? json_null() : json_string(addr_format(address, text));
+}
+
+json_t *control_count(bool known, uint64_t count)
+{
+	return known ? json_integer((json_int_t)count) : json_null();
+}
+
+static const struct view_node *view_node_of(const struct control_snapshot *s, uint32_t node_id)
+{
+	unsigned i;
+
+	for (i = 0; i < s->node_count && i < MEMBERS_MAX; i++) {
+		if (s->nodes[i].node_id == node_id)
+			return &s->nodes[i];
+	}
+	return NULL;
+}
+
+/* What a member said of itself; null for all of it as long as it said nothing. */
+static void put_announced(json_t *member, const struct control_snapshot *s, const struct node_load *load)
+{
+	bool known = load && load->age_ms != LOAD_AGE_NEVER_MS;
+	const struct load_sample none = { 0 }, *sample = known ? &load->sample : &none;
+	uint32_t echo_age = load ? load->echo_age_ms : LOAD_AGE_NEVER_MS;
+	bool echoed = known && echo_age != LOAD_AGE_NEVER_MS;
+
+	json_object_set_new(member, "open_connections", control_count(known, sample->open_connections));
+	json_object_set_new(member, "cpu_ratio", known ? control_real(sample->cpu_permille / 1000.0) : json_null());
+	json_object_set_new(member, "redirected", control_count(known, sample->redirected));
+	json_object_set_new(member, "active_sockets", control_count(known, sample->active_sockets));
+	json_object_set_new(member, "accept_queue", control_count(known, sample->accept_queue));
+	json_object_set_new(member, "arrivals_per_second",
+			    known ? control_real(sample->arrivals_per_1000_s / 1000.0) : json_null());
+	json_object_set_new(member, "age_ms",
+			    control_count(known, known ? load_age_ms(&s->table, load, s->now_ms) : 0));
+	json_object_set_new(member, "echo_age_ms", control_count(echoed, echo_age + (echoed ? table_age_ms(s) : 0)));
+}
+
+/* How packets go to a member. */
+static json_t *form_json(const struct control_snapshot *s, unsigned index, bool self, bool v6)
+{
+	if (self || !s->tunnel_mtu[index][v6])
+		return json_null();
+	return json_string(s->direct[index][v6] ? "direct" : "tunnel");
+}
+
+static json_t *member_json(const struct config *config, const struct control_snapshot *s, unsigned index)
+{
+	const struct member *m = &config->member[index];
+	const struct node_load *load = control_node_load(s, m->id);
+	const struct view_node *node = view_node_of(s, m->id);
+	const unsigned *mtu = s->tunnel_mtu[index];
+	bool self = index == config->self, known = load && load->age_ms != LOAD_AGE_NEVER_MS;
+	const char *state = self ? control_own_state(config, s) : node_state(load);
+	json_t *member = json_pack("{s:o, s:b, s:s, s:b, s:o}", "name", control_text(m->name), "self", self, "state",
+				   state, "eligible", s->eligible[index], "why_not",
+				   s->why_not[index] ? json_string(s->why_not[index]) : json_null());
+
+	json_object_set_new(member, "address", m->service_count ? control_address(&m->service[0]) : json_null());
+	json_object_set_new(member, "cluster_address",
+			    control_address(addr_is_zero(&m->cluster_v4) ? &m->cluster_v6 : &m->cluster_v4));
+	json_object_set_new(member, "weight", json_integer(view_weight(m, self ? NULL : load)));
+	json_object_set_new(member, "load", node && (self || known) ? control_real(node->load) : json_null());
+	put_announced(member, s, load);
+	json_object_set_new(member, "sent_since", control_count(node, node ? node->sent : 0));
+	json_object_set_new(member, "form_v4", form_json(s, index, self, false));
+	json_object_set_new(member, "form_v6", form_json(s, index, self, true));
+	json_object_set_new(member, "tunnel_mtu_v4", control_count(!self && mtu[0], mtu[0]));
+	json_object_set_new(member, "tunnel_mtu_v6", control_count(!self && mtu[1], mtu[1]));
+	return member;
+}
+
+static json_t *members_json(const struct config *config, const struct control_snapshot *s)
+{
+	json_t *members = json_array();
+	unsigned i;
+
+	for (i = 0; i < config->member_count; i++)
+		json_array_append_new(members, member_json(config, s, i));
+	return members;
+}
+
+static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
+{
+	const struct config *config = &d->config;
+	json_t *head = json_pack("{s:s, s:o, s:o, s:s, s:I, s:f, s:s, s:s, s:b, s:s}", "schema", "dprd.status/1",
+				 "node", control_text(config->node_name), "cluster", control_text(config->cluster_name),
+				 "version", DPRD_VERSION, "pid", (json_int_t)getpid(), "uptime_seconds",
+				 (double)(s->now_ms - d->started_ms) / 1000, "datapath", plane_name(d), "policy",
+				 s->policy ? s->policy->name : "?", "policy_threshold",
+				 s->policy && s->policy->threshold, "load_metric", metric_names[config->metric]);
+	json_t *ports = json_array();
+	unsigned i;
+
+	for (i = 0; i < config->port_count; i++)
+		json_array_append_new(ports, json_integer(config->port[i]));
+	json_object_set_new(head, "ports", ports);
+	json_object_set_new(head, "state", json_string(control_own_state(config, s)));
+	json_object_set_new(head, "minority", json_boolean(s->minority));
+	json_object_set_new(head, "own_load", control_real(s->own_load));
+	json_object_set_new(head, "max_load", control_real(s->max_load));
+	json_object_set_new(head, "max_load_auto", json_boolean(config->max_load_auto));
+	json_object_set_new(head, "min_advantage", control_real(config->min_advantage));
+	json_object_set_new(head, "announce_period_ms", json_integer(config->period_ms));
+	json_object_set_new(head, "table_age_ms", control_count(s->table_valid, table_age_ms(s)));
+	json_object_set_new(head, "table_valid", json_boolean(s->table_valid));
+	json_object_set_new(head, "table_fresh", json_boolean(control_table_fresh(config, s)));
+	json_object_set_new(head, "datapath_why", control_text(d->plane_why));
+	json_object_set_new(head, "decided_by", json_string(s->programs_decide ? "programs" : "dprd"));
+	json_object_set_new(head, "announcements_rejected", control_count(s->table_valid, s->table.rejected));
+	return head;
+}
+
+json_t *control_status(struct dprd *d, const struct control_recent *recent)
+{
+	static struct control_snapshot s; /* too large for a stack; main thread only */
+	struct control_totals totals;
+	json_t *status;
+
+	control_take_snapshot(d, &s);
+	totals = control_sum(&s.counters);
+	status = head_json(d, &s);
+	json_object_set_new(status, "decisions", decisions_json(&s.counters));
+	json_object_set_new(status, "counters", counters_json(&s.counters));
+	json_object_set_new(status, "totals", totals_json(&totals));
+	json_object_set_new(status, "law_holds", json_boolean(totals.law_holds));
+	json_object_set_new(status, "flows",
+			    json_pack("{s:I, s:I, s:I, s:I, s:I}", "half_open", (json_int_t)s.flows.half_open,
+				      "confirmed", (json_int_t)s.flows.confirmed, "closing",
+				      (json_int_t)s.flows.closing, "max_half_open",
+				      (json_int_t)d->flow_limits.max_half_open, "max_confirmed",
+				      (json_int_t)d->flow_limits.max_confirmed));
+	json_object_set_new(status, "arrivals_per_second", control_real(s.arrivals_per_1000_s / 1000.0));
+	json_object_set_new(status, "queue_overruns_recent", json_integer((json_int_t)recent->overruns));
+	json_object_set_new(status, "strangers_dropped",
+			    control_count(recent->strangers >= 0, (uint64_t)recent->strangers));
+	json_object_set_new(status, "served_undecided",
+			    control_count(recent->undecided >= 0, (uint64_t)recent->undecided));
+	json_object_set_new(status, "shared", shared_status(d));
+	json_object_set_new(status, "backends", control_status_backends(&d->config, &s));
+	json_object_set_new(status, "members", members_json(&d->config, &s));
+	json_object_set_new(status, "warnings", control_warnings(d, &s, recent));
+	return status;
+}
+
+json_t *control_peers(struct dprd *d)
+{
+	static struct control_snapshot s; /* too large for a stack; main thread only */
+
+	control_take_snapshot(d, &s);
+	return json_pack("{s:s, s:o, s:o}", "schema", "dprd.peers/1", "node", control_text(d->config.node_name),
+			 "members", members_json(&d->config, &s));
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* control/warnings.c - from facts to what an operator should do about them. */
+#include "dprd/control/control.h"
+#include "dprd/shared/shared.h"
+
+#include <stdarg.h>
+
+enum { FULL_PERCENT = 90 };
+
+struct warnings {
+	const struct dprd *d;
+	const struct config *config;
+	const struct control_snapshot *s;
+	json_t *list;
+	char text[CONFIG_ERROR_BYTES];
+};
+
+/* What is wrong; advise() then says what to do, and both become one warning. */
+static void say(struct warnings *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void advise(struct warnings *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct warnings *w, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(w->text, sizeof(w->text), format, arguments);
+	va_end(arguments);
+}
+
+static void advise(struct warnings *w, const char *format, ...)
+{
+	char advice[CONFIG_ERROR_BYTES];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(advice, sizeof(advice), format, arguments);
+	va_end(arguments);
+	json_array_append_new(w->list,
+			      json_pack("{s:o, s:o}", "text", control_text(w->text), "advice", control_text(advice)));
+}
+
+static void warn_table(struct warnings *w)
+{
+	const struct control_snapshot *s = w->s;
+
+	if (!s->table_valid) {
+		say(w, "there is no load table %s; forwarding is off", w->config->table_file);
+		advise(w, "systemctl status loadcast");
+	} else if (!control_table_fresh(w->config, s)) {
+		say(w, "loadcast has not written %s for %.1f s; forwarding is off", w->config->table_file,
+		    (double)(s->now_ms - s->table.published_ms) / 1000);
+		advise(w, "systemctl status loadcast");
+	} else if (s->minority) {
+		say(w, "fewer than half of the members are heard; this node serves on its own");
+		advise(w, "Check the network of the cluster addresses, and UDP port %u", w->config->announce_port);
+	}
+}
+
+static void advise_own_server(struct warnings *w)
+{
+	const struct config *c = w->config;
+
+	if (c->health == HEALTH_HTTP)
+		advise(w, "Check it: curl -i http://127.0.0.1:%u%s", c->health_port ? c->health_port : c->port[0],
+		       c->health_path);
+	else
+		advise(w, "Check that it listens on port %u", c->health_port ? c->health_port : c->port[0]);
+}
+
+static void warn_self(struct warnings *w)
+{
+	const struct config *c = w->config;
+	const struct node_load *load = control_node_load(w->s, c->member[c->self].id);
+	bool unhealthy = strcmp(control_own_state(c, w->s), "unhealthy") == 0;
+
+	if (w->s->draining) {
+		say(w, "this node drains: new connections go to its peers");
+		advise(w, "To end that: dprctl undrain");
+	} else if (unhealthy && c->own_backend_count) {
+		say(w, "no web server of this node passes its health check; new connections go to its peers");
+		advise(w, "See which: dprctl backends");
+	} else if (unhealthy) {
+		say(w, "the web server of this node fails its health check; new connections go to its peers");
+		advise_own_server(w);
+	} else if (c->serve_here && load && (load->flags & NODE_SERVER_DOWN)) {
+		say(w, "the web server of this node fails its health check; its real servers take new connections");
+		advise_own_server(w);
+	}
+}
+
+static void advise_backend(struct warnings *w, const struct backend *backend)
+{
+	const struct node_load *load = control_node_load(w->s, backend->id);
+	const struct config *c = w->config;
+	const struct addr *address = backend_address(backend, addr_is_zero(&backend->v4));
+	unsigned port = backend->port ? backend->port : c->health_port ? c->health_port : c->port[0];
+	char text[ADDR_TEXT_BYTES];
+	bool v6 = !addr_is_v4(address);
+
+	addr_format(address, text);
+	if (!load)
+		advise(w, "loadcast does not know it: systemctl reload loadcast");
+	else if (load->state != NODE_UNHEALTHY)
+		advise(w, "ip route get %s%s", text,
+		       backend->form == BACKEND_DIRECT ? "; it must be on a network of this node" : "");
+	else if (c->health == HEALTH_HTTP)
+		advise(w, "Check it: curl -gi http://%s%s%s:%u%s", v6 ? "[" : "", text, v6 ? "]" : "", port,
+		       c->health_path);
+	else
+		advise(w, "Check that %s listens on port %u", text, port);
+}
+
+static void warn_backends(struct warnings *w)
+{
+	unsigned own, usable = 0;
+
+	/* An old table says nothing about them that its own warning does not. */
+	if (!w->config->own_backend_count || !control_table_fresh(w->config, w->s))
+		return;
+	for (own = 0; own < w->config->own_backend_count; own++)
+		usable += !w->s->backends[own].why_not;
+	if (!usable) {
+		say(w, "none of the real servers behind this node takes new connections%s",
+		    w->s->serves_here ? "; its own web server gets them all" : "");
+		advise(w, "See why: dprctl backends");
+	}
+	for (own = 0; own < w->config->own_backend_count; own++) {
+		const struct backend *backend = config_own_backend(w->config, own);
+
+		/* Without a weight it is as the operator wants it. */
+		if (!w->s->backends[own].why_not || !backend->weight)
+			continue;
+		say(w, "the real server %s gets no new connections: %s", backend->name, w->s->backends[own].why_not);
+		advise_backend(w, backend);
+	}
+}
+
+static bool is_heard(const struct warnings *w, const struct node_load *load)
+{
+	return load && load->age_ms != LOAD_AGE_NEVER_MS && (load->flags & NODE_HEARD) &&
+	       load_age_ms(&w->s->table, load, w->s->now_ms) <= w->config->dead_periods * w->config->period_ms;
+}
+
+/* A way is missing for a family that both nodes have. */
+static void warn_path(struct warnings *w, unsigned index)
+{
+	const struct member *m = &w->config->member[index], *self = &w->config->member[w->config->self];
+	unsigned v6;
+
+	for (v6 = 0; v6 < 2; v6++) {
+		const struct addr *to = v6 ? &m->cluster_v6 : &m->cluster_v4;
+		const struct addr *from = v6 ? &self->cluster_v6 : &self->cluster_v4;
+		char text[ADDR_TEXT_BYTES];
+
+		if (addr_is_zero(to) || addr_is_zero(from) || w->s->tunnel_mtu[index][v6])
+			continue;
+		say(w, "no route to the cluster address of %s; no IPv%c connection is forwarded to it", m->name,
+		    v6 ? '6' : '4');
+		advise(w, "ip route get %s", addr_format(to, text));
+	}
+}
+
+static void warn_unheard(struct warnings *w, const struct member *m, const struct node_load *load)
+{
+	if (!load) {
+		say(w, "loadcast does not know %s; it gets no connections", m->name);
+		advise(w, "It reads dprd.conf by itself: systemctl reload loadcast");
+		return;
+	}
+	if (load->age_ms == LOAD_AGE_NEVER_MS) {
+		say(w, "%s has never been heard", m->name);
+		advise(w, "On %s: systemctl status loadcast; let UDP port %u from there through the firewall", m->name,
+		       w->config->announce_port);
+		return;
+	}
+	say(w, "%s has not announced for %.1f s; it gets no connections", m->name,
+	    load_age_ms(&w->s->table, load, w->s->now_ms) / 1000.0);
+	advise(w, "On %s: systemctl status loadcast", m->name);
+}
+
+static void warn_heard(struct warnings *w, const struct member *m, const struct node_load *load)
+{
+	if (load->flags & NODE_CONFLICT) {
+		say(w, "two hosts announce themselves as %s; it gets no connections", m->name);
+		advise(w, "Give each host its own [Node] Name=");
+	}
+	if (!(load->flags & NODE_ECHOES)) {
+		say(w, "%s is heard, but does not hear this node; it gets no connections", m->name);
+		advise(w, "Let UDP port %u from this node through its firewall", w->config->announce_port);
+	}
+	if (!(load->flags & NODE_REWRITER)) {
+		say(w, "dprd does not run on %s; it gets no connections", m->name);
+		advise(w, "On %s: systemctl status dprd", m->name);
+	}
+	if (load->flags & NODE_CONFIG_DIFFERS) {
+		say(w, "%s has other members, addresses or ports in its configuration, or another Period=", m->name);
+		advise(w, "Make dprd.conf the same on both; then on each that changed: systemctl reload dprd loadcast");
+	}
+	if (load->state == NODE_UNHEALTHY) {
+		say(w, "the web server of %s fails its health check; it gets no connections", m->name);
+		advise(w, "On %s: dprctl status", m->name);
+	}
+}
+
+static void warn_member(struct warnings *w, unsigned index)
+{
+	const struct member *m = &w->config->member[index];
+	const struct node_load *load = control_node_load(w->s, m->id);
+
+	/* When the table is old, it is not the peers' silence that counts. */
+	if (index == w->config->self || !control_table_fresh(w->config, w->s))
+		return;
+	if (is_heard(w, load))
+		warn_heard(w, m, load);
+	else
+		warn_unheard(w, m, load);
+	warn_path(w, index);
+}
+
+/* This node's own flags: another host may use its name. */
+static void warn_own_name(struct warnings *w)
+{
+	const struct member *self = &w->config->member[w->config->self];
+	const struct node_load *load = control_node_load(w->s, self->id);
+
+	if (load && (load->flags & NODE_CONFLICT)) {
+		say(w, "another host announces itself as %s, too", self->name);
+		advise(w, "Give each host its own [Node] Name=");
+	}
+}
+
+static void warn_counters(struct warnings *w, const struct control_recent *recent)
+{
+	const struct flow_counts *flows = &w->s->flows;
+	unsigned max = w->d->flow_limits.max_confirmed;
+
+	if (recent->overruns) {
+		say(w, "the kernel's queue overran %llu times in the last %d s", (unsigned long long)recent->overruns,
+		    CONTROL_RECENT_S);
+		advise(w, "Raise [Queue] Length= (now %u) or Workers=, and restart dprd", w->config->queue_length);
+	}
+	if (control_passes_flood(w->d)) {
+		say(w,
+		    "a flood of SYNs, or was one within %d s: this node serves them undecided, but for one of %d; "
+		    "%lld so far",
+		    FLOOD_LASTS_MS / 1000, FLOOD_DECIDED_OF,
+		    (long long)(recent->undecided > 0 ? recent->undecided : 0));
+		advise(w, "It ends by itself. On a kernel with BPF nothing of this is needed: Plane=auto");
+	}
+	if (max && (uint64_t)flows->confirmed * 100 > (uint64_t)max * FULL_PERCENT) {
+		say(w, "%u of %u forwarded flows are in use; beyond that connections are served here", flows->confirmed,
+		    max);
+		advise(w, "Raise [Flows] MaxFlows= and restart dprd");
+	}
+	if (recent->strangers_recent > 0) {
+		say(w, "%lld tunnel packets of hosts that are no members were dropped lately",
+		    (long long)recent->strangers_recent);
+		advise(w, "Find the sender: tcpdump -ni any 'ip proto 4 or ip6 proto 41'");
+	}
+	if (!control_sum(&w->s->counters).law_holds) {
+		say(w, "the counters do not add up: packets seen are not those decided about");
+		advise(w, "This is a bug of dprd; please report it with: dprctl status --json");
+	}
+}
+
+static void warn_shared(struct warnings *w)
+{
+	const struct shared *s = w->d->shared;
+
+	if (!s)
+		return;
+	if (s->used == SHARED_USES_NONE) {
+		say(w, "nothing answers for the shared addresses on this node: %s", s->why);
+		advise(w, "dprd --check");
+	} else if (!s->had_lease) {
+		say(w, "this node has no lease: it accepts no new connection to the shared addresses");
+		advise(w, "Is loadcast running, and heard by the other nodes? systemctl status loadcast; dprctl peers");
+	}
+}
+
+json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s, const struct control_recent *recent)
+{
+	struct warnings w = { .d = d, .config = &d->config, .s = s, .list = json_array() };
+	unsigned i;
+
+	warn_table(&w);
+	warn_self(&w);
+	warn_own_name(&w);
+	warn_shared(&w);
+	warn_backends(&w);
+	for (i = 0; i < d->config.member_count; i++)
+		warn_member(&w, i);
+	warn_counters(&w, recent);
+	return w.list;
+}

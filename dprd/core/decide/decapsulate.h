@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * decapsulate.h - what may come out of a tunnel: one judgement for every plane. Pure, header only.
+ */
+#ifndef DPRD_DECAPSULATE_H
+#define DPRD_DECAPSULATE_H
+
+#include "dprd/core/decide/decide.h"
+
+/* An address that no client can have: nothing, loopback, multicast, broadcast, reserved. */
+static inline bool is_impossible_source(const struct packet *packet)
+{
+	const struct addr v6_loopback = { .bytes = { [15] = 1 } };
+	const uint8_t *bytes = packet->source.bytes;
+
+	if (!packet->v6)
+		return bytes[12] == 0 || bytes[12] == 127 || bytes[12] >= 224;
+	/* A v4-mapped address in an IPv6 header would be taken for the IPv4 address. */
+	return addr_is_zero(&packet->source) || addr_equal(&packet->source, &v6_loopback) || bytes[0] == 0xff ||
+	       addr_is_v4(&packet->source);
+}
+
+/* Whether the datagram within may come out at all; REASON_FROM_PEER: yes. REASON_RETURNED_LATE: a SYN of our
+ * own clients, which the peer sent back: no, unless decide_returned() knows better. */
+static inline enum reason decapsulate_judge(const struct decap_env *env, const struct packet *outer,
+					    const struct packet *inner, int peer)
+{
+	int owner;
+
+	if (inner->kind == PACKET_TUNNEL)
+		return REASON_INNER_NESTED;
+	if (inner->kind != PACKET_TCP && inner->kind != PACKET_ICMP_ERROR)
+		return inner->kind == PACKET_OTHER ? REASON_INNER_FOREIGN : REASON_INNER_BAD;
+	if (inner->v6 != outer->v6 || inner->total_bytes != outer->inner_bytes)
+		return REASON_INNER_BAD;
+	/* For an ICMP error the client is another host than the sender: neither may be one of us. */
+	if (is_impossible_source(inner) || env->is_cluster_address(env->context, &inner->source) ||
+	    (inner->kind == PACKET_ICMP_ERROR && env->is_cluster_address(env->context, &inner->key.client)))
+		return REASON_INNER_SOURCE;
+	if (inner->v6 && addr_is_v4(&inner->destination))
+		return REASON_INNER_FOREIGN;
+	owner = env->service_owner(env->context, &inner->key.service, inner->key.service_port);
+	if (owner < 0)
+		return REASON_INNER_FOREIGN;
+	/* No SYN to a shared address is ever sent back. */
+	if (owner == DECAP_OWNER_ALL)
+		owner = peer;
+	if (owner != peer && !(owner == env->self && packet_is_syn(inner)))
+		return REASON_INNER_NOT_SENDERS;
+	if (env->maybe_stale && packet_is_syn(inner))
+		return REASON_STALE_TUNNEL_SYN;
+	return owner == peer ? REASON_FROM_PEER : REASON_RETURNED_LATE;
+}
+
+#endif

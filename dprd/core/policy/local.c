@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* policy/local.c - no balancing: every connection stays where DNS sent it. */
+#include "dprd/core/policy/policy.h"
+
+static unsigned choose(const struct policy_input *input)
+{
+	(void)input;
+	return 0;
+}
+
+const struct policy policy_local = {
+	.name = "local",
+	.summary = "no balancing: every connection stays on the node it reached",
+	.choose = choose,
+};

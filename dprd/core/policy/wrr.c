@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * policy/wrr.c - round robin by weight, smooth: weights 5 1 1 give a a b a c a a, never five in a row.
+ *
+ * Every turn each node gains its weight, the richest serves and pays the sum of all weights.
+ */
+#include "dprd/core/policy/policy.h"
+
+static unsigned choose(const struct policy_input *input)
+{
+	double *current = input->state->current_weight, total = 0;
+	const struct load_view *view = input->view;
+	unsigned best = 0;
+	bool found = false;
+
+	for (unsigned i = 0; i < policy_count(view); i++) {
+		double weight = policy_weight(&view->nodes[i]);
+
+		/* Neither debts nor savings outlast an absence: a node comes back without a burst. */
+		if (weight <= 0) {
+			current[i] = 0;
+			continue;
+		}
+		total += weight;
+		current[i] += weight;
+		if (!found || current[i] > current[best])
+			best = i;
+		found = true;
+	}
+	if (found)
+		current[best] -= total;
+	return best;
+}
+
+const struct policy policy_wrr = {
+	.name = "wrr",
+	.summary = "round robin in proportion to the weights",
+	.keeps_state = true,
+	.choose = choose,
+};

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* dprctl/command.c - the commands: ask, show, and say by the exit status how things are. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <errno.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/dprctl/dprctl.h"
+
+enum { FLOWS_DEFAULT = 1000, FLOWS_LIMIT_MAX = 1000000, KEY_BYTES = 32 };
+
+static struct style style_of(const struct dprctl *c)
+{
+	const char *no_colour = getenv("NO_COLOR");
+
+	return (struct style) { .colour = isatty(STDOUT_FILENO) && !(no_colour && *no_colour),
+				.no_heading = c->no_heading };
+}
+
+static int print_json(json_t *value)
+{
+	json_dumpf(value, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
+	putchar('\n');
+	return DPRCTL_OK;
+}
+
+/* The answer of dprd, or NULL after a line that says why there is none. */
+static json_t *ask(const struct dprctl *c, json_t *request)
+{
+	json_t *answer = NULL, *shown;
+	int error = dprctl_ask_one(c->run_dir, request, c->answer_ms, &answer);
+	const json_t *texts, *text;
+	const char *refusal;
+	size_t i;
+
+	if (error) {
+		shown = files_status(c, error, clock_now_ms());
+		text = json_array_get(json_object_get(shown, "warnings"), 0);
+		fprintf(stderr, "dprctl: %s. %s\n", text_of(text, "text"), text_of(text, "advice"));
+		json_decref(shown);
+		return NULL;
+	}
+	refusal = json_string_value(json_object_get(answer, "error"));
+	if (!refusal)
+		return answer;
+	texts = json_object_get(answer, "errors");
+	json_array_foreach(texts, i, text)
+		fprintf(stderr, "%s\n", json_is_string(text) ? json_string_value(text) : "?");
+	fprintf(stderr, "dprctl: %s\n", refusal);
+	json_decref(answer);
+	return NULL;
+}
+
+static json_t *command_request(const char *command)
+{
+	return json_pack("{s:s}", "command", command);
+}
+
+static int status_from_files(const struct dprctl *c, int error)
+{
+	json_t *status = files_status(c, error, clock_now_ms());
+	struct style style = style_of(c);
+
+	if (c->json)
+		print_json(status);
+	else
+		render_files(stdout, status, &style);
+	json_decref(status);
+	return DPRCTL_FAILED;
+}
+
+static int command_status(struct dprctl *c, char **arguments)
+{
+	struct style style = style_of(c);
+	json_t *status;
+	int error = dprctl_ask_one(c->run_dir, command_request("status"), c->answer_ms, &status), result;
+
+	(void)arguments;
+	if (error || json_object_get(status, "error")) {
+		json_decref(status);
+		return status_from_files(c, error ? error : -EPROTO);
+	}
+	if (c->json)
+		print_json(status);
+	else
+		render_status(stdout, status, &style);
+	result = count_warnings(status) ? DPRCTL_DEGRADED : DPRCTL_OK;
+	json_decref(status);
+	return result;
+}
+
+static int command_peers(struct dprctl *c, char **arguments)
+{
+	struct style style = style_of(c);
+	json_t *answer = ask(c, command_request("peers"));
+	const json_t *members = json_object_get(answer, "members"), *member;
+	int result = DPRCTL_OK;
+	size_t i;
+
+	(void)arguments;
+	if (!answer)
+		return DPRCTL_FAILED;
+	json_array_foreach(members, i, member)
+	{
+		if (!flag_of(member, "eligible"))
+			result = DPRCTL_DEGRADED;
+	}
+	if (c->json)
+		print_json(answer);
+	else if (c->dump)
+		render_peers_dump(stdout, members);
+	else
+		render_peers(stdout, members, &style);
+	json_decref(answer);
+	return result;
+}
+
+static int command_backends(struct dprctl *c, char **arguments)
+{
+	struct style style = style_of(c);
+	json_t *answer = ask(c, command_request("backends"));
+	double count, usable;
+	bool all;
+
+	(void)arguments;
+	if (!answer)
+		return DPRCTL_FAILED;
+	all = number_of(answer, "count", &count) && number_of(answer, "usable", &usable) && count > 0 &&
+	      usable >= count;
+	if (c->json)
+		print_json(answer);
+	else
+		render_backends(stdout, answer, &style);
+	json_decref(answer);
+	return all ? DPRCTL_OK : DPRCTL_DEGRADED;
+}
+
+struct flows_output {
+	const struct dprctl *c;
+	bool failed;
+};
+
+static bool show_flow(void *context, const json_t *line)
+{
+	struct flows_output *output = context;
+	const char *refusal = json_string_value(json_object_get(line, "error"));
+
+	if (refusal) {
+		fprintf(stderr, "dprctl: %s\n", refusal);
+		output->failed = true;
+	} else if (output->c->json) {
+		json_dumpf(line, stdout, JSON_COMPACT);
+		putchar('\n');
+	} else if (!json_object_get(line, "schema")) {
+		render_flow(stdout, line);
+	} else if (!output->c->no_heading) {
+		render_flows_end(stdout, line);
+	}
+	return !ferror(stdout);
+}
+
+/* The request of the options; NULL after a line that says what is wrong with them. */
+static json_t *flows_request(const struct dprctl *c)
+{
+	json_t *request = command_request("flows");
+	unsigned long limit = FLOWS_DEFAULT;
+	struct endpoint client;
+
+	if (c->limit && !parse_count(c->limit, FLOWS_LIMIT_MAX, &limit)) {
+		fprintf(stderr, "dprctl: --limit is a number to %d, not %s\n", FLOWS_LIMIT_MAX, c->limit);
+		json_decref(request);
+		return NULL;
+	}
+	if (c->client && !parse_endpoint(c->client, true, &client)) {
+		fprintf(stderr, "dprctl: %s is no client: say 203.0.113.7, 203.0.113.0/24 or [2001:db8::7]:50122\n",
+			c->client);
+		json_decref(request);
+		return NULL;
+	}
+	if (limit)
+		json_object_set_new(request, "limit", json_integer((json_int_t)limit));
+	if (c->to)
+		json_object_set_new(request, "node", json_string(c->to));
+	if (c->state)
+		json_object_set_new(request, "state", json_string(c->state));
+	if (c->client) {
+		json_object_set_new(request, "client", json_string(client.client));
+		if (client.port)
+			json_object_set_new(request, "port", json_integer(client.port));
+	}
+	return request;
+}
+
+static int command_flows(struct dprctl *c, char **arguments)
+{
+	struct flows_output output = { .c = c };
+	json_t *request = flows_request(c), *why;
+	int error;
+
+	(void)arguments;
+	if (!request)
+		return DPRCTL_FAILED;
+	if (!c->json && !c->no_heading)
+		render_flow_heading(stdout);
+	error = dprctl_ask(c->run_dir, request, c->answer_ms, show_flow, &output);
+	if (error) {
+		why = files_status(c, error, clock_now_ms());
+		fprintf(stderr, "dprctl: %s\n", text_of(json_array_get(json_object_get(why, "warnings"), 0), "text"));
+		json_decref(why);
+	}
+	return error || output.failed ? DPRCTL_FAILED : DPRCTL_OK;
+}
+
+static int command_why(struct dprctl *c, char **arguments)
+{
+	struct endpoint client;
+	struct timespec now;
+	json_t *request, *answer;
+	unsigned shown;
+
+	if (!parse_endpoint(arguments[0], false, &client)) {
+		fprintf(stderr, "dprctl: %s is no client: say 203.0.113.7:50122 or [2001:db8::7]:50122\n",
+			arguments[0]);
+		return DPRCTL_FAILED;
+	}
+	request = json_pack("{s:s, s:s, s:i}", "command", "why", "client", client.client, "port", (int)client.port);
+	if (!c->all)
+		json_object_set_new(request, "limit", json_integer(1));
+	answer = ask(c, request);
+	if (!answer)
+		return DPRCTL_FAILED;
+	clock_gettime(CLOCK_REALTIME, &now);
+	shown = (unsigned)json_array_size(json_object_get(answer, "decisions"));
+	if (c->json)
+		print_json(answer);
+	else if (!shown)
+		printf("no decision about %s: none of the last 4096 new connections here is it\n", arguments[0]);
+	else
+		render_why(stdout, answer, (double)now.tv_sec + (double)now.tv_nsec / 1e9);
+	if (!c->json && flag_of(answer, "more"))
+		printf("there are older ones%s\n", c->all ? "" : ": dprctl why --all");
+	json_decref(answer);
+	return shown ? DPRCTL_OK : DPRCTL_DEGRADED;
+}
+
+static int command_drain(struct dprctl *c, char **arguments)
+{
+	json_t *answer = ask(c, command_request("drain"));
+	char cell[CELL_BYTES];
+
+	(void)arguments;
+	if (!answer)
+		return DPRCTL_FAILED;
+	if (c->json && !c->wait)
+		print_json(answer);
+	else if (!c->wait)
+		printf("draining; %s forwarded flows go on\n", cell_grouped(cell, answer, "flows"));
+	json_decref(answer);
+	return c->wait ? drain_and_wait(c) : DPRCTL_OK;
+}
+
+static int command_undrain(struct dprctl *c, char **arguments)
+{
+	json_t *answer = ask(c, command_request("undrain"));
+
+	(void)arguments;
+	if (!answer)
+		return DPRCTL_FAILED;
+	if (c->json)
+		print_json(answer);
+	else
+		puts("no longer draining");
+	json_decref(answer);
+	return DPRCTL_OK;
+}
+
+static int command_reload(struct dprctl *c, char **arguments)
+{
+	json_t *answer = ask(c, command_request("reload"));
+	const char *note = text_of(answer, "note");
+
+	(void)arguments;
+	if (!answer)
+		return DPRCTL_FAILED;
+	if (c->json)
+		print_json(answer);
+	else
+		printf("configuration read again%s%s\n", *note ? "; " : "", note);
+	json_decref(answer);
+	return DPRCTL_OK;
+}
+
+static int command_config(struct dprctl *c, char **arguments)
+{
+	json_t *answer = ask(c, command_request("config"));
+
+	(void)arguments;
+	if (!answer)
+		return DPRCTL_FAILED;
+	if (c->json)
+		print_json(answer);
+	else
+		fputs(text_of(answer, "text"), stdout);
+	json_decref(answer);
+	return DPRCTL_OK;
+}
+
+static int command_metrics(struct dprctl *c, char **arguments)
+{
+	json_t *answer = ask(c, command_request("status"));
+
+	(void)arguments;
+	if (!answer)
+		return DPRCTL_FAILED;
+	render_metrics(stdout, answer);
+	json_decref(answer);
+	return DPRCTL_OK;
+}
+
+static int command_genkey(struct dprctl *c, char **arguments)
+{
+	unsigned char key[KEY_BYTES];
+	unsigned i;
+
+	(void)c;
+	(void)arguments;
+	if (getrandom(key, sizeof(key), 0) != (ssize_t)sizeof(key)) {
+		perror("dprctl: getrandom");
+		return DPRCTL_FAILED;
+	}
+	for (i = 0; i < sizeof(key); i++)
+		printf("%02x", key[i]);
+	putchar('\n');
+	return DPRCTL_OK;
+}
+
+static int command_version(struct dprctl *c, char **arguments)
+{
+	(void)c;
+	(void)arguments;
+	puts("dprctl " DPRD_VERSION);
+	return DPRCTL_OK;
+}
+
+const struct dprctl_command dprctl_commands[] = {
+	{ "status", command_status, 0, ALLOW_JSON | ALLOW_HEADING | ALLOW_WATCH },
+	{ "peers", command_peers, 0, ALLOW_JSON | ALLOW_HEADING | ALLOW_WATCH | ALLOW_DUMP },
+	{ "backends", command_backends, 0, ALLOW_JSON | ALLOW_HEADING | ALLOW_WATCH },
+	{ "flows", command_flows, 0, ALLOW_JSON | ALLOW_HEADING | ALLOW_WATCH | ALLOW_FILTER },
+	{ "why", command_why, 1, ALLOW_JSON | ALLOW_ALL },
+	{ "drain", command_drain, 0, ALLOW_JSON | ALLOW_WAIT },
+	{ "undrain", command_undrain, 0, ALLOW_JSON },
+	{ "reload", command_reload, 0, ALLOW_JSON },
+	{ "config", command_config, 0, ALLOW_JSON },
+	{ "metrics", command_metrics, 0, 0 },
+	{ "genkey", command_genkey, 0, NEEDS_NOTHING },
+	{ "version", command_version, 0, NEEDS_NOTHING },
+	{ 0 },
+};
+
+const struct dprctl_command *dprctl_find(const char *name)
+{
+	const struct dprctl_command *command;
+
+	for (command = dprctl_commands; command->name; command++) {
+		if (strcmp(command->name, name) == 0)
+			return command;
+	}
+	return NULL;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * dprctl.h - what the files of the operator's tool share.
+ *
+ * dprctl asks dprd by its control socket and shows the answer. The render functions take the answer
+ * as JSON and write text; what the answer does not say is "?", never 0.
+ */
+#ifndef DPRD_DPRCTL_H
+#define DPRD_DPRCTL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "dprd/config/config.h"
+
+enum {
+	DPRCTL_OK = 0,
+	DPRCTL_DEGRADED = 1, /* there are warnings, or nothing was found */
+	DPRCTL_FAILED = 2, /* dprd does not answer or refuses, or the usage is wrong */
+};
+
+enum {
+	DPRCTL_ANSWER_MS = 3000, /* dprd is frozen when it says nothing for so long */
+	DPRCTL_LINE_BYTES_MAX = 4 << 20,
+};
+
+struct dprctl {
+	const char *config_path, *node_name;
+	bool json, no_heading, all, dump, wait, watch;
+	unsigned watch_s, timeout_s, answer_ms;
+	const char *to, *client, *state, *limit;
+	struct config *config; /* NULL: could not be read */
+	const char *run_dir, *table_file;
+};
+
+/* How text looks. */
+struct style {
+	bool colour, no_heading;
+};
+
+/* "203.0.113.7", "203.0.113.7:80", "[2001:db8::7]:80", "2001:db8::7", each with "/bits" behind the
+ * address where prefixes are allowed. */
+struct endpoint {
+	char client[ADDR_TEXT_BYTES + 8]; /* the address, and "/bits" when it was there */
+	uint16_t port; /* 0: none was given */
+};
+
+/* dprctl/parse.c. False: it is nothing of the kind. */
+bool parse_endpoint(const char *text, bool prefix_allowed, struct endpoint *ret);
+bool parse_count(const char *text, unsigned long max, unsigned long *ret);
+
+/*
+ * dprctl/socket.c: sends the request and calls line for each line of the answer, the last one
+ * included; line returns false to stop. Takes the request. 0, or -errno: -ENOENT and -ECONNREFUSED
+ * nobody listens, -ETIMEDOUT nothing for answer_ms, -EPROTO not our protocol.
+ */
+typedef bool answer_fn(void *context, const json_t *line);
+int dprctl_ask(const char *run_dir, json_t *request, unsigned answer_ms, answer_fn *line, void *context);
+/* For answers of one line, which the caller frees. */
+int dprctl_ask_one(const char *run_dir, json_t *request, unsigned answer_ms, json_t **ret);
+
+/* dprctl/text.c: members of an object as text. */
+enum { CELL_BYTES = 48 };
+const char *text_of(const json_t *object, const char *key); /* "?" when it is no text */
+bool flag_of(const json_t *object, const char *key);
+bool number_of(const json_t *object, const char *key, double *ret);
+/* A number with so many digits behind the point; "?" when there is none. Returns cell. */
+const char *cell_number(char cell[CELL_BYTES], const json_t *object, const char *key, int digits);
+const char *cell_age(char cell[CELL_BYTES], const json_t *object, const char *key); /* "0.4s", of milliseconds */
+const char *cell_grouped(char cell[CELL_BYTES], const json_t *object, const char *key); /* "1 314" */
+const char *cell_percent(char cell[CELL_BYTES], const json_t *object, const char *key); /* "61%", of a ratio */
+const char *cell_duration(char cell[CELL_BYTES], double seconds); /* "3 d 4 h" */
+
+/* dprctl/status.c */
+void render_status(FILE *out, const json_t *status, const struct style *style);
+void render_warnings(FILE *out, const json_t *status, const struct style *style);
+unsigned count_warnings(const json_t *status);
+
+/* dprctl/peers.c */
+const char *member_state_word(const json_t *member);
+void render_state(FILE *out, const json_t *member, int width, const struct style *style);
+void render_members(FILE *out, const json_t *members, const struct style *style); /* as in status */
+void render_peers(FILE *out, const json_t *members, const struct style *style); /* all there is to say */
+void render_peers_dump(FILE *out, const json_t *members); /* tab separated, no heading */
+
+/* dprctl/backends.c: the table; and the line of status, none without real servers. */
+void render_backends(FILE *out, const json_t *answer, const struct style *style);
+void render_backends_line(FILE *out, const json_t *status);
+
+/* dprctl/list.c */
+void render_flow_heading(FILE *out);
+void render_flow(FILE *out, const json_t *flow);
+void render_flows_end(FILE *out, const json_t *end);
+/* now_s: the wall clock, for the times of the decisions. How many were shown. */
+unsigned render_why(FILE *out, const json_t *answer, double now_s);
+
+/* dprctl/metrics.c: Prometheus text format. */
+void render_metrics(FILE *out, const json_t *status);
+
+/*
+ * dprctl/files.c: what the files tell when dprd does not answer, in the form of its status as far as
+ * they go. error: of dprctl_ask(). now_ms: CLOCK_BOOTTIME.
+ */
+json_t *files_status(const struct dprctl *c, int error, uint64_t now_ms);
+void render_files(FILE *out, const json_t *status, const struct style *style);
+
+/* dprctl/drain.c: the exit status. */
+int drain_and_wait(const struct dprctl *c);
+/* Connections of the service ports in a text like /proc/net/tcp: listeners and closed ones not counted. */
+unsigned count_served(FILE *tcp, const uint16_t *ports, unsigned port_count);
+
+/* dprctl/command.c */
+enum dprctl_allow {
+	ALLOW_JSON = 1 << 0,
+	ALLOW_HEADING = 1 << 1,
+	ALLOW_WATCH = 1 << 2,
+	ALLOW_DUMP = 1 << 3,
+	ALLOW_FILTER = 1 << 4, /* --to, --client, --state, --limit */
+	ALLOW_ALL = 1 << 5,
+	ALLOW_WAIT = 1 << 6, /* --wait, --timeout */
+	NEEDS_NOTHING = 1 << 7, /* neither configuration nor dprd */
+};
+
+struct dprctl_command {
+	const char *name;
+	int (*run)(struct dprctl *c, char **arguments); /* the exit status */
+	int arguments; /* exactly so many */
+	unsigned allows; /* enum dprctl_allow */
+};
+
+extern const struct dprctl_command dprctl_commands[]; /* without name at the end */
+const struct dprctl_command *dprctl_find(const char *name); /* NULL: there is none */
+
+/*
+ * dprctl/config.c: the configuration, and where dprd's files are. A file that is wrong, as just before
+ * a reload, must not keep the operator from dprd: then c->config is NULL, a line says so, and only the
+ * two places are taken from it. False after a line: there is no file.
+ */
+bool dprctl_read_config(struct dprctl *c);
+
+#endif

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * dprctl/drain.c - asks dprd to drain and waits until nothing depends on this host: no connection is
+ * forwarded by it, and its web server has none.
+ */
+#include "dprd/dprctl/dprctl.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+
+enum { DRAIN_POLL_S = 1 };
+
+/* Column 4 of /proc/net/tcp, by the kernel's numbers. */
+enum { STATE_SYN_RECV = 3, STATE_TIME_WAIT = 6, STATE_CLOSE = 7, STATE_LISTEN = 10 };
+
+unsigned count_served(FILE *tcp, const uint16_t *ports, unsigned port_count)
+{
+	unsigned served = 0, port, state, i;
+	char line[512];
+
+	while (fgets(line, sizeof(line), tcp)) {
+		if (sscanf(line, " %*u: %*32[0-9A-Fa-f]:%4x %*32[0-9A-Fa-f]:%*4x %2x", &port, &state) != 2 ||
+		    state == STATE_SYN_RECV || state == STATE_TIME_WAIT || state == STATE_CLOSE ||
+		    state == STATE_LISTEN)
+			continue;
+		for (i = 0; i < port_count && ports[i] != port; i++)
+			;
+		served += i < port_count;
+	}
+	return served;
+}
+
+/* Connections here at one moment. */
+struct left {
+	long flows; /* that dprd forwards; negative: it does not say */
+	bool draining; /* still: else what has ended is made up for by what comes */
+	unsigned served; /* by the web server; nothing, when not_known says why */
+	const char *not_known;
+};
+
+/* The file may say something else than dprd runs with, or be unreadable. False: dprd does not name them. */
+static bool take_ports(const json_t *status, uint16_t ports[PORTS_MAX], unsigned *ret_count)
+{
+	const json_t *list = json_object_get(status, "ports"), *port;
+	size_t i;
+
+	*ret_count = 0;
+	if (!json_array_size(list) || json_array_size(list) > PORTS_MAX)
+		return false;
+	json_array_foreach(list, i, port)
+	{
+		json_int_t number = json_integer_value(port);
+
+		if (number < 1 || number > UINT16_MAX)
+			return false;
+		ports[i] = (uint16_t)number;
+	}
+	*ret_count = (unsigned)i;
+	return true;
+}
+
+static void count_here(const json_t *status, struct left *left)
+{
+	static const char *const paths[] = { "/proc/net/tcp", "/proc/net/tcp6" };
+	uint16_t ports[PORTS_MAX];
+	unsigned count, i;
+
+	if (!take_ports(status, ports, &count)) {
+		left->not_known = "dprd does not name its ports";
+		return;
+	}
+	for (i = 0; i < 2; i++) {
+		FILE *tcp = fopen(paths[i], "re");
+
+		/* Without IPv6 there is no second file. */
+		if (!tcp && i && errno == ENOENT)
+			continue;
+		if (!tcp) {
+			left->not_known = "/proc/net/tcp cannot be read";
+			return;
+		}
+		left->served += count_served(tcp, ports, count);
+		if (ferror(tcp))
+			left->not_known = "/proc/net/tcp cannot be read";
+		fclose(tcp);
+	}
+}
+
+static struct left ask_left(const struct dprctl *c)
+{
+	struct left left = { .flows = -1 };
+	double half_open, confirmed, closing;
+	const json_t *flows;
+	json_t *status;
+
+	if (dprctl_ask_one(c->run_dir, json_pack("{s:s}", "command", "status"), c->answer_ms, &status))
+		return left;
+	flows = json_object_get(status, "flows");
+	left.draining = strcmp(text_of(status, "state"), "draining") == 0;
+	/* A closing flow's client is done: it is kept only for what may still be on its way. */
+	if (number_of(flows, "half_open", &half_open) && number_of(flows, "confirmed", &confirmed) &&
+	    number_of(flows, "closing", &closing))
+		left.flows = (long)(half_open + confirmed - closing);
+	count_here(status, &left);
+	json_decref(status);
+	return left;
+}
+
+static void show_progress(const struct left *left, unsigned elapsed_s)
+{
+	char count[CELL_BYTES] = "?";
+
+	if (!left->not_known)
+		snprintf(count, sizeof(count), "%u", left->served);
+	fprintf(stderr, "%s%ld forwarded flows, %s connections served here, %u s%s", isatty(STDERR_FILENO) ? "\r" : "",
+		left->flows, count, elapsed_s, isatty(STDERR_FILENO) ? "   " : "\n");
+}
+
+static void show_timeout(const struct left *left, unsigned elapsed_s)
+{
+	fprintf(stderr, "%sdprctl: after %u s, ", isatty(STDERR_FILENO) ? "\n" : "", elapsed_s);
+	if (left->not_known)
+		fprintf(stderr,
+			"%ld forwarded flows are left, and it is not known how many connections the web server\n"
+			"has: %s. Count them before you stop this node: ss -tn state established\n",
+			left->flows, left->not_known);
+	else
+		fprintf(stderr,
+			"%ld forwarded flows and %u connections are left. Clients may\n"
+			"still resolve to this node: take its addresses out of DNS, or stop it anyway\n",
+			left->flows, left->served);
+}
+
+int drain_and_wait(const struct dprctl *c)
+{
+	uint64_t start_ms = clock_now_ms();
+	unsigned elapsed_s = 0, shown_s = 0;
+	bool terminal = isatty(STDERR_FILENO);
+	struct left left;
+
+	for (;;) {
+		left = ask_left(c);
+		if (left.flows < 0) {
+			fprintf(stderr, "%sdprctl: dprd no longer answers\n", terminal ? "\n" : "");
+			return DPRCTL_FAILED;
+		}
+		if (!left.draining) {
+			fprintf(stderr,
+				"%sdprctl: this node no longer drains: dprd was restarted, or somebody typed dprctl "
+				"undrain.\n"
+				"New connections come here again; type dprctl drain --wait once more\n",
+				terminal ? "\n" : "");
+			return DPRCTL_FAILED;
+		}
+		elapsed_s = (unsigned)((clock_now_ms() - start_ms) / 1000);
+		/* What is not known may be a connection. */
+		if (left.flows == 0 && left.served == 0 && !left.not_known)
+			break;
+		/* Where nobody looks, a line per 10 s is enough. */
+		if (terminal || elapsed_s == 0 || elapsed_s - shown_s >= 10) {
+			show_progress(&left, elapsed_s);
+			shown_s = elapsed_s;
+		}
+		if (elapsed_s >= c->timeout_s) {
+			show_timeout(&left, elapsed_s);
+			return DPRCTL_DEGRADED;
+		}
+		sleep(DRAIN_POLL_S);
+	}
+	fprintf(stderr, "%s", terminal ? "\r" : "");
+	printf("drained: no forwarded flow, no connection served here, after %u s\n", elapsed_s);
+	return DPRCTL_OK;
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* dprctl/metrics.c - the status in the text format of Prometheus: base units, counters end in _total. */
+#include "dprd/dprctl/dprctl.h"
+
+#include <string.h>
+
+/* Label values: backslash, quote and line end are escaped. */
+static void label(FILE *out, const char *name, const char *value)
+{
+	fprintf(out, "%s=\"", name);
+	for (; *value; value++) {
+		if (*value == '\n')
+			fputs("\\n", out);
+		else if (*value == '\\' || *value == '"')
+			fprintf(out, "\\%c", *value);
+		else
+			fputc(*value, out);
+	}
+	fputc('"', out);
+}
+
+static void family(FILE *out, const char *name, const char *type, const char *help)
+{
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* One sample; nothing at all when the value is not known. */
+static void sample(FILE *out, const char *name, const char *label_name, const char *label_value, const json_t *object,
+		   const char *key, double scale)
+{
+	double value;
+
+	if (!number_of(object, key, &value))
+		return;
+	fputs(name, out);
+	if (label_name) {
+		fputc('{', out);
+		label(out, label_name, label_value);
+		fputc('}', out);
+	}
+	fprintf(out, " %.15g\n", value * scale);
+}
+
+static void info(FILE *out, const json_t *status)
+{
+	static const char *const labels[][2] = {
+		{ "node", "node" },     { "cluster", "cluster" },         { "version", "version" },
+		{ "policy", "policy" }, { "load_metric", "load_metric" }, { "mode", "datapath" },
+		{ "state", "state" },
+	};
+	size_t i;
+
+	family(out, "dpr_info", "gauge", "What runs here.");
+	fputs("dpr_info{", out);
+	for (i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
+		if (i)
+			fputc(',', out);
+		label(out, labels[i][0], text_of(status, labels[i][1]));
+	}
+	fputs("} 1\n", out);
+}
+
+static void members(FILE *out, const json_t *status)
+{
+	static const struct {
+		const char *name, *help, *key;
+		double scale;
+	} gauges[] = {
+		{ "dpr_member_load", "Load in the configured metric.", "load", 1 },
+		{ "dpr_member_weight", "Weight: the lower one of configured and announced.", "weight", 1 },
+		{ "dpr_member_open_connections", "TCP connections.", "open_connections", 1 },
+		{ "dpr_member_accept_queue", "Connections waiting for accept.", "accept_queue", 1 },
+		{ "dpr_member_cpu_ratio", "Utilisation of its processors.", "cpu_ratio", 1 },
+		{ "dpr_member_arrivals_per_second", "New connections that reach it.", "arrivals_per_second", 1 },
+		{ "dpr_member_redirected_connections", "Connections it forwards.", "redirected", 1 },
+		{ "dpr_member_announce_age_seconds", "Age of its newest announcement.", "age_ms", 1e-3 },
+	};
+	const json_t *list = json_object_get(status, "members"), *member;
+	size_t i, g;
+
+	family(out, "dpr_member_up", "gauge", "Whether the member may get new connections.");
+	json_array_foreach(list, i, member)
+	{
+		fputs("dpr_member_up{", out);
+		label(out, "member", text_of(member, "name"));
+		fprintf(out, "} %d\n", flag_of(member, "eligible"));
+	}
+	for (g = 0; g < sizeof(gauges) / sizeof(gauges[0]); g++) {
+		family(out, gauges[g].name, "gauge", gauges[g].help);
+		json_array_foreach(list, i, member) sample(out, gauges[g].name, "member", text_of(member, "name"),
+							   member, gauges[g].key, gauges[g].scale);
+	}
+}
+
+/* New connections only: copies of a SYN, and packets of flows, have other reasons. */
+static void connections(FILE *out, const json_t *status)
+{
+	static const char *const redirecting[] = { "chosen", "draining", "unhealthy" };
+	const json_t *decisions = json_object_get(status, "decisions"), *decision, *totals;
+	double redirected = 0, count;
+	const char *name;
+	size_t i;
+
+	for (i = 0; i < sizeof(redirecting) / sizeof(redirecting[0]); i++) {
+		if (number_of(json_object_get(decisions, redirecting[i]), "count", &count))
+			redirected += count;
+	}
+	totals = json_object_get(status, "totals");
+	family(out, "dpr_connections_total", "counter", "New connections decided about.");
+	sample(out, "dpr_connections_total", "action", "local", totals, "served", 1);
+	fprintf(out, "dpr_connections_total{action=\"redirected\"} %.15g\n", redirected);
+	sample(out, "dpr_connections_total", "action", "backend", json_object_get(decisions, "backend"), "count", 1);
+	family(out, "dpr_decisions_total", "counter", "Packets by the reason of their verdict.");
+	json_object_foreach((json_t *)(uintptr_t)decisions, name, decision)
+	{
+		if (!number_of(decision, "count", &count))
+			continue;
+		fputs("dpr_decisions_total{", out);
+		label(out, "reason", name);
+		fputc(',', out);
+		label(out, "verdict", text_of(decision, "kind"));
+		fprintf(out, "} %.15g\n", count);
+	}
+}
+
+static void packets(FILE *out, const json_t *status)
+{
+	static const char *const verdicts[][2] = {
+		{ "accept", "served" }, { "redirect", "forwarded" },       { "pass", "passed" },
+		{ "drop", "dropped" },  { "decapsulate", "decapsulated" },
+	};
+	const json_t *totals = json_object_get(status, "totals");
+	size_t i;
+
+	family(out, "dpr_packets_total", "counter", "Packets by verdict.");
+	for (i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++)
+		sample(out, "dpr_packets_total", "verdict", verdicts[i][0], totals, verdicts[i][1], 1);
+}
+
+static void single(FILE *out, const json_t *object, const char *name, const char *type, const char *help,
+		   const char *key)
+{
+	family(out, name, type, help);
+	sample(out, name, NULL, NULL, object, key, 1);
+}
+
+static void counters(FILE *out, const json_t *status)
+{
+	static const struct {
+		const char *name, *help, *key;
+	} table[] = {
+		{ "dpr_bytes_redirected_total", "Bytes forwarded, without outer headers.", "forward_bytes" },
+		{ "dpr_bytes_decapsulated_total", "Bytes decapsulated.", "decapsulated_bytes" },
+		{ "dpr_routes_made_total", "Forwarded flows made.", "flows_made" },
+		{ "dpr_routes_evicted_total", "Half-open flows that made room.", "flows_evicted" },
+		{ "dpr_routes_expired_total", "Flows that timed out.", "flows_expired" },
+		{ "dpr_queue_overruns_total", "Overruns of the kernel's queue.", "queue_overruns" },
+		{ "dpr_tunnel_errors_total", "Tunnel packets that the kernel would not send.", "tunnel_errors" },
+		{ "dpr_set_errors_total", "Changes of the kernel's flow set that failed.", "set_errors" },
+		{ "dpr_too_big_total", "ICMP too-big messages sent to clients.", "too_big_sent" },
+		{ "dpr_standby_served_total", "SYNs that passed while the daemon stood still.", "standby_served" },
+		{ "dpr_standby_tunnelled_total", "Tunnel packets that came out while the daemon stood still.",
+		  "standby_tunnelled" },
+		{ "dpr_standby_forwarded_total", "Packets of flows sent on while the daemon stood still.",
+		  "standby_forwarded" },
+		{ "dpr_table_errors_total", "Load tables that could not be read.", "table_errors" },
+	};
+	const json_t *counts = json_object_get(status, "counters"), *flows = json_object_get(status, "flows");
+	size_t i;
+
+	for (i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		single(out, counts, table[i].name, "counter", table[i].help, table[i].key);
+	single(out, status, "dpr_announcements_rejected_total", "counter", "Announcements that were not accepted.",
+	       "announcements_rejected");
+	single(out, status, "dpr_served_undecided_total", "counter", "SYNs of floods that passed by the daemon.",
+	       "served_undecided");
+	single(out, status, "dpr_strangers_dropped_total", "counter", "Tunnel packets of hosts that are no members.",
+	       "strangers_dropped");
+	family(out, "dpr_routes", "gauge", "Forwarded flows.");
+	sample(out, "dpr_routes", "state", "half_open", flows, "half_open", 1);
+	sample(out, "dpr_routes", "state", "confirmed", flows, "confirmed", 1);
+	family(out, "dpr_routes_max", "gauge", "Room for forwarded flows.");
+	sample(out, "dpr_routes_max", "state", "half_open", flows, "max_half_open", 1);
+	sample(out, "dpr_routes_max", "state", "confirmed", flows, "max_confirmed", 1);
+}
+
+static void shared(FILE *out, const json_t *status)
+{
+	const json_t *shared = json_object_get(status, "shared"), *counts, *count;
+	const char *name;
+
+	if (!json_is_object(shared))
+		return;
+	counts = json_object_get(shared, "counters");
+	family(out, "dpr_shared_share_ratio", "gauge", "Part of the new connections to shared addresses.");
+	sample(out, "dpr_shared_share_ratio", NULL, NULL, shared, "percent", 1e-2);
+	family(out, "dpr_shared_lease_seconds", "gauge", "Time left in which this node accepts them.");
+	sample(out, "dpr_shared_lease_seconds", NULL, NULL, shared, "lease_ms", 1e-3);
+	family(out, "dpr_shared_frames_total", "counter", "Frames to shared addresses by verdict.");
+	json_object_foreach((json_t *)(uintptr_t)counts, name, count)
+		sample(out, "dpr_shared_frames_total", "verdict", name, counts, name, 1);
+}
+
+static void backends(FILE *out, const json_t *status)
+{
+	static const struct {
+		const char *name, *type, *help, *key;
+	} table[] = {
+		{ "dpr_backend_weight", "gauge", "Configured weight.", "weight" },
+		{ "dpr_backend_connections", "gauge", "Open connections.", "connections" },
+		{ "dpr_backend_chosen_total", "counter", "New connections given to it.", "chosen" },
+	};
+	const json_t *list = json_object_get(json_object_get(status, "backends"), "list"), *backend;
+	size_t i, t;
+
+	if (!json_array_size(list))
+		return;
+	family(out, "dpr_backend_up", "gauge", "Whether the real server may get new connections.");
+	json_array_foreach(list, i, backend)
+	{
+		fputs("dpr_backend_up{", out);
+		label(out, "backend", text_of(backend, "name"));
+		fprintf(out, "} %d\n", flag_of(backend, "eligible"));
+	}
+	for (t = 0; t < sizeof(table) / sizeof(table[0]); t++) {
+		family(out, table[t].name, table[t].type, table[t].help);
+		json_array_foreach(list, i, backend)
+			sample(out, table[t].name, "backend", text_of(backend, "name"), backend, table[t].key, 1);
+	}
+}
+
+void render_metrics(FILE *out, const json_t *status)
+{
+	info(out, status);
+	single(out, status, "dpr_uptime_seconds", "gauge", "Since dprd started.", "uptime_seconds");
+	single(out, status, "dpr_own_load", "gauge", "Own load per unit of weight.", "own_load");
+	single(out, status, "dpr_max_load", "gauge", "Own load from which connections are forwarded.", "max_load");
+	family(out, "dpr_table_age_seconds", "gauge", "Age of the load table.");
+	sample(out, "dpr_table_age_seconds", NULL, NULL, status, "table_age_ms", 1e-3);
+	family(out, "dpr_warnings", "gauge", "Warnings of dprctl status.");
+	fprintf(out, "dpr_warnings %u\n", count_warnings(status));
+	members(out, status);
+	connections(out, status);
+	packets(out, status);
+	counters(out, status);
+	shared(out, status);
+	backends(out, status);
+}

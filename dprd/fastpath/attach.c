@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * fastpath/attach.c - programs on interfaces: pinned tcx links (Linux 6.6), or classifiers of the
+ * qdisc clsact, which stay by themselves. Either way a former process's program is replaced at once.
+ */
+#define _GNU_SOURCE
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <dirent.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <unistd.h>
+
+#include "dprd/base/log.h"
+#include "dprd/bpf/dprd.skel.h"
+#include "dprd/fastpath/private.h"
+
+enum {
+	TCX_INGRESS = 46, /* enum bpf_attach_type; not in the headers of all systems that this is built on */
+	TCX_EGRESS = 47,
+	CLASSIFIER_HANDLE = 1,
+	CLASSIFIER_PRIORITY = 221, /* ours alone, so that we replace and remove no other's */
+};
+
+static const char *const directions[2] = { "in", "out" };
+
+static void link_path(const struct fastpath *f, uint32_t interface, int out, char path[PATH_BYTES + 32])
+{
+	snprintf(path, PATH_BYTES + 32, "%s/%s-%u", f->pins, directions[out], interface);
+}
+
+static int program_fd(const struct fastpath *f, int out)
+{
+	return bpf_program__fd(out ? f->programs->progs.dprd_egress : f->programs->progs.dprd_ingress);
+}
+
+/* Gives a former process's link our program. The link's descriptor; -errno when there is no such link. */
+static int link_take_over(const struct fastpath *f, uint32_t interface, int out, const char *path)
+{
+	struct bpf_link_info info = { 0 };
+	uint32_t size = sizeof(info);
+	int fd = bpf_obj_get(path);
+
+	if (fd < 0)
+		return -errno;
+	/* The interface's number lies where struct xdp has it. A link of an interface that is gone has 0 there. */
+	if (!bpf_obj_get_info_by_fd(fd, &info, &size) && info.xdp.ifindex == interface &&
+	    !bpf_link_update(fd, program_fd(f, out), NULL))
+		return fd;
+	close(fd);
+	unlink(path);
+	return -ENOENT;
+}
+
+static int link_new(const struct fastpath *f, uint32_t interface, int out, const char *path)
+{
+	int fd = bpf_link_create(program_fd(f, out), (int)interface,
+				 (enum bpf_attach_type)(out ? TCX_EGRESS : TCX_INGRESS), NULL);
+
+	if (fd < 0)
+		return -errno;
+	if (bpf_obj_pin(fd, path)) {
+		int error = -errno;
+
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+static int classifier_attach(const struct fastpath *f, uint32_t interface, int out)
+{
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)interface, .attach_point = out ? BPF_TC_EGRESS : BPF_TC_INGRESS);
+	LIBBPF_OPTS(bpf_tc_opts, options, .handle = CLASSIFIER_HANDLE, .priority = CLASSIFIER_PRIORITY,
+		    .prog_fd = program_fd(f, out), .flags = BPF_TC_F_REPLACE);
+	int error = bpf_tc_hook_create(&hook);
+
+	return error && error != -EEXIST ? error : bpf_tc_attach(&hook, &options);
+}
+
+static void classifier_detach(uint32_t interface, int out)
+{
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)interface, .attach_point = out ? BPF_TC_EGRESS : BPF_TC_INGRESS);
+	LIBBPF_OPTS(bpf_tc_opts, options, .handle = CLASSIFIER_HANDLE, .priority = CLASSIFIER_PRIORITY);
+
+	bpf_tc_detach(&hook, &options);
+}
+
+static int attach_one(const struct fastpath *f, uint32_t interface, int out, int *ret_fd)
+{
+	char path[PATH_BYTES + 32];
+	int fd;
+
+	link_path(f, interface, out, path);
+	fd = link_take_over(f, interface, out, path);
+	if (fd < 0)
+		fd = link_new(f, interface, out, path);
+	*ret_fd = fd < 0 ? -1 : fd;
+	/* A kernel without tcx says that it does not know the attach type. */
+	return fd == -EINVAL || fd == -EOPNOTSUPP ? classifier_attach(f, interface, out) : fd < 0 ? fd : 0;
+}
+
+static bool is_listed(const struct config *config, const char *name)
+{
+	unsigned i;
+
+	for (i = 0; i < config->interface_count; i++) {
+		if (strcmp(config->interface_name[i], name) == 0)
+			return true;
+	}
+	return !config->interface_count || strcmp(config->shared_interface, name) == 0;
+}
+
+static bool is_ethernet(const struct ifaddrs *all, const char *name)
+{
+	for (; all; all = all->ifa_next) {
+		const struct sockaddr_ll *link = (const struct sockaddr_ll *)(const void *)all->ifa_addr;
+
+		if (link && link->sll_family == AF_PACKET && strcmp(all->ifa_name, name) == 0)
+			return link->sll_hatype == ARPHRD_ETHER;
+	}
+	return false;
+}
+
+bool fastpath_is_attached(const struct fastpath *f, uint32_t interface)
+{
+	unsigned i;
+
+	for (i = 0; i < f->link_count; i++) {
+		if (f->links[i].interface == interface)
+			return true;
+	}
+	return false;
+}
+
+/* Interfaces that went take their links with them. */
+static void forget_gone(struct fastpath *f)
+{
+	char path[PATH_BYTES + 32], name[IF_NAMESIZE];
+	unsigned i = 0;
+	int out;
+
+	while (i < f->link_count) {
+		struct fastpath_link *link = &f->links[i];
+
+		if (if_indextoname(link->interface, name)) {
+			i++;
+			continue;
+		}
+		for (out = 0; out < 2; out++) {
+			link_path(f, link->interface, out, path);
+			unlink(path);
+			if (link->fd[out] >= 0)
+				close(link->fd[out]);
+		}
+		*link = f->links[--f->link_count];
+	}
+}
+
+static int attach_interface(struct fastpath *f, const char *name, char why[FASTPATH_WHY_BYTES])
+{
+	struct fastpath_link link = { .interface = if_nametoindex(name), .fd = { -1, -1 } };
+	int out, error = 0;
+
+	if (!link.interface || fastpath_is_attached(f, link.interface) || f->link_count == FASTPATH_LINKS_MAX)
+		return 0;
+	snprintf(link.name, sizeof(link.name), "%s", name);
+	/* The way back first: what comes in by a tunnel must find it. */
+	for (out = 1; out >= 0 && !error; out--)
+		error = attach_one(f, link.interface, out, &link.fd[out]);
+	if (error) {
+		snprintf(why, FASTPATH_WHY_BYTES, "the programs cannot be attached to %s: %s", name, strerror(-error));
+		return error;
+	}
+	f->links[f->link_count++] = link;
+	log_debug("BPF programs on %s, %s", name, link.fd[0] >= 0 ? "tcx" : "clsact");
+	return 0;
+}
+
+/* "in-7": the interface; 0: another name. */
+static uint32_t interface_of(const char *name)
+{
+	unsigned interface;
+	int out, end;
+
+	for (out = 0; out < 2; out++) {
+		size_t length = strlen(directions[out]);
+
+		if (!strncmp(name, directions[out], length) && sscanf(name + length, "-%u%n", &interface, &end) == 1 &&
+		    !name[length + (size_t)end])
+			return interface;
+	}
+	return 0;
+}
+
+/* Where a former process had programs, and this one has none: nobody would tell them anything any more. */
+static void forget_unlisted(const struct fastpath *f)
+{
+	char path[PATH_BYTES + 300];
+	struct if_nameindex *all = if_nameindex(), *i;
+	DIR *directory = opendir(f->pins);
+	struct dirent *entry;
+
+	while (directory && (entry = readdir(directory))) {
+		uint32_t interface = interface_of(entry->d_name);
+
+		snprintf(path, sizeof(path), "%s/%s", f->pins, entry->d_name);
+		if (interface && !fastpath_is_attached(f, interface))
+			unlink(path);
+	}
+	if (directory)
+		closedir(directory);
+	/* Where there are links nobody has left classifiers. */
+	for (i = all; i && i->if_index && f->links[0].fd[0] < 0; i++) {
+		if (!fastpath_is_attached(f, i->if_index)) {
+			classifier_detach(i->if_index, 0);
+			classifier_detach(i->if_index, 1);
+		}
+	}
+	if_freenameindex(all);
+}
+
+int fastpath_attach(struct fastpath *f, const struct config *config, char why[FASTPATH_WHY_BYTES])
+{
+	struct ifaddrs *all, *i;
+	int error = 0;
+
+	forget_gone(f);
+	if (getifaddrs(&all))
+		return -errno;
+	for (i = all; i && !error; i = i->ifa_next) {
+		if (i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6) &&
+		    !(i->ifa_flags & IFF_LOOPBACK) && is_listed(config, i->ifa_name) && is_ethernet(all, i->ifa_name))
+			error = attach_interface(f, i->ifa_name, why);
+	}
+	freeifaddrs(all);
+	if (!error && !f->link_count) {
+		snprintf(why, FASTPATH_WHY_BYTES, "there is no Ethernet interface with an address%s",
+			 config->interface_count ? " among [Datapath] Interfaces=" : "");
+		error = -ENODEV;
+	}
+	if (!error)
+		error = fastpath_pin_flows(f);
+	if (!error && !f->attached) {
+		forget_unlisted(f);
+		f->attached = true;
+	}
+	return error;
+}
+
+/* Classifiers are pinned nowhere: they are looked for on every interface. */
+static void classifiers_remove(void)
+{
+	struct if_nameindex *all = if_nameindex(), *i;
+
+	for (i = all; i && i->if_index; i++) {
+		classifier_detach(i->if_index, 0);
+		classifier_detach(i->if_index, 1);
+	}
+	if_freenameindex(all);
+}
+
+int fastpath_unpin(const char *pins)
+{
+	char path[PATH_BYTES + 300];
+	struct dirent *entry;
+	DIR *directory = opendir(pins);
+	int error = 0;
+
+	if (!directory)
+		return errno == ENOENT ? 0 : -errno;
+	while ((entry = readdir(directory))) {
+		snprintf(path, sizeof(path), "%s/%s", pins, entry->d_name);
+		if (entry->d_name[0] != '.' && unlink(path))
+			error = -errno;
+	}
+	closedir(directory);
+	classifiers_remove();
+	return rmdir(pins) ? -errno : error;
+}
+
+void fastpath_detach(struct fastpath *f, bool keep)
+{
+	unsigned i;
+	int out;
+
+	for (i = 0; i < f->link_count; i++) {
+		for (out = 0; out < 2; out++) {
+			if (f->links[i].fd[out] >= 0)
+				close(f->links[i].fd[out]);
+			else if (!keep)
+				classifier_detach(f->links[i].interface, out);
+		}
+	}
+	f->link_count = 0;
+	if (!keep)
+		fastpath_unpin(f->pins);
+}
+
+void fastpath_interfaces(const struct fastpath *f, char *text, size_t bytes)
+{
+	size_t used = 0;
+	unsigned i;
+
+	*text = '\0';
+	for (i = 0; i < f->link_count && used < bytes; i++)
+		used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? ", " : "", f->links[i].name);
+}

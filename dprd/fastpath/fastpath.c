@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* fastpath.c - the BPF programs and their maps: opened, loaded, handed over, closed. */
+#define _GNU_SOURCE
+#include "dprd/fastpath/fastpath.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+#include "dprd/bpf/dprd.skel.h"
+#include "dprd/fastpath/private.h"
+
+__attribute__((format(printf, 2, 0))) static int libbpf_log(enum libbpf_print_level level, const char *format,
+							    va_list arguments)
+{
+	char text[512];
+
+	if (level == LIBBPF_DEBUG)
+		return 0;
+	vsnprintf(text, sizeof(text), format, arguments);
+	text[strcspn(text, "\n")] = '\0';
+	log_debug("%s", text);
+	return 0;
+}
+
+/* Whether a directory is on a bpf file system. */
+static bool is_bpf_fs(const char *directory, char why[FASTPATH_WHY_BYTES])
+{
+	struct statfs fs;
+
+	if (statfs(directory, &fs)) {
+		snprintf(why, FASTPATH_WHY_BYTES, "%s: %s", directory, strerror(errno));
+		return false;
+	}
+	if ((unsigned long)fs.f_type != BPF_FS_MAGIC)
+		snprintf(why, FASTPATH_WHY_BYTES, "%s is not on a bpf file system (mount -t bpf bpf /sys/fs/bpf)",
+			 directory);
+	return (unsigned long)fs.f_type == BPF_FS_MAGIC;
+}
+
+static bool pins_ready(const char *pin_dir, const char *pins, char why[FASTPATH_WHY_BYTES])
+{
+	if ((mkdir(pin_dir, 0700) && errno != EEXIST)) {
+		snprintf(why, FASTPATH_WHY_BYTES, "%s: %s", pin_dir, strerror(errno));
+		return false;
+	}
+	if (!is_bpf_fs(pin_dir, why))
+		return false;
+	if (!mkdir(pins, 0700) || errno == EEXIST)
+		return true;
+	snprintf(why, FASTPATH_WHY_BYTES, "%s: %s", pins, strerror(errno));
+	return false;
+}
+
+static void pins_of(const struct config *config, char *pins, size_t bytes)
+{
+	snprintf(pins, bytes, "%s/v%d", config->pin_dir, FASTPATH_VERSION);
+}
+
+/* The memory of a pinned flow table; NULL: there is none that could be ours. */
+static void *map_pinned(const char *path, int *ret_fd, size_t *ret_bytes)
+{
+	struct bpf_map_info info = { 0 };
+	uint32_t size = sizeof(info);
+	int fd = bpf_obj_get(path);
+	void *memory;
+
+	if (fd < 0)
+		return NULL;
+	if (bpf_obj_get_info_by_fd(fd, &info, &size) || info.type != BPF_MAP_TYPE_ARRAY ||
+	    info.value_size != sizeof(struct flow_bucket) || !(info.map_flags & BPF_F_MMAPABLE)) {
+		close(fd);
+		return NULL;
+	}
+	*ret_bytes = (size_t)info.max_entries * sizeof(struct flow_bucket);
+	memory = mmap(NULL, *ret_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED) {
+		close(fd);
+		return NULL;
+	}
+	*ret_fd = fd;
+	return memory;
+}
+
+/* A flow table of its own for this process, with the flows of the former one. */
+static struct flow_table *table_new(struct fastpath *f, const struct flow_limits *limits)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
+	size_t bytes = flow_table_bytes(limits);
+	struct flow_table *flows;
+	int adopted;
+
+	f->flows_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "dprd_flows", sizeof(uint32_t), sizeof(struct flow_bucket),
+				     (uint32_t)(bytes / sizeof(struct flow_bucket)), &options);
+	if (f->flows_fd < 0)
+		return NULL;
+	f->flow_memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->flows_fd, 0);
+	if (f->flow_memory == MAP_FAILED) {
+		f->flow_memory = NULL;
+		return NULL;
+	}
+	f->flow_memory_bytes = bytes;
+	f->resized = true;
+	flows = flow_table_init(f->flow_memory, limits);
+	adopted = f->former_memory ? flow_table_adopt(flows, f->former_memory, f->former_bytes) : 0;
+	if (adopted < 0)
+		log_warning("%s/flows is of another version or damaged; starting with no flows", f->pins);
+	else if (f->former_memory)
+		log_info("%d forwarded flows taken over into a table of another size or layout", adopted);
+	return flows;
+}
+
+/* The pinned table where it fits, else a new one. */
+static struct flow_table *table_open(struct fastpath *f, struct flow_limits *limits)
+{
+	char path[PATH_BYTES + 32];
+	struct flow_table *flows;
+	struct flow_counts counts;
+
+	snprintf(path, sizeof(path), "%s/flows", f->pins);
+	f->flow_memory = map_pinned(path, &f->flows_fd, &f->flow_memory_bytes);
+	if (!f->flow_memory)
+		return table_new(f, limits);
+	flows = flow_table_open(f->flow_memory, f->flow_memory_bytes, limits);
+	if (flows) {
+		counts = flow_counts(flows);
+		log_info("%u forwarded flows taken over from the former process", counts.half_open + counts.confirmed);
+		return flows;
+	}
+	f->former_memory = f->flow_memory;
+	f->former_bytes = f->flow_memory_bytes;
+	f->flow_memory = NULL;
+	close(f->flows_fd);
+	f->flows_fd = -1;
+	return table_new(f, limits);
+}
+
+static void *map_memory(const struct bpf_map *map)
+{
+	size_t bytes = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* The lease and what belongs to it go on from process to process. */
+static int pin_lease(const struct fastpath *f)
+{
+	char path[PATH_BYTES + 32];
+	int error;
+
+	snprintf(path, sizeof(path), "%s/lease", f->pins);
+	error = bpf_map__set_pin_path(f->programs->maps.lease, path);
+	snprintf(path, sizeof(path), "%s/refused", f->pins);
+	return error ? error : bpf_map__set_pin_path(f->programs->maps.refused, path);
+}
+
+static int programs_load(struct fastpath *f, const struct flow_table *flows, const struct config *config)
+{
+	int error;
+
+	f->programs = dprd_bpf__open();
+	if (!f->programs)
+		return -errno;
+	f->programs->rodata->flow_secret[0] = flow_table_hash_key(flows)[0];
+	f->programs->rodata->flow_secret[1] = flow_table_hash_key(flows)[1];
+	f->programs->rodata->flow_buckets = flow_table_buckets(flows);
+	f->programs->rodata->jiffy_ns = clock_jiffy_ns();
+	f->programs->rodata->decide_in_kernel = config->decide_in != DECIDE_QUEUE;
+	error = bpf_map__reuse_fd(f->programs->maps.flows, f->flows_fd);
+	if (!error && config->shared_count && *f->pins)
+		error = pin_lease(f);
+	if (!error)
+		error = dprd_bpf__load(f->programs);
+	if (error)
+		return error;
+	f->control = &f->programs->bss->control;
+	f->tables = f->programs->bss->tables;
+	f->ways = f->programs->bss->ways;
+	f->schedules = map_memory(f->programs->maps.schedules);
+	f->recent = map_memory(f->programs->maps.recent);
+	f->lease = map_memory(f->programs->maps.lease);
+	f->processors = (unsigned)libbpf_num_possible_cpus();
+	f->per_processor = calloc(f->processors, sizeof(struct fastpath_counters));
+	if (!f->schedules || !f->recent || !f->lease || !f->per_processor)
+		return -ENOMEM;
+	return fastpath_clock_set(f, NULL);
+}
+
+static void say_why_not(int error, char why[FASTPATH_WHY_BYTES])
+{
+	snprintf(why, FASTPATH_WHY_BYTES, "the kernel does not take the BPF programs: %s%s", strerror(-error),
+		 error == -EPERM || error == -EACCES ? " (they need CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)" : "");
+}
+
+bool fastpath_possible(const struct config *config, char why[FASTPATH_WHY_BYTES])
+{
+	struct config in_kernel = { .decide_in = DECIDE_KERNEL };
+	struct flow_limits limits = { .max_confirmed = 1024, .max_half_open = 64 };
+	struct fastpath *f = calloc(1, sizeof(*f));
+	char directory[PATH_BYTES], *slash;
+	struct flow_table *flows;
+	int error = -ENOMEM;
+
+	if (!f)
+		return false;
+	/* The last part of it is made at the start. */
+	snprintf(directory, sizeof(directory), "%s", config->pin_dir);
+	slash = strrchr(directory, '/');
+	if (access(directory, F_OK) && slash > directory)
+		*slash = '\0';
+	libbpf_set_print(libbpf_log);
+	if (!is_bpf_fs(directory, why)) {
+		free(f);
+		return false;
+	}
+	flows = table_new(f, &limits);
+	error = flows ? programs_load(f, flows, &in_kernel) : -errno;
+	if (error)
+		say_why_not(error, why);
+	fastpath_close(f, true);
+	return !error;
+}
+
+int fastpath_open(const struct config *config, struct flow_limits *limits, struct fastpath **ret,
+		  struct flow_table **ret_flows, char why[FASTPATH_WHY_BYTES])
+{
+	struct fastpath *f = calloc(1, sizeof(*f));
+	int error;
+
+	if (!f)
+		return -ENOMEM;
+	libbpf_set_print(libbpf_log);
+	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
+	f->flows_fd = -1;
+	pins_of(config, f->pins, sizeof(f->pins));
+	if (!pins_ready(config->pin_dir, f->pins, why)) {
+		fastpath_close(f, true);
+		return -ENOENT;
+	}
+	*ret_flows = table_open(f, limits);
+	error = *ret_flows ? programs_load(f, *ret_flows, config) : -errno;
+	if (error) {
+		say_why_not(error, why);
+		fastpath_close(f, true);
+		*ret_flows = NULL;
+		return error;
+	}
+	*ret = f;
+	return 0;
+}
+
+/* The flow table into its place; what changed in the former one until now comes along. */
+int fastpath_pin_flows(struct fastpath *f)
+{
+	char path[PATH_BYTES + 32], fresh[PATH_BYTES + 32];
+
+	if (!f->resized)
+		return 0;
+	if (f->former_memory) {
+		flow_table_adopt(f->flow_memory, f->former_memory, f->former_bytes);
+		munmap(f->former_memory, f->former_bytes);
+		f->former_memory = NULL;
+	}
+	snprintf(path, sizeof(path), "%s/flows", f->pins);
+	snprintf(fresh, sizeof(fresh), "%s/flows-new", f->pins);
+	unlink(fresh);
+	if (bpf_obj_pin(f->flows_fd, fresh) || rename(fresh, path))
+		return -errno;
+	f->resized = false;
+	return 0;
+}
+
+static void unmap(void *memory, const struct bpf_map *map)
+{
+	if (memory)
+		munmap(memory, (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map));
+}
+
+void fastpath_close(struct fastpath *f, bool keep)
+{
+	if (!f)
+		return;
+	if (f->control)
+		fastpath_heartbeat(f, false);
+	fastpath_detach(f, keep);
+	if (f->programs) {
+		unmap(f->schedules, f->programs->maps.schedules);
+		unmap((void *)(uintptr_t)f->recent, f->programs->maps.recent);
+		unmap((void *)(uintptr_t)f->lease, f->programs->maps.lease);
+		dprd_bpf__destroy(f->programs);
+	}
+	if (f->former_memory)
+		munmap(f->former_memory, f->former_bytes);
+	if (f->flow_memory)
+		munmap(f->flow_memory, f->flow_memory_bytes);
+	if (f->flows_fd >= 0)
+		close(f->flows_fd);
+	free(f->per_processor);
+	free(f);
+}
+
+int fastpath_adopt(const struct config *config, struct flow_table *table)
+{
+	char pins[PATH_BYTES + 8], path[PATH_BYTES + 32];
+	size_t bytes;
+	void *memory;
+	int fd, adopted;
+
+	pins_of(config, pins, sizeof(pins));
+	snprintf(path, sizeof(path), "%s/flows", pins);
+	memory = map_pinned(path, &fd, &bytes);
+	if (!memory)
+		return -ENOENT;
+	adopted = flow_table_adopt(table, memory, bytes);
+	munmap(memory, bytes);
+	close(fd);
+	return adopted;
+}
+
+int fastpath_purge(const struct config *config)
+{
+	char pins[PATH_BYTES + 8];
+
+	/* The directory above may be another's to make (tmpfiles.d): it stays. */
+	pins_of(config, pins, sizeof(pins));
+	return fastpath_unpin(pins);
+}

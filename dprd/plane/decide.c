@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * plane/decide.c - Decide=kernel, and auto while SYNs come fast: at every tick the programs get the verdicts on the
+ * next connections, and dprd learns how many of the last ones were used, and by whom.
+ */
+#include <stdlib.h>
+
+#include "dprd/cluster/backend.h"
+#include "dprd/base/clock.h"
+#include "dprd/dprd.h"
+#include "dprd/fastpath/fastpath.h"
+#include "dprd/core/decide/schedule.h"
+
+enum { SCHEDULE_LEAST = 64, SCHEDULE_FLOOD = 512 };
+
+/* The schedule that the programs use now, of one family. */
+struct ahead {
+	struct view_node nodes[MEMBERS_MAX]; /* as they were when it was made */
+	struct load_view view;
+	uint64_t seed;
+	unsigned count;
+	struct schedule_entry entries[FASTPATH_SCHEDULE_MAX];
+	struct backend_ahead backends;
+};
+
+struct plane_decide {
+	struct ahead ahead[2]; /* IPv4, IPv6 */
+	double max_load;
+	struct schedule_pace pace;
+	bool runs; /* the programs decide */
+};
+
+struct plane_decide *plane_decide_new(void)
+{
+	return calloc(1, sizeof(struct plane_decide));
+}
+
+bool plane_decide_runs(const struct dprd *d)
+{
+	return d->decide_ahead && d->decide_ahead->runs;
+}
+
+/* What was sent to a node counts from now on, whatever its place in the view is by now. */
+static void count_sent(struct dprd *d, const struct ahead *a, unsigned used)
+{
+	unsigned i, node;
+
+	for (i = 0; i < used; i++) {
+		unsigned index = a->entries[i].view_index;
+
+		for (node = 1; index && node < d->view.count; node++)
+			d->view_nodes[node].sent += d->view_nodes[node].node_id == a->nodes[index].node_id;
+	}
+}
+
+/* Policies that go round have moved on by what was used: decided once more, on what was known then. */
+static void catch_up(struct dprd *d, const struct decide_env *env, bool v6, unsigned used)
+{
+	static struct schedule_entry again[FASTPATH_SCHEDULE_MAX]; /* too large for a stack; main thread only */
+	static struct view_node nodes[MEMBERS_MAX];
+	const struct ahead *a = &d->decide_ahead->ahead[v6];
+	struct load_view view = { .count = a->view.count, .nodes = nodes };
+	struct decide_env then = *env;
+
+	if (!used || !d->policy->keeps_state)
+		return;
+	memcpy(nodes, a->nodes, sizeof(nodes));
+	then.view = &view;
+	then.policy_state = &d->policy_state[v6];
+	schedule_make(&then, d->config.factors.connections, a->seed, again, used);
+}
+
+static void account(struct dprd *d, const struct decide_env *env, bool v6)
+{
+	struct ahead *a = &d->decide_ahead->ahead[v6];
+	unsigned used = *fastpath_cursor(d->fastpath, v6, true);
+
+	if (used > a->count)
+		used = a->count;
+
+	count_sent(d, a, used);
+	catch_up(d, env, v6, used);
+	if (d->config.own_backend_count)
+		backend_ahead_count(d, v6, &a->backends, used);
+}
+
+void plane_decide_remember(struct dprd *d, const struct decide_env *env)
+{
+	struct fastpath_control *control = d->fastpath->control;
+	struct plane_decide *p = d->decide_ahead;
+	uint32_t next = __atomic_load_n(&control->decisions, __ATOMIC_ACQUIRE), i = control->decisions_seen;
+	uint32_t end = next - i > FASTPATH_UNREAD ? i + FASTPATH_UNREAD : next;
+	uint64_t now_ms = clock_now_ms();
+
+	for (; i != end; i++) {
+		const struct fastpath_decision *made = &d->fastpath->recent->decision[i & (FASTPATH_RECENT - 1)];
+		struct packet packet = { .kind = PACKET_TCP, .key = made->key, .tcp_sequence = made->sequence };
+		struct verdict verdict = { .reason = (enum reason)made->reason };
+		struct decide_env then = *env;
+
+		if (made->reason >= REASONS)
+			continue;
+		verdict.kind = reason_kind(verdict.reason);
+		verdict.node_id = flow_table_node_id(d->flows, made->node);
+		then.view = &p->ahead[!addr_is_v4(&made->key.service)].view;
+		if (then.view->count)
+			why_remember(d->why, now_ms, &packet, &verdict, &then, p->max_load);
+	}
+	__atomic_store_n(&control->decisions_seen, next, __ATOMIC_RELEASE);
+}
+
+/* Most of what came since the last tick found no room. */
+static bool is_flood(const struct fastpath_control *control)
+{
+	uint32_t made = __atomic_load_n(&control->made, __ATOMIC_RELAXED), room = control->room;
+
+	return made >= room && made - room >= FASTPATH_OVER_ROOM;
+}
+
+/*
+ * Twice what the last tick used, so that a schedule seldom has to start anew. In a flood it does: its verdicts are in
+ * proportion anyway, and a real SYN waits for the processor that makes them.
+ */
+static unsigned wanted(uint32_t used, bool flood)
+{
+	unsigned count = SCHEDULE_LEAST;
+
+	if (flood && used > SCHEDULE_FLOOD)
+		return SCHEDULE_FLOOD;
+	while (count < FASTPATH_SCHEDULE_MAX && count < 2 * used)
+		count *= 2;
+	return count;
+}
+
+/* What the programs read: node << 8 | reason. */
+static uint16_t entry_of(struct dprd *d, const struct ahead *a, unsigned i)
+{
+	enum reason reason = (enum reason)a->entries[i].reason;
+	uint32_t self_id = d->config.member[d->config.self].id, node_id = self_id;
+	int node;
+
+	if (a->entries[i].view_index) {
+		node_id = a->nodes[a->entries[i].view_index].node_id;
+	} else if (d->config.own_backend_count && a->backends.node_id[i]) {
+		node_id = a->backends.node_id[i];
+		if (node_id != self_id)
+			reason = REASON_BACKEND;
+		else if (!d->config.serve_here)
+			reason = REASON_NO_BACKEND;
+	}
+	node = node_id == self_id ? 0 : flow_table_node(d->flows, node_id, true);
+	return node < 0 ? (uint16_t)REASON_FORWARD_FAILED : (uint16_t)((unsigned)node << 8 | reason);
+}
+
+static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t used)
+{
+	static struct view_node nodes[MEMBERS_MAX]; /* main thread only */
+	static struct policy_state state;
+	struct ahead *a = &d->decide_ahead->ahead[v6];
+	struct fastpath_schedule *s = fastpath_schedule(d->fastpath, v6, false);
+	struct load_view view = { .count = d->view.count, .nodes = nodes };
+	struct decide_env ahead = *env;
+	unsigned i;
+
+	view_select_family(d, v6);
+	memcpy(a->nodes, d->view_nodes, sizeof(a->nodes));
+	memcpy(nodes, d->view_nodes, sizeof(nodes));
+	state = d->policy_state[v6];
+	a->view = (struct load_view) { .count = d->view.count, .nodes = a->nodes };
+	policy_count_sent(ahead.policy, &a->view);
+	a->seed = policy_mix(d->random_state++);
+	a->count = wanted(used, is_flood(d->fastpath->control));
+	ahead.view = &view;
+	ahead.policy_state = &state;
+	schedule_make(&ahead, d->config.factors.connections, a->seed, a->entries, a->count);
+	if (d->config.own_backend_count)
+		backend_ahead_make(d, v6, policy_mix(d->random_state++), a->entries, a->count, &a->backends);
+	for (i = 0; i < a->count; i++)
+		s->entry[i] = entry_of(d, a, i);
+	*fastpath_cursor(d->fastpath, v6, false) = 0;
+	s->count = a->count;
+}
+
+/* What comes is queued to dprd. */
+static void make_none(struct dprd *d, bool v6)
+{
+	d->decide_ahead->ahead[v6].count = 0;
+	fastpath_schedule(d->fastpath, v6, false)->count = 0;
+	*fastpath_cursor(d->fastpath, v6, false) = 0;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint32_t left(uint32_t most, uint32_t used)
+{
+	return used < most ? most - used : 0;
+}
+
+/* Old half-open flows go, until there is room for twice the connections that came in the last tick. */
+static void make_room(struct dprd *d, unsigned came)
+{
+	uint32_t room = left(d->config.max_half_open, flow_counts(d->flows).half_open);
+
+	for (; room < 2 * came && flow_evict_old(d->flows, clock_flow_ms()); room++)
+		d->counters.flows_evicted++;
+}
+
+/* How many flows may be made until the next tick, and why no more. */
+static void set_room(struct dprd *d, uint64_t now_ms)
+{
+	struct fastpath_control *control = d->fastpath->control;
+	struct flow_counts counts;
+	uint32_t came, made, behind, rate, table, room = control->room;
+
+	/* No more are made while they are counted: else these might count for neither tick. */
+	__atomic_store_n(&control->room, 0, __ATOMIC_SEQ_CST);
+	came = __atomic_exchange_n(&control->made, 0, __ATOMIC_SEQ_CST);
+	made = least(came, room);
+	behind = __atomic_exchange_n(&control->made_behind, 0, __ATOMIC_SEQ_CST);
+	flow_count_made(d->flows, made, least(behind, made));
+	d->new_flows += made;
+	make_room(d, came);
+	rate = path_rate_limited(d, now_ms) ? 0 : d->config.max_new_flows_per_s - d->new_flows;
+	counts = flow_counts(d->flows);
+	table = least(left(d->config.max_half_open, counts.half_open),
+		      left(d->config.max_flows, counts.half_open + counts.confirmed));
+	control->room_reason = rate < table ? REASON_RATE_GUARD : REASON_TABLE_FULL;
+	__atomic_store_n(&control->room, least(rate, table), __ATOMIC_RELEASE);
+}
+
+void plane_decide_tick(struct dprd *d, uint64_t now_ms)
+{
+	struct plane_decide *p = d->decide_ahead;
+	struct decide_env env;
+	uint32_t used[2];
+	unsigned v6;
+
+	if (!p)
+		return;
+	p->runs = schedule_pace_fast(&p->pace, now_ms, d->counters.syns) || d->config.decide_in == DECIDE_KERNEL;
+	path_decide_env(d, &env);
+	for (v6 = 0; v6 < 2; v6++) {
+		used[v6] = *fastpath_cursor(d->fastpath, v6, true);
+		account(d, &env, v6);
+	}
+	plane_decide_remember(d, &env);
+	for (v6 = 0; v6 < 2; v6++) {
+		if (p->runs)
+			make(d, &env, v6, used[v6]);
+		else
+			make_none(d, v6);
+	}
+	p->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
+	set_room(d, now_ms);
+	fastpath_schedules_switch(d->fastpath);
+}
+
+void plane_decide_now(struct dprd *d)
+{
+	if (!d->decide_ahead)
+		return;
+	pthread_mutex_lock(&d->lock);
+	view_own_load(d);
+	plane_decide_tick(d, clock_now_ms());
+	pthread_mutex_unlock(&d->lock);
+}

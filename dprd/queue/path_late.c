@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * path_late.c - SYNs that dprd has held for so long that their clients have sent copies. A freeze may come at any
+ * instruction, and another process serves meanwhile (standby.h).
+ *
+ * From the moment when the kernel knows a flow, all copies follow it, and its first SYN may leave at any time. So the
+ * clock is read after that moment: when it is not late, no copy came before. Else a copy may have been served here (its
+ * connection may be over, so a look for its socket proves nothing), or it followed the flow. Both are left as they are.
+ */
+#include "dprd/base/clock.h"
+#include "dprd/queue/path.h"
+
+_Static_assert((int)STALE_MS + (int)IN_HAND_MS < 1000, "less than the time until a client's first copy, RFC 6298 2");
+
+bool path_is_late(const struct path *p)
+{
+	return clock_now_ms() - p->batch->received_ms > IN_HAND_MS;
+}
+
+void path_drop_late(struct path *p, struct queued *q, enum reason reason)
+{
+	q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = reason };
+	q->nat = q->is_direct = false;
+	path_remember_why(p, q);
+}
+
+void path_drop_late_flows(struct path *p)
+{
+	unsigned i;
+
+	if (!path_is_late(p))
+		return;
+	pthread_mutex_lock(&p->d->lock);
+	for (i = 0; i < p->batch->count; i++) {
+		if (p->batch->packets[i].fresh_flow)
+			path_drop_late(p, &p->batch->packets[i], REASON_LATE_SYN);
+	}
+	pthread_mutex_unlock(&p->d->lock);
+}
+
+void path_drop_late_tunnelled(struct path *p)
+{
+	unsigned i;
+
+	if (!path_is_late(p))
+		return;
+	pthread_mutex_lock(&p->d->lock);
+	for (i = 0; i < p->batch->count; i++) {
+		struct queued *q = &p->batch->packets[i];
+
+		if (q->verdict.kind != VERDICT_DECAPSULATE || !packet_is_syn(&q->packet))
+			continue;
+		p->d->counters.decapsulated_bytes -= q->packet.total_bytes;
+		path_drop_late(p, q, REASON_STALE_TUNNEL_SYN);
+	}
+	pthread_mutex_unlock(&p->d->lock);
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The packets of a batch that leave for their nodes: encapsulated, and cut to size where needed.
+ */
+#include <errno.h>
+
+#include "dprd/core/packet/encap.h"
+#include "dprd/queue/path.h"
+
+/* Once: neither a copy of a SYN nor one that was sent back. (From a shared address it could be either.) */
+static bool may_return(const struct path *p, const struct queued *q)
+{
+	return q->verdict.reason == REASON_CHOSEN && p->d->config.second_look &&
+	       !config_is_shared(&p->d->config, &q->packet.destination);
+}
+
+/* In two pieces or one. To the hardware address, as soon as it is known. */
+static bool add_packet(struct path *p, const struct queued *q, bool v6, const uint8_t *head, unsigned head_bytes,
+		       const uint8_t *body, unsigned body_bytes, unsigned tag)
+{
+	if (q->next_hop.known)
+		return tunnel_add_direct(p->tunnel, &q->next_hop, v6, head, head_bytes, body, body_bytes, tag);
+	return tunnel_add(p->tunnel, &q->tunnel_destination, head, head_bytes, body, body_bytes, tag);
+}
+
+/* With the outer header, or as it is. */
+static bool send_packet(struct path *p, struct queued *q, const struct packet *packet, const uint8_t *bytes,
+			unsigned tag)
+{
+	unsigned outer_bytes = encap_bytes(packet->v6);
+	/* In front of a packet is what the kernel said of it, which nobody needs any more. */
+	bool in_place = bytes == q->bytes && q->head_room >= outer_bytes;
+	uint8_t *outer;
+
+	if (q->is_direct)
+		return tunnel_add_direct(p->tunnel, &q->next_hop, packet->v6, bytes, packet->total_bytes, NULL, 0, tag);
+	outer = in_place ? q->bytes - outer_bytes : tunnel_scratch(p->tunnel, outer_bytes);
+	if (!outer)
+		return false;
+	encap_write(outer, packet, &q->tunnel_source, &q->tunnel_destination, may_return(p, q) ? ENCAP_MAY_RETURN : 0);
+	if (in_place)
+		return add_packet(p, q, packet->v6, outer, outer_bytes + packet->total_bytes, NULL, 0, tag);
+	return add_packet(p, q, packet->v6, outer, outer_bytes, bytes, packet->total_bytes, tag);
+}
+
+static void send_failed(void *context, unsigned tag, int error)
+{
+	struct path *p = context;
+	struct queued *q = &p->batch->packets[tag];
+
+	(void)error;
+	p->tunnel_errors++;
+	if (q->fresh_flow) {
+		pthread_mutex_lock(&p->d->lock);
+		/* A copy may have been sent on meanwhile, and answered. */
+		if (path_is_late(p))
+			path_drop_late(p, q, REASON_LATE_SYN);
+		else
+			path_serve_instead(p, q, REASON_FORWARD_FAILED);
+		pthread_mutex_unlock(&p->d->lock);
+	} else if (q->verdict.kind == VERDICT_FORWARD) {
+		q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_TUNNEL };
+	}
+}
+
+/* Segments that a packet too big for the tunnel becomes, or 0: it cannot be cut. A SYN cannot, since
+ * its sequence number counts itself; nor what is damaged, which fresh checksums would hide. */
+static unsigned segments_of(const struct queued *q)
+{
+	const struct packet *packet = &q->packet;
+	uint32_t headers = (uint32_t)packet->header_bytes + packet->tcp_header_bytes;
+	uint32_t payload = packet->total_bytes - headers, room;
+
+	if (packet->kind != PACKET_TCP || packet->tcp_flags & TCP_SYN || headers >= q->tunnel_mtu ||
+	    !encap_tcp_checksum_good(q->bytes, packet))
+		return 0;
+	room = q->tunnel_mtu - headers;
+	return (payload + room - 1) / room;
+}
+
+/* Too big for the tunnel: it arrives all the same, as smaller segments, and the client learns the MTU
+ * (D7). A black hole needs a dropped packet; here none is. */
+static bool send_segmented(struct path *p, struct queued *q, unsigned tag)
+{
+	const struct packet *packet = &q->packet;
+	uint32_t headers = (uint32_t)packet->header_bytes + packet->tcp_header_bytes, offset = 0;
+	unsigned segments = segments_of(q);
+	uint16_t step = 0;
+	uint8_t *out;
+
+	if (!segments)
+		return false;
+	if (!tunnel_has_room(p->tunnel, segments + 1, (segments + 1) * (q->tunnel_mtu + ENCAP_V6_BYTES)))
+		tunnel_flush(p->tunnel, send_failed, p);
+	if (q->tell_too_big) {
+		out = tunnel_scratch(p->tunnel, TOO_BIG_BYTES_MAX);
+		if (out && tunnel_add(p->tunnel, &packet->source, out,
+				      encap_too_big(q->bytes, packet, q->captured, q->tunnel_mtu, out), NULL, 0, tag))
+			p->too_big_sent++;
+	}
+	while (offset < packet->total_bytes - headers) {
+		struct packet segment = *packet;
+
+		out = tunnel_scratch(p->tunnel, q->tunnel_mtu);
+		if (!out)
+			return false;
+		segment.total_bytes = encap_segment(q->bytes, packet, &offset, q->tunnel_mtu - headers, step++, out);
+		if (!send_packet(p, q, &segment, out, tag))
+			return false;
+	}
+	p->segmented++;
+	return true;
+}
+
+static bool send_one(struct path *p, struct queued *q, unsigned tag)
+{
+	if (q->captured < q->packet.total_bytes || (q->is_direct && !encap_use_hop(q->bytes, q->packet.v6)))
+		return false;
+	if (q->packet.total_bytes > q->tunnel_mtu)
+		return send_segmented(p, q, tag);
+	if (!tunnel_has_room(p->tunnel, 1, ENCAP_V6_BYTES))
+		tunnel_flush(p->tunnel, send_failed, p);
+	return send_packet(p, q, &q->packet, q->bytes, tag);
+}
+
+void path_send(struct path *p)
+{
+	unsigned i;
+
+	for (i = 0; i < p->batch->count; i++) {
+		struct queued *q = &p->batch->packets[i];
+
+		if (q->verdict.kind != VERDICT_FORWARD || q->nat)
+			continue;
+		if (!send_one(p, q, i))
+			send_failed(p, i, EMSGSIZE);
+		p->forward_bytes += q->packet.total_bytes;
+	}
+	tunnel_flush(p->tunnel, send_failed, p);
+}

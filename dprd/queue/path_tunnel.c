@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What peers tunnel to this node: it comes out and goes on into the stack, or back (the second look).
+ * And what they send back, to be decided about once more.
+ */
+#include "dprd/base/clock.h"
+#include "dprd/core/packet/encap.h"
+#include "dprd/queue/path.h"
+#include "dprd/core/decide/tunnelled.h"
+
+static bool is_living(void *context, unsigned member)
+{
+	const struct path *p = context;
+
+	return view_member_living(p->d, member, p->now_ms);
+}
+
+static void drop(struct queued *q, enum reason reason)
+{
+	q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = reason };
+}
+
+/* What is in the tunnel packet takes its place. False: its ECN field forbids it. */
+static bool unwrap(struct queued *q, const struct packet *inner)
+{
+	q->replace = q->bytes + q->packet.header_bytes;
+	q->replace_bytes = inner->total_bytes;
+	if (!encap_decapsulate_ecn(q->replace, inner, q->packet.tos))
+		return false;
+	q->bytes = q->replace;
+	q->captured -= q->packet.header_bytes;
+	q->packet = *inner;
+	return true;
+}
+
+/* The second look. True: the SYN goes back to its entry node. */
+static bool goes_back(struct path *p, struct queued *q)
+{
+	struct verdict v;
+
+	path_env_syn(p, &q->packet);
+	v = decide_landed(&p->env, &q->packet, q->verdict.node_id);
+	if (v.kind != VERDICT_FORWARD) {
+		p->d->view_nodes[0].load += p->d->config.factors.connections;
+		return false;
+	}
+	q->verdict = v;
+	path_remember_why(p, q);
+	if (!path_resolve_target(p, q))
+		drop(q, REASON_NO_TUNNEL);
+	return true;
+}
+
+/* A SYN of a client of ours is back. With the clock read now: dprd may have been frozen since the batch came. */
+static void take_back(struct path *p, struct queued *q)
+{
+	uint32_t from_id = q->verdict.node_id;
+
+	path_env_syn(p, &q->packet);
+	/* The first decision is told before the second one. */
+	if (p->d->decide_ahead)
+		plane_decide_remember(p->d, &p->env);
+	p->env.now_ms = clock_flow_ms();
+	q->verdict = decide_returned(&p->env, &q->packet, from_id);
+	p->env.now_ms = p->flow_ms;
+	if (q->verdict.kind != VERDICT_DROP)
+		path_settle_syn(p, q);
+}
+
+void path_decapsulate(struct path *p, struct queued *q)
+{
+	const struct config *config = &p->d->config;
+	const struct tunnelled tunnelled = { .config = config, .is_living = is_living, .context = p };
+	struct decap_env env = tunnelled_env(&tunnelled);
+	const uint8_t *outer = q->bytes;
+	struct packet inner;
+
+	env.maybe_stale = p->batch->maybe_stale;
+	q->verdict = decide_decapsulation(&env, &q->packet, &inner);
+	if (q->verdict.kind != VERDICT_DECAPSULATE && q->verdict.reason != REASON_RETURNED_LATE)
+		return;
+	if (!unwrap(q, &inner)) {
+		drop(q, REASON_INNER_BAD);
+		return;
+	}
+	if (q->verdict.reason == REASON_RETURNED_LATE) {
+		take_back(p, q);
+		return;
+	}
+	if (config->second_look && packet_is_syn(&inner) && encap_may_return(outer, inner.v6) && goes_back(p, q))
+		return;
+	tunnelled_to_alias(config, q->verdict.node_id, q->replace, &inner);
+	p->d->counters.decapsulated_bytes += inner.total_bytes;
+	p->d->last_decapsulated_ms = p->now_ms;
+}

@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * NFQUEUE: batches in, verdicts out. A worker has three queues: "decide" (SYNs and ICMP errors; by-pass
+ * and fail-open, so that with dprd away, frozen or behind the kernel serves locally), "forward"
+ * (forwarded flows) and "tunnel" (tunnel packets); those wait, and are dropped when too many.
+ *
+ * A packet's age cannot be read off it. But a worker looks at its queues at least every POLL_MS; if
+ * more than STALE_MS went by since it last looked (frozen, starved), whatever is found queued may be
+ * that old: all of it counts as stale until the queue was empty once, or its length went through.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <libnetfilter_queue/libnetfilter_queue.h>
+#include <netinet/in.h> /* before the kernel's own header of the same names */
+#include <linux/netfilter.h>
+#include <linux/netfilter/nfnetlink_queue.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+#include "dprd/dprd.h"
+#include "dprd/fastpath/fastpath.h"
+#include "dprd/host/nfqueue.h"
+#include "dprd/queue/standby.h"
+#include "dprd/core/decide/wakeup.h"
+
+enum {
+	POLL_MS = 100,
+	/* Of a queued packet. Messages take an odd number of cache lines: else the beginnings of all share a few places. */
+	ATTRIBUTES_BYTES = 512 + 64,
+	MESSAGE_BYTES = COPY_BYTES + ATTRIBUTES_BYTES,
+	DECIDE_MESSAGE_BYTES = DECIDE_COPY_BYTES + ATTRIBUTES_BYTES,
+	VERDICT_BYTES = 256 * 1024, /* flushed when the next verdict may not fit */
+	STACK_BYTES = 256 * 1024,
+	DECIDE_LENGTH_PART = 8,
+	DECIDE_LENGTH_LEAST = 16,
+};
+
+struct worker {
+	struct dprd *d;
+	pthread_t thread;
+	bool running;
+	int stop_fd;
+	int timer_fd; /* how late does this thread get the processor? */
+	uint64_t timer_us; /* when the timer expires; 0: it does not run */
+	bool is_scheduled; /* by somebody else, who knows better */
+	struct wakeup wakeup;
+	_Atomic uint64_t heartbeat_ms; /* when it last looked at a queue */
+	uint64_t *stamp_ms; /* the same, for the standby process */
+	struct nfqueue decide, forward, tunnelled;
+	struct flowset *set;
+	struct socket_lookup *lookup;
+	struct tunnel *tunnel;
+	struct batch batch;
+	struct mmsghdr messages[QUEUE_BATCH_MAX];
+	struct iovec pieces[QUEUE_BATCH_MAX];
+	const struct nfqueue *pieces_of; /* the queue whose messages they have room for */
+	unsigned verdict_bytes;
+	uint64_t overruns, verdict_errors;
+	uint8_t buffers[QUEUE_BATCH_MAX * MESSAGE_BYTES] __attribute__((aligned(8)));
+	uint8_t verdicts[VERDICT_BYTES] __attribute__((aligned(8)));
+};
+
+/* What is wanted of a message. (nfq_nlmsg_parse() would check and note twenty attributes more.) False: no packet's. */
+static bool take_attributes(struct queued *q, const struct nlmsghdr *message)
+{
+	const struct nlattr *attribute;
+	bool has_id = false;
+
+	mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
+	{
+		void *payload = mnl_attr_get_payload(attribute);
+		uint16_t type = mnl_attr_get_type(attribute), bytes = mnl_attr_get_payload_len(attribute);
+
+		if (type == NFQA_PACKET_HDR && bytes >= sizeof(struct nfqnl_msg_packet_hdr)) {
+			q->id = ntohl(((const struct nfqnl_msg_packet_hdr *)payload)->packet_id);
+			has_id = true;
+		} else if (type == NFQA_MARK && bytes >= sizeof(q->mark)) {
+			q->mark = ntohl(mnl_attr_get_u32(attribute));
+		} else if (type == NFQA_PAYLOAD) {
+			q->bytes = payload;
+			q->captured = bytes;
+			q->head_room = (uint16_t)(q->bytes - (const uint8_t *)message);
+		}
+	}
+	return has_id;
+}
+
+/* One received message into the batch; a message without a packet still gets its verdict. */
+static void take_message(struct worker *w, uint8_t *bytes, unsigned length)
+{
+	const struct nlmsghdr *message = (const struct nlmsghdr *)bytes;
+	struct queued *q = &w->batch.packets[w->batch.count];
+
+	if (!mnl_nlmsg_ok(message, (int)length))
+		return;
+	if (message->nlmsg_type == NLMSG_ERROR) {
+		w->verdict_errors += ((const struct nlmsgerr *)mnl_nlmsg_get_payload(message))->error != 0;
+		return;
+	}
+	if (message->nlmsg_type != (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET))
+		return;
+	memset(q, 0, offsetof(struct queued, packet));
+	q->packet.kind = PACKET_OTHER;
+	w->batch.count += take_attributes(q, message);
+}
+
+/* The worker looks at its queues: at what may be old, when it has not done so for long. */
+static void heartbeat(struct worker *w)
+{
+	uint64_t now_ms = clock_now_ms();
+
+	if (now_ms - w->heartbeat_ms > STALE_MS)
+		w->decide.stale_left = w->forward.stale_left = w->tunnelled.stale_left = w->d->config.queue_length;
+	w->heartbeat_ms = now_ms;
+	__atomic_store_n(w->stamp_ms, now_ms, __ATOMIC_SEQ_CST);
+}
+
+static void make_room(struct worker *w, const struct nfqueue *queue)
+{
+	unsigned i;
+
+	for (i = 0; i < QUEUE_BATCH_MAX; i++) {
+		w->pieces[i] = (struct iovec) { .iov_base = w->buffers + (size_t)i * queue->message_bytes,
+						.iov_len = queue->message_bytes };
+		w->messages[i].msg_hdr = (struct msghdr) { .msg_iov = &w->pieces[i], .msg_iovlen = 1 };
+	}
+	w->pieces_of = queue;
+}
+
+/* Reads what is there, at most a batch. False: the queue is empty. */
+static bool receive(struct worker *w, struct nfqueue *queue)
+{
+	int i, count;
+
+	w->batch.count = 0;
+	if (w->pieces_of != queue)
+		make_room(w, queue);
+	count = recvmmsg(mnl_socket_get_fd(queue->socket), w->messages, QUEUE_BATCH_MAX, MSG_DONTWAIT, NULL);
+	/* Not before: a freeze may end a moment ago, with what came before it in hand. */
+	heartbeat(w);
+	w->batch.received_ms = w->heartbeat_ms;
+	if (count < 0) {
+		w->overruns += errno == ENOBUFS;
+		if (errno == ENOBUFS || errno == EINTR)
+			return true;
+		queue->stale_left = 0;
+		return false;
+	}
+	wakeup_packets(&w->wakeup, w->heartbeat_ms, (unsigned)count);
+	for (i = 0; i < count; i++)
+		take_message(w, w->pieces[i].iov_base, w->messages[i].msg_len);
+	w->batch.maybe_stale = queue->stale_left > 0;
+	w->batch.forward_queue = queue->forward;
+	queue->stale_left -= (unsigned)count < queue->stale_left ? (unsigned)count : queue->stale_left;
+	if (count < QUEUE_BATCH_MAX)
+		queue->stale_left = 0;
+	return true;
+}
+
+static void verdicts_flush(struct worker *w, struct nfqueue *queue)
+{
+	if (w->verdict_bytes && mnl_socket_sendto(queue->socket, w->verdicts, w->verdict_bytes) < 0)
+		w->verdict_errors++;
+	w->verdict_bytes = 0;
+}
+
+static uint32_t nf_verdict(const struct queued *q)
+{
+	if (q->verdict.kind == VERDICT_FORWARD)
+		return q->nat ? NF_ACCEPT : NF_DROP;
+	return q->verdict.kind == VERDICT_DROP ? NF_DROP : NF_ACCEPT;
+}
+
+/* What goes on into the stack keeps no mark of ours, but for a real server's. */
+static uint32_t mark_behind(const struct queued *q)
+{
+	uint32_t mark = q->mark & ~(uint32_t)MARK_FORWARD;
+
+	return q->backend_mark ? (mark & ~(uint32_t)BACKEND_MARK_MASK) | q->backend_mark << BACKEND_MARK_SHIFT : mark;
+}
+
+/* A verdict with nothing but itself. */
+static bool is_plain(const struct queued *q)
+{
+	return nf_verdict(q) != NF_ACCEPT || (!q->replace && mark_behind(q) == q->mark);
+}
+
+/* Verdicts in the order of arrival, since the kernel searches its list from the oldest. A run of equal
+ * plain verdicts is one message: it stands for all packets up to its last, whoever has them. */
+static void answer(struct worker *w, struct nfqueue *queue)
+{
+	bool alone = !standby_drains(w->d->standby);
+	unsigned i, last;
+
+	for (i = 0; i < w->batch.count; i = last + 1) {
+		const struct queued *q = &w->batch.packets[i];
+		uint32_t verdict = nf_verdict(q);
+		struct nlmsghdr *message;
+
+		last = i;
+		while (alone && is_plain(q) && last + 1 < w->batch.count && is_plain(&w->batch.packets[last + 1]) &&
+		       nf_verdict(&w->batch.packets[last + 1]) == verdict)
+			last++;
+		if (VERDICT_BYTES - w->verdict_bytes < MESSAGE_BYTES)
+			verdicts_flush(w, queue);
+		message = nfq_nlmsg_put((char *)w->verdicts + w->verdict_bytes,
+					last > i ? NFQNL_MSG_VERDICT_BATCH : NFQNL_MSG_VERDICT, queue->number);
+		nfq_nlmsg_verdict_put(message, (int)w->batch.packets[last].id, (int)verdict);
+		if (verdict == NF_ACCEPT && q->replace)
+			nfq_nlmsg_verdict_put_pkt(message, q->replace, q->replace_bytes);
+		if (verdict == NF_ACCEPT && mark_behind(q) != q->mark)
+			nfq_nlmsg_verdict_put_mark(message, mark_behind(q));
+		w->verdict_bytes += NLMSG_ALIGN(message->nlmsg_len);
+	}
+	verdicts_flush(w, queue);
+}
+
+static void drain(struct worker *w, struct nfqueue *queue)
+{
+	int rounds;
+
+	/* Bounded, so that one queue under a flood does not starve the other. */
+	for (rounds = 0; rounds < 16; rounds++) {
+		bool more = receive(w, queue);
+
+		if (w->d->fastpath)
+			fastpath_answered(w->d->fastpath);
+		if (!more)
+			return;
+		if (!w->batch.count)
+			continue;
+		path_batch(w->d, &w->batch, w->set, w->lookup, w->tunnel);
+		answer(w, queue);
+	}
+}
+
+static void publish_counts(struct worker *w)
+{
+	if (!w->overruns && !w->verdict_errors)
+		return;
+	pthread_mutex_lock(&w->d->lock);
+	w->d->counters.queue_overruns += w->overruns;
+	w->d->counters.verdict_errors += w->verdict_errors;
+	pthread_mutex_unlock(&w->d->lock);
+	w->overruns = w->verdict_errors = 0;
+}
+
+static void timer_set(struct worker *w, uint64_t us)
+{
+	struct itimerspec at = { .it_value = { .tv_sec = (time_t)(us / 1000000),
+					       .tv_nsec = (long)(us % 1000000 * 1000) } };
+
+	if (!timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &at, NULL))
+		w->timer_us = us;
+}
+
+/* The timer expired. Unless the thread was at work meanwhile, that is how late it gets the processor. */
+static void timer_expired(struct worker *w, uint64_t slept_from_us)
+{
+	uint64_t now_us = clock_now_us();
+
+	if (slept_from_us < w->timer_us)
+		wakeup_timer(&w->wakeup, now_us / 1000, now_us - w->timer_us);
+	timer_set(w, now_us + WAKEUP_TIMER_MS * 1000);
+}
+
+/* Carries out what wakeup.h says, as long as nobody else has a say in how this thread is scheduled. */
+static void change_wakeup(struct worker *w)
+{
+	bool waits = w->timer_us > 0;
+	struct sched_param parameters = { 0 };
+
+	if (w->is_scheduled || waits == w->wakeup.waits)
+		return;
+	w->is_scheduled = sched_getscheduler(0) != (waits ? SCHED_BATCH : SCHED_OTHER) ||
+			  sched_setscheduler(0, waits ? SCHED_OTHER : SCHED_BATCH, &parameters);
+	timer_set(w, waits || w->is_scheduled ? 0 : clock_now_us() + WAKEUP_TIMER_MS * 1000);
+}
+
+/* What a worker waits for: packets in one of its queues, and two things more. */
+enum { QUEUES = 3, STOP = QUEUES, TIMER };
+
+static void *worker_run(void *argument)
+{
+	struct worker *w = argument;
+	struct nfqueue *queues[QUEUES] = { &w->forward, &w->tunnelled, &w->decide };
+	struct pollfd fds[QUEUES + 2] = {
+		[STOP] = { .fd = w->stop_fd, .events = POLLIN }, [TIMER] = { .fd = w->timer_fd, .events = POLLIN }
+	};
+	int i;
+
+	for (i = 0; i < QUEUES; i++)
+		fds[i] = (struct pollfd) { .fd = mnl_socket_get_fd(queues[i]->socket), .events = POLLIN };
+	while (!fds[STOP].revents) {
+		uint64_t slept_from_us = w->timer_us ? clock_now_us() : 0;
+
+		poll(fds, QUEUES + 2, POLL_MS);
+		heartbeat(w);
+		if (fds[TIMER].revents)
+			timer_expired(w, slept_from_us);
+		/* A packet may be marked for a queue and never come to it. */
+		if (w->d->fastpath)
+			fastpath_answered(w->d->fastpath);
+		/* What poll() found empty was looked at, unless it was so long ago that it may be stale by now. */
+		for (i = 0; i < QUEUES; i++) {
+			if (fds[i].revents || queues[i]->stale_left)
+				drain(w, queues[i]);
+		}
+		wakeup_packets(&w->wakeup, w->heartbeat_ms, 0);
+		change_wakeup(w);
+		publish_counts(w);
+	}
+	return NULL;
+}
+
+static void worker_stop(struct worker *w)
+{
+	uint64_t one = 1;
+
+	if (w && w->running && write(w->stop_fd, &one, sizeof(one)) == sizeof(one))
+		pthread_join(w->thread, NULL);
+}
+
+static void worker_free(struct worker *w)
+{
+	if (!w)
+		return;
+	if (w->stop_fd >= 0)
+		close(w->stop_fd);
+	if (w->timer_fd >= 0)
+		close(w->timer_fd);
+	if (w->decide.socket)
+		mnl_socket_close(w->decide.socket);
+	if (w->forward.socket)
+		mnl_socket_close(w->forward.socket);
+	if (w->tunnelled.socket)
+		mnl_socket_close(w->tunnelled.socket);
+	tunnel_free(w->tunnel);
+	socket_lookup_free(w->lookup);
+	flowset_free(w->set);
+	free(w);
+}
+
+static int worker_open(struct worker *w, struct dprd *d, unsigned index)
+{
+	unsigned length = d->config.queue_length, decide_length = length;
+	int error;
+
+	/* Nothing but SYNs is in it then. Under a flood it is always full, and its length is their delay. */
+	if (d->fastpath && length > DECIDE_LENGTH_LEAST * DECIDE_LENGTH_PART)
+		decide_length = length / DECIDE_LENGTH_PART;
+
+	w->d = d;
+	w->decide.number = (uint16_t)(d->config.queue_first + index);
+	w->forward.number = (uint16_t)(d->config.queue_first + d->worker_count + index);
+	w->tunnelled.number = (uint16_t)(w->forward.number + d->worker_count);
+	w->forward.forward = w->tunnelled.forward = true;
+	w->decide.message_bytes = DECIDE_MESSAGE_BYTES;
+	w->forward.message_bytes = w->tunnelled.message_bytes = MESSAGE_BYTES;
+	w->heartbeat_ms = clock_now_ms();
+	w->stop_fd = eventfd(0, EFD_CLOEXEC);
+	w->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (!d->fastpath)
+		w->set = flowset_new();
+	w->lookup = socket_lookup_new();
+	w->tunnel = tunnel_new();
+	if (w->stop_fd < 0 || w->timer_fd < 0 || (!d->fastpath && !w->set) || !w->lookup || !w->tunnel)
+		return errno ? -errno : -ENOMEM;
+	error = nfqueue_bind(&w->decide, decide_length, DECIDE_COPY_BYTES);
+	if (!error)
+		error = nfqueue_bind(&w->forward, length, COPY_BYTES);
+	if (!error)
+		error = nfqueue_bind(&w->tunnelled, length, COPY_BYTES);
+	if (error)
+		log_err("NFQUEUE %u, %u and %u cannot be had: %s%s", w->decide.number, w->forward.number,
+			w->tunnelled.number, strerror(-error),
+			error == -EPERM || error == -EBUSY
+				? "; another program may hold them: set [Queue] First= to free numbers"
+				: "");
+	return error;
+}
+
+int queue_check(const struct dprd *d)
+{
+	unsigned i;
+	int error = 0;
+
+	for (i = 0; i < QUEUES * d->worker_count && !error; i++) {
+		error = nfqueue_check((uint16_t)(d->config.queue_first + i));
+		if (error)
+			log_err("NFQUEUE %u cannot be had: %s%s", d->config.queue_first + i, strerror(-error),
+				error == -EPERM
+					? "; another program or another dprd may hold it (set [Queue] First= to "
+					  "free numbers), or CAP_NET_ADMIN is missing"
+					: "");
+	}
+	return error;
+}
+
+_Static_assert((int)STANDBY_QUEUES_MAX >= (int)QUEUES * (int)WORKERS_MAX, "all of each worker");
+
+static struct standby_queue standby_queue_of(const struct nfqueue *queue, unsigned worker, enum standby_kind kind)
+{
+	return (struct standby_queue) {
+		.socket = mnl_socket_get_fd(queue->socket), .number = queue->number, .worker = worker, .kind = kind
+	};
+}
+
+static int standby_open(struct dprd *d)
+{
+	struct standby_queue queues[QUEUES * WORKERS_MAX];
+	unsigned i, count = 0;
+
+	for (i = 0; i < d->worker_count; i++) {
+		const struct worker *w = d->workers[i];
+
+		queues[count++] = standby_queue_of(&w->decide, i, STANDBY_DECIDE);
+		queues[count++] = standby_queue_of(&w->tunnelled, i, STANDBY_TUNNEL);
+		/* The programs see to their flows by themselves, whether dprd works or not. */
+		if (!d->fastpath)
+			queues[count++] = standby_queue_of(&w->forward, i, STANDBY_FORWARD);
+	}
+	d->standby = standby_start(queues, count, queue_members(d));
+	for (i = 0; d->standby && i < d->worker_count; i++)
+		d->workers[i]->stamp_ms = standby_stamp(d->standby, i);
+	return d->standby ? 0 : -errno;
+}
+
+int queue_start(struct dprd *d)
+{
+	pthread_attr_t attributes;
+	unsigned i;
+	int error = 0;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	for (i = 0; i < d->worker_count && !error; i++) {
+		d->workers[i] = calloc(1, sizeof(*d->workers[i]));
+		error = d->workers[i] ? worker_open(d->workers[i], d, i) : -ENOMEM;
+	}
+	if (!error)
+		error = standby_open(d);
+	for (i = 0; i < d->worker_count && !error; i++) {
+		error = -pthread_create(&d->workers[i]->thread, &attributes, worker_run, d->workers[i]);
+		d->workers[i]->running = !error;
+	}
+	pthread_attr_destroy(&attributes);
+	return error;
+}
+
+void queue_stop(struct dprd *d)
+{
+	unsigned i;
+
+	for (i = 0; i < WORKERS_MAX; i++)
+		worker_stop(d->workers[i]);
+	standby_stop(d->standby);
+	d->standby = NULL;
+	for (i = 0; i < WORKERS_MAX; i++) {
+		worker_free(d->workers[i]);
+		d->workers[i] = NULL;
+	}
+}
+
+uint64_t queue_heartbeat_ms(const struct dprd *d)
+{
+	uint64_t oldest_ms = UINT64_MAX;
+	unsigned i;
+
+	for (i = 0; i < d->worker_count; i++) {
+		uint64_t at_ms = d->workers[i] ? d->workers[i]->heartbeat_ms : 0;
+
+		if (at_ms < oldest_ms)
+			oldest_ms = at_ms;
+	}
+	return oldest_ms;
+}

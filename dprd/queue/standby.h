@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * standby.h - who answers the queues of what is new, and of tunnel packets, while dprd stands still.
+ *
+ * A queue of the kernel belongs to a socket, not to a process: each packet goes to one of those who read it there, and
+ * verdicts are taken from all of them. So a second process, small and always there, shares the queues' sockets. It reads
+ * nothing as long as the workers do. When packets wait and the worker does not come (stopped, in a debugger, waiting for a
+ * disk or for a processor), it lets new connections pass: this node serves, as with dprd dead. It takes out of the tunnel
+ * what members send, by the same judgement as dprd, so that nobody waits who was forwarded here. And without BPF programs
+ * it sends on what belongs to forwarded flows (standby_forward.h). A SYN that a peer sends back is dropped. When dprd dies
+ * it goes on so until the next one starts, but not for long; when dprd ends by itself it answers what was not read yet.
+ */
+#ifndef DPRD_STANDBY_H
+#define DPRD_STANDBY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dprd/config/config.h"
+#include "dprd/core/packet/packet.h"
+
+#define STANDBY_OPTION "--standby"
+
+struct standby_members;
+
+enum {
+	STANDBY_LOOK_MS = 20, /* so often it looks at the workers, while packets come */
+	STANDBY_WATCH_MS = 1000, /* so long after one came; then the next one wakes it */
+	STANDBY_PATIENCE_MS = 50, /* packets wait for so long: the worker stands still */
+	/* After a dprd that was killed it stays so long at least, and at most: longer than systemd takes to start the next. */
+	STANDBY_MOMENT_MS = 100,
+	STANDBY_LINGER_MS = 2000,
+	STANDBY_QUEUES_MAX = 48,
+};
+
+struct standby; /* dprd's side */
+
+enum standby_kind { STANDBY_DECIDE, STANDBY_TUNNEL, STANDBY_FORWARD };
+
+/* A queue of a worker, and the netlink socket that it belongs to. */
+struct standby_queue {
+	int socket;
+	uint16_t number;
+	unsigned worker; /* below STANDBY_QUEUES_MAX */
+	enum standby_kind kind;
+};
+
+/* Packets that it saw to. */
+struct standby_counts {
+	uint64_t served; /* SYNs and ICMP errors that it let pass */
+	uint64_t tunnelled; /* taken out of the tunnel */
+	uint64_t forwarded; /* of forwarded flows, sent on */
+};
+
+/*
+ * Starts the process, which knows these members (copied) from the first packet on. NULL with errno set; without the
+ * process alone it is not NULL, and standby_tick() tries again.
+ */
+struct standby *standby_start(const struct standby_queue *queues, unsigned count,
+			      const struct standby_members *members);
+/* Where a worker notes the time (clock_now_ms()) whenever it looks at its queues. Lives until standby_stop(). */
+uint64_t *standby_stamp(struct standby *standby, unsigned worker);
+/*
+ * Whether it may have a packet in hand that came before those that a worker has just received. A verdict on all packets
+ * up to one of these would be on that one, too.
+ */
+bool standby_drains(const struct standby *standby);
+/*
+ * True when it let this SYN or a copy of it pass lately, or is about to: it may hold the packet for long. The worker has
+ * noted the time since it received the SYN.
+ */
+bool standby_has_served(const struct standby *standby, const struct packet *syn);
+/* What it is to know of the members, which is copied; at most each tick. */
+void standby_know(struct standby *standby, const struct standby_members *members);
+/* Each second: when the process ended, another one is started. */
+void standby_tick(struct standby *standby);
+/* Since the start. */
+struct standby_counts standby_count(const struct standby *standby);
+/* Ends the process; the sockets are dprd's alone then. NULL is fine. */
+void standby_stop(struct standby *standby);
+
+/* The process itself, which is dprd with this option alone. Its exit status. */
+int standby_run(void);
+
+/* What it knows of a worker. All zero at first. */
+struct standby_watch {
+	uint64_t stamp; /* the worker's, when last seen */
+	uint64_t waiting_since_ms; /* packets wait since then, with the stamp as it is; 0: none do */
+	uint64_t empty_ms; /* when nothing waited last */
+	bool still;
+};
+
+/*
+ * What becomes of a tunnel packet: true, it is accepted as *ret, which lies within the datagram; false, it is dropped.
+ * Rewrites the datagram. maybe_stale: it may have waited for longer than STALE_MS. Pure.
+ */
+struct standby_inner {
+	uint8_t *bytes;
+	unsigned count;
+};
+
+bool standby_unwrap(const struct config *config, uint64_t living, uint8_t *datagram, unsigned bytes, bool maybe_stale,
+		    struct standby_inner *ret);
+
+/* At each look: whether the worker stands still, which it does until it looks again. Pure. */
+bool standby_judge(struct standby_watch *watch, uint64_t stamp, bool packets_wait, uint64_t now_ms);
+
+#endif

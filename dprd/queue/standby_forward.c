@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "dprd/queue/standby_forward.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+#include "dprd/dprd.h"
+#include "dprd/core/packet/encap.h"
+
+/* Whether a SYN begins a connection anew: syn_of_flow() in decide.c, but that a copy never asks for another node. */
+static bool begins_anew(const struct standby_members *members, const struct flow *flow, unsigned member,
+			const struct packet *syn)
+{
+	if (!(members->living >> member & 1))
+		return true;
+	return !flow_same_sequence(flow, syn->tcp_sequence) && flow->state != FLOW_CONFIRMED;
+}
+
+enum standby_fate standby_judge_forward(const struct flow_table *flows, const struct standby_members *members,
+					const struct packet *packet, struct standby_way *ret)
+{
+	int member;
+
+	if (packet->kind != PACKET_TCP)
+		return STANDBY_DROP;
+	if (!flow_find(flows, &packet->key, &ret->flow))
+		return STANDBY_PASS;
+	member = config_member_by_id(&members->config, ret->flow.node_id);
+	if (member < 0)
+		return STANDBY_DROP;
+	if (member == (int)members->config.self)
+		return STANDBY_PASS;
+	ret->member = (unsigned)member;
+	if (packet_is_syn(packet) && begins_anew(members, &ret->flow, ret->member, packet))
+		return STANDBY_SERVE;
+	return packet->total_bytes <= members->inner_mtu[member][packet->v6] ? STANDBY_SEND : STANDBY_DROP;
+}
+
+/* --- the process --- */
+
+static struct {
+	bool tried;
+	struct flow_table *flows; /* NULL: it cannot be had */
+	struct flowset *set;
+	struct tunnel *tunnel;
+} own;
+
+static struct flow_table *map_flows(const char *run_dir)
+{
+	char path[PATH_BYTES + 16];
+	struct flow_table *flows;
+	struct stat status;
+	void *memory;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/flows", run_dir);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return NULL;
+	memory = fstat(fd, &status) || status.st_size <= 0
+			 ? MAP_FAILED
+			 : mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (memory == MAP_FAILED)
+		return NULL;
+	flows = flow_table_share(memory, (size_t)status.st_size);
+	if (!flows)
+		munmap(memory, (size_t)status.st_size);
+	return flows;
+}
+
+/* When the first packet comes: until then nothing is asked of the host. */
+static bool is_ready(const struct standby_members *members)
+{
+	if (own.tried)
+		return own.flows;
+	own.tried = true;
+	own.set = flowset_new();
+	own.tunnel = tunnel_new();
+	if (own.set && own.tunnel)
+		own.flows = map_flows(members->config.run_dir);
+	if (!own.flows)
+		log_warning("while dprd stands still its forwarded flows wait: %s", strerror(errno));
+	return own.flows;
+}
+
+static void send_failed(void *context, unsigned tag, int error)
+{
+	(void)tag;
+	(void)error;
+	*(bool *)context = false;
+}
+
+static bool send_to(const struct standby_members *members, unsigned member, const struct packet *packet,
+		    const uint8_t *datagram)
+{
+	const struct member *self = &members->config.member[members->config.self],
+			    *to = &members->config.member[member];
+	uint8_t outer[ENCAP_V6_BYTES];
+	bool sent = true;
+
+	encap_write(outer, packet, packet->v6 ? &self->cluster_v6 : &self->cluster_v4,
+		    packet->v6 ? &to->cluster_v6 : &to->cluster_v4, 0);
+	if (!tunnel_add(own.tunnel, packet->v6 ? &to->cluster_v6 : &to->cluster_v4, outer, encap_bytes(packet->v6),
+			datagram, packet->total_bytes, 0))
+		return false;
+	tunnel_flush(own.tunnel, send_failed, &sent);
+	return sent;
+}
+
+enum standby_fate standby_forward(const struct standby_members *members, const uint8_t *datagram, unsigned bytes)
+{
+	struct standby_way way;
+	struct packet packet;
+	enum standby_fate fate;
+
+	if (!is_ready(members))
+		return STANDBY_DROP;
+	packet_parse(datagram, bytes, &packet);
+	fate = standby_judge_forward(own.flows, members, &packet, &way);
+	if (fate == STANDBY_SERVE) {
+		/* Who begins without the flow finds none in the set, either; the other way round it would be put there. */
+		flow_remove(own.flows, &way.flow);
+		flowset_change(own.set, FLOWSET_REMOVE, &packet.key, 1);
+	}
+	if (fate != STANDBY_SEND)
+		return fate;
+	if (packet.total_bytes > bytes || !send_to(members, way.member, &packet, datagram))
+		return STANDBY_DROP;
+	flow_touch(own.flows, &way.flow, packet.tcp_flags, clock_flow_ms());
+	return STANDBY_SEND;
+}

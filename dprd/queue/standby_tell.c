@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* queue/standby_tell.c - what dprd tells its standby process, and hears of it. */
+#include "dprd/base/clock.h"
+#include "dprd/dprd.h"
+#include "dprd/core/packet/encap.h"
+#include "dprd/queue/standby.h"
+#include "dprd/queue/standby_forward.h"
+
+const struct standby_members *queue_members(struct dprd *d)
+{
+	static struct standby_members members;
+	unsigned member, v6;
+
+	members.config = d->config;
+	members.living = d->living_told_standby = view_living(d, clock_now_ms());
+	for (member = 0; member < MEMBERS_MAX; member++) {
+		for (v6 = 0; v6 < 2; v6++) {
+			unsigned mtu = d->tunnel_mtu[member][v6];
+
+			mtu = mtu < TUNNEL_MTU_LEAST ? 0 : mtu - encap_bytes(v6);
+			members.inner_mtu[member][v6] = (uint16_t)(mtu > UINT16_MAX ? UINT16_MAX : mtu);
+		}
+	}
+	return &members;
+}
+
+void queue_tick(struct dprd *d, bool each_second)
+{
+	struct standby_counts counts;
+
+	if (!d->standby)
+		return;
+	if (each_second)
+		standby_tick(d->standby);
+	pthread_mutex_lock(&d->lock);
+	/* A peer that comes to life forwards at once. */
+	if (each_second || view_living(d, clock_now_ms()) != d->living_told_standby)
+		standby_know(d->standby, queue_members(d));
+	counts = standby_count(d->standby);
+	d->counters.standby_served = counts.served;
+	d->counters.standby_tunnelled = counts.tunnelled;
+	d->counters.standby_forwarded = counts.forwarded;
+	pthread_mutex_unlock(&d->lock);
+}

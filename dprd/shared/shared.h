@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * shared.h - addresses that all nodes share (docs/biactive.md), as dprd sees them: it sets up what judges the
+ * frames, hands the lease over to loadcast, and tells neighbours and switches. It decides nothing about shares:
+ * these go on without dprd.
+ *
+ * All of it is the main thread's.
+ */
+#ifndef DPRD_SHARED_H
+#define DPRD_SHARED_H
+
+#include <jansson.h>
+
+#include "dprd/config/config.h"
+#include "dprd/fastpath/fastpath.h"
+#include "kernel-patch/biactive.h"
+#include "kernel-patch/bucket.h"
+
+struct dprd;
+
+enum { SHARED_WHY_BYTES = 256 };
+
+enum shared_used { SHARED_USES_NONE, SHARED_USES_MODULE, SHARED_USES_BPF };
+
+/* What is known of the lease now. */
+struct shared_lease {
+	uint64_t until_ns, changed_ns; /* CLOCK_MONOTONIC; 0: never */
+	struct bucket_share share;
+};
+
+struct shared {
+	enum shared_used used;
+	char why[SHARED_WHY_BYTES]; /* this form, or none */
+	char interface[2][INTERFACE_BYTES]; /* by family; empty: there is none */
+	struct fastpath_shared programs;
+	uint64_t counters[BIACTIVE_COUNTER_COUNT];
+	int packet_fd; /* sends frames */
+	int loadcast_fd; /* loadcast has the map as long as this is connected; -1 */
+	uint64_t second_ms, router_ms; /* when each second's work, and an advertisement, was last done */
+	unsigned announcements; /* still to be made of the addresses, one each second */
+	bool had_lease;
+	uint64_t announced_change_ns;
+	/* Which part of the buckets each member of the share has, in permille; for the share of that time. */
+	uint64_t parts_of_ns;
+	unsigned part[BUCKET_MEMBERS_MAX];
+};
+
+/* Once the plane is open; does nothing without shared addresses. What is wrong is logged, and said by why. */
+void shared_open(struct dprd *d);
+void shared_plane_changed(struct dprd *d); /* since then */
+/* Every TICK_MS. */
+void shared_tick(struct dprd *d, uint64_t now_ms);
+/* keep: what judges frames stays. */
+void shared_close(struct dprd *d, bool keep);
+/* What a former process left on the interfaces and in the module. */
+void shared_purge(const struct config *config);
+
+/* Whether frames are judged without dprd, too: then what is set up stays at a stop. */
+bool shared_works(const struct dprd *d);
+/* For fastpath_tables_fill(); NULL: no frame is judged. */
+const struct fastpath_shared *shared_programs(const struct dprd *d);
+/* What the programs counted. Lock held. */
+void shared_count(struct dprd *d, const uint64_t counters[BIACTIVE_COUNTER_COUNT]);
+
+/* Whether a change of the configuration is one of shared addresses. */
+bool shared_differs(const struct config *old, const struct config *fresh);
+
+/* For "dprctl status"; JSON null without shared addresses. */
+json_t *shared_status(struct dprd *d);
+
+/* The key of the buckets: for everybody who knows the cluster's key, and nobody else. */
+void shared_key(const uint8_t cluster_key[32], const char *cluster_name, uint64_t ret[2]);
+
+/* shared/interface.c */
+
+/* The interface of shared addresses of a family on this node; false: none, and why. */
+bool shared_interface_find(const struct config *config, bool v6, char name[INTERFACE_BYTES],
+			   char why[SHARED_WHY_BYTES]);
+/* Lets frames to a hardware address in, or no more; that outlives the process. 0 or -errno. */
+int shared_interface_join(const char *name, const uint8_t mac[6], bool join);
+/* Its own hardware address. 0 or -errno. */
+int shared_interface_hardware(const char *name, uint8_t mac[6]);
+/* An address of the interface from which a multicast router would speak: of IPv6 a link-local one. */
+bool shared_interface_source(const struct config *config, const char *name, bool v6, struct addr *ret);
+/* A socket for whole frames; -errno. */
+int shared_interface_socket(void);
+void shared_interface_send(int fd, const char *name, const uint8_t *frame, unsigned bytes);
+
+/* shared/lease.c */
+
+/* The lease as it is now. False: none was ever written. */
+bool shared_lease_read(struct dprd *d, struct shared_lease *ret);
+/* Sees to it that loadcast has the map. */
+void shared_lease_offer(struct dprd *d);
+
+#endif

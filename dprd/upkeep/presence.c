@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What loadcast is told of this dprd, by the status file: that it works, and at a stop that it will not.
+ *
+ * Peers forward for as long as they know of no stop, and what they forward to a dprd that has gone is lost and sent
+ * again a second later. So it goes a moment after it has said so.
+ */
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "dprd/dprd.h"
+#include "dprd/base/status.h"
+
+/*
+ * loadcast looks every 100 ms (REWRITER_LOOK_MS) and announces at once, a peer's dprd reads that every TICK_MS. The rest
+ * is for a busy host: each of these may come late, and while dprd waits for its tools (a reload, 0.2 s there) it does not
+ * read.
+ */
+enum { LEAVE_MS = 500 };
+
+static void status_path(const struct dprd *d, char path[PATH_BYTES + 16])
+{
+	snprintf(path, PATH_BYTES + 16, "%s/status", d->config.run_dir);
+}
+
+static void write_status(struct dprd *d, uint64_t now_ms)
+{
+	char path[PATH_BYTES + 16];
+	struct rewriter_status status = { .written_ms = now_ms,
+					  .pid = (uint32_t)getpid(),
+					  .started_ms = d->started_ms };
+	struct flow_counts counts;
+
+	pthread_mutex_lock(&d->lock);
+	counts = flow_counts(d->flows);
+	status.draining = d->draining;
+	status.backend_connections = backend_connections(d);
+	status.redirected = counts.half_open + counts.confirmed - counts.closing;
+	status.redirected -=
+		status.backend_connections < status.redirected ? status.backend_connections : status.redirected;
+	status.arrivals_per_1000_s = d->arrivals_per_1000_s;
+	pthread_mutex_unlock(&d->lock);
+	status_path(d, path);
+	status_publish(path, &status);
+}
+
+void presence_tick(struct dprd *d, uint64_t now_ms)
+{
+	if (d->leaving || now_ms - d->status_ms < STATUS_PERIOD_MS)
+		return;
+	d->status_ms = now_ms;
+	write_status(d, now_ms);
+}
+
+void presence_withdraw(const struct dprd *d)
+{
+	char path[PATH_BYTES + 16];
+
+	status_path(d, path);
+	unlink(path);
+}
+
+static int on_left(sd_event_source *source, uint64_t at_us, void *context)
+{
+	(void)at_us;
+	(void)context;
+	return sd_event_exit(sd_event_source_get_event(source), 0);
+}
+
+int presence_leave(struct dprd *d)
+{
+	/* Whoever asks twice does not want to wait, and alone nobody has to be told. */
+	bool at_once = d->leaving || d->config.member_count < 2;
+
+	d->leaving = true;
+	presence_withdraw(d);
+	sd_notify(0, "STOPPING=1");
+	if (!at_once && sd_event_add_time_relative(d->event, NULL, CLOCK_BOOTTIME, (uint64_t)LEAVE_MS * 1000, 1000,
+						   on_left, NULL) >= 0)
+		return 0;
+	return sd_event_exit(d->event, 0);
+}
