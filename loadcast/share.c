@@ -60,7 +60,7 @@ static bool plays_shorter(const struct share *share, uint64_t sent_ms)
 	return false;
 }
 
-/* Of a lease that counts from an announcement of ours. */
+/* The period of a lease that counts from an announcement of ours. */
 static unsigned lease_period_ms(const struct share *share, uint64_t sent_ms)
 {
 	unsigned period_ms = pace_heard_ms(share);

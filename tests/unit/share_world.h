@@ -282,7 +282,7 @@ static inline void world_go_on(struct world *w, unsigned i, unsigned period_ms, 
 
 static uint64_t world_seeds;
 
-/* Of the group of tests: each run has seeds of its own, so that many runs see many worlds. */
+/* For the group of tests: each run has seeds of its own, so that many runs see many worlds. */
 static inline int world_begin(void **state)
 {
 	const char *given = getenv("UNIT_SEED");

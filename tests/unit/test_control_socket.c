@@ -300,7 +300,7 @@ static void test_idle_clients_are_closed(void **context)
 	own_clock_ms++;
 	assert_true(closes(silent, WAIT_MS));
 	assert_true(closes(dripping, WAIT_MS));
-	/* What the socket of this one has room for may have been answered a moment ago. */
+	/* Packets for which this socket has room may have been answered a moment ago. */
 	for (steps = 0; steps < STEPS_MAX && send_all(deaf, request); steps++) {
 		own_clock_ms += CONTROL_IDLE_MS;
 		usleep(STEP_MS * 1000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What decide() is told by path.c: how many flows may be made, and whether a node is worth keeping a flow to. */
+/* path.c tells decide() how many flows may be made, and whether a node is worth keeping a flow to. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

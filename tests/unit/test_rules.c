@@ -319,7 +319,7 @@ static void test_order(void **context)
 	behind(at, "@service6 tcp flags & (fin | syn | rst | ack) == syn goto decide\n");
 }
 
-/* Of all tunnels that lead anywhere, the narrowest; with none of them known, what an Ethernet leaves. */
+/* The narrowest of all tunnels that lead anywhere; with none of them known, what an Ethernet leaves. */
 static void test_mss(void **context)
 {
 	enum { V4 = 0, V6, N1 = 0, N2, N3, HEADERS_V4 = 20 + 20 + 20, HEADERS_V6 = 40 + 40 + 20 };

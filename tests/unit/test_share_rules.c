@@ -140,7 +140,7 @@ static void after_standing_still(void **state)
 	assert_int_equal(share.peer[PEER].level, SHARE_OUT);
 }
 
-/* What others may count on by now it does not take at once. */
+/* A share on which others may count by now is not taken at once. */
 static void nothing_after_standing_still(void **state)
 {
 	uint64_t awake_ms;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What happens by the clock to flows whose node is silent; and how fast SYNs come. */
+/* The clock's work on flows whose node is silent; and how fast SYNs come. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
