@@ -38,8 +38,8 @@ SKELETON := $(BUILD)/dprd/bpf/dprd.skel.h
 SOURCES := $(sort $(shell find dprd loadcast -name '*.c' -not -name '*.bpf.c' -not -path 'dprd/sim/*'))
 LIBRARY := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(SOURCES))) $(PROTO).o
 PROGRAMS := $(addprefix $(BUILD)/bin/,dprd dprctl loadcast)
-LIBS = $(shell pkg-config --libs $(PACKAGES)) -linih -lm
-LIBS_LOADCAST = $(shell pkg-config --libs libprotobuf-c libsodium libmnl) -linih -lm
+LIBS = $(shell pkg-config --libs $(PACKAGES)) -lm
+LIBS_LOADCAST = $(shell pkg-config --libs libprotobuf-c libsodium libmnl) -lm
 
 # Commands are shown with V=1; else one short line for each file, and with -s nothing.
 silent := $(findstring s,$(firstword -$(MAKEFLAGS)))

@@ -316,7 +316,7 @@ static void dprd_close(struct dprd *d)
 	if (d->flows)
 		flow_each(d->flows, count_flow, &flows);
 	/* So do shared addresses, by their lease, and NAT to real servers, whose connections the kernel alone knows. */
-	keep = as_found || flows || serving || shared_works(d) || rules_have_nat(&d->config) || plane_serves_unseen(d);
+	keep = as_found || flows || serving || shared_works(d) || config_has_nat(&d->config) || plane_serves_unseen(d);
 	if (d->flows) {
 		presence_withdraw(d);
 		if (!as_found)

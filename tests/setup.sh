@@ -23,7 +23,6 @@ build                 libmnl-dev              <libmnl/libmnl.h>
 build                 libprotobuf-c-dev       <protobuf-c/protobuf-c.h>
 build                 protobuf-c-compiler     protoc-c
 build                 libsystemd-dev          <systemd/sd-daemon.h>
-build                 libinih-dev             <ini.h>
 build                 libsodium-dev           <sodium.h>
 build                 libjansson-dev          <jansson.h>
 build                 libbpf-dev              <bpf/libbpf.h>

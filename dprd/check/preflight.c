@@ -337,7 +337,7 @@ static void check_backends(struct report *r, const struct config *config)
 	unsigned own, v6;
 
 	check_forwarding(r, config);
-	if (rules_have_nat(config))
+	if (config_has_nat(config))
 		check_tracking(r, config);
 	if (socket && getifaddrs(&all) == 0) {
 		for (own = 0; own < config->own_backend_count; own++) {
@@ -355,7 +355,7 @@ static void check_translation(struct report *r, const struct config *config)
 {
 	static const char *const nft[] = { "nft", "-c", "-f", "-", NULL };
 
-	if (!rules_have_nat(config))
+	if (!config_has_nat(config))
 		return;
 	if (command_run(nft,
 			"add table inet dprd_check\nadd chain inet dprd_check c\n"

@@ -8,11 +8,6 @@
 
 #include <unistd.h>
 
-unsigned config_key_line(const struct parse *p, enum config_section section, const char *name)
-{
-	return p->seen[config_key_find(section, name) - config_keys];
-}
-
 /* Where something missing belongs: its section, or else the end of the file. */
 static unsigned section_line(const struct parse *p, enum config_section section)
 {
@@ -302,20 +297,6 @@ static bool find_self(struct config *c, const char *name)
 		}
 	}
 	return false;
-}
-
-void config_list_members(const struct config *c, char *text, size_t size)
-{
-	size_t used = 0;
-
-	text[0] = '\0';
-	for (unsigned i = 0; i < c->member_count; i++) {
-		if (used + strlen(c->member[i].name) + 6 >= size) {
-			snprintf(text + used, size - used, ", ...");
-			return;
-		}
-		used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", c->member[i].name);
-	}
 }
 
 void config_check_self(struct parse *p, const char *node_name)

@@ -2,9 +2,8 @@
 /*
  * config.c - reads dprd.conf: lines, sections, and which key a line sets.
  *
- * inih splits the lines. It gives no line numbers, cuts lines at 200 bytes, takes an indented line
- * for the continuation of the one above and does not tell about empty sections; so the reader that
- * feeds it counts, measures, strips and notes the headers itself, and hands on only what is sound.
+ * Each line is counted, measured and stripped; it is a header, "Key=value" or an error. A line says
+ * all about itself: there is no continuation of the line above.
  */
 #include "dprd/config/config.h"
 #include "dprd/config/reading.h"
@@ -12,45 +11,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ini.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { CONFIG_FILE_BYTES_MAX = 256 * 1024 };
-
-__attribute__((format(printf, 4, 0))) static void add_error(struct parse *p, unsigned line, const char *subject,
-							    const char *format, va_list args)
-{
-	char *text;
-	int used;
-
-	if (p->errors->count++ >= CONFIG_ERRORS_MAX)
-		return;
-	text = p->errors->text[p->errors->count - 1];
-	used = snprintf(text, CONFIG_ERROR_BYTES, "%.100s:%u: %s%s", p->file, line ? line : 1, subject,
-			*subject ? ": " : "");
-	if (used >= 0 && used < CONFIG_ERROR_BYTES)
-		vsnprintf(text + used, CONFIG_ERROR_BYTES - (size_t)used, format, args);
-}
-
-void config_error(struct parse *p, unsigned line, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	add_error(p, line, "", format, args);
-	va_end(args);
-}
-
-void config_key_error(struct parse *p, const struct config_key *key, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	add_error(p, p->line, key->name, format, args);
-	va_end(args);
-}
+enum { CONFIG_FILE_BYTES_MAX = 256 * 1024, LINE_BYTES = 200 };
 
 /* The struct that a key of the current section belongs to. */
 static void *section_base(const struct parse *p, enum config_section section)
@@ -77,6 +41,7 @@ static void set_defaults(struct parse *p, enum config_section section)
 		if (config_keys[i].section != section)
 			continue;
 		p->seen[i] = 0;
+		p->first_use = true;
 		if (config_keys[i].fallback)
 			set_key(p, &config_keys[i], config_keys[i].fallback);
 	}
@@ -222,18 +187,33 @@ static void read_header(struct parse *p, const char *line)
 	p->bad_header = true;
 }
 
-/* True when inih will split the line where we would: a plain word, then "=". */
-static bool is_assignment(const char *line)
+/* Splits "Key = value", a comment allowed behind it. False: the line does not begin with a plain word and "=". */
+static bool split_setting(char *line, char **ret_name, char **ret_text)
 {
-	size_t word = 0;
+	size_t word = 0, blanks = 0;
+	char *text;
 
 	while (isalnum((unsigned char)line[word]))
 		word++;
-	if (!word)
+	while (isblank((unsigned char)line[word + blanks]))
+		blanks++;
+	if (!word || line[word + blanks] != '=')
 		return false;
-	while (isblank((unsigned char)line[word]))
-		word++;
-	return line[word] == '=';
+	line[word] = '\0';
+	*ret_name = line;
+	text = line + word + blanks + 1;
+	/* A comment begins with a ";" that has a blank before it. */
+	for (char *at = text; *at; at++) {
+		if (*at == ';' && at > text && isblank((unsigned char)at[-1])) {
+			*at = '\0';
+			break;
+		}
+	}
+	text += strspn(text, " \t");
+	for (char *end = text + strlen(text); end > text && isblank((unsigned char)end[-1]); end--)
+		end[-1] = '\0';
+	*ret_text = text;
+	return true;
 }
 
 static bool has_control(const char *line, size_t length)
@@ -244,15 +224,14 @@ static bool has_control(const char *line, size_t length)
 	return false;
 }
 
-/* inih's reader: the next line, stripped; an empty one in place of what is wrong or ours. */
-static char *read_line(char *buffer, int size, void *stream)
+/* The next line, stripped; an empty one in place of what is wrong. False: there is none. */
+static bool next_line(struct parse *p, char line[LINE_BYTES])
 {
-	struct parse *p = stream;
 	const char *start = p->text + p->offset, *end;
 	size_t left = p->length - p->offset, length;
 
 	if (!left)
-		return NULL;
+		return false;
 	end = memchr(start, '\n', left);
 	length = end ? (size_t)(end - start) : left;
 	p->offset += length + (end ? 1 : 0);
@@ -263,10 +242,10 @@ static char *read_line(char *buffer, int size, void *stream)
 	}
 	while (length && isspace((unsigned char)start[length - 1]))
 		length--;
-	buffer[0] = '\0';
-	if (length >= (size_t)size) {
-		config_error(p, p->line, "%zu bytes are too many for a line (at most %d)", length, size - 1);
-		return buffer;
+	line[0] = '\0';
+	if (length >= LINE_BYTES) {
+		config_error(p, p->line, "%zu bytes are too many for a line (at most %d)", length, LINE_BYTES - 1);
+		return true;
 	}
 	while (length && isspace((unsigned char)*start)) {
 		start++;
@@ -274,46 +253,39 @@ static char *read_line(char *buffer, int size, void *stream)
 	}
 	if (has_control(start, length)) {
 		config_error(p, p->line, "a control character (only text and tabs may stand here)");
-		return buffer;
+		return true;
 	}
-	if (!length || *start == '#' || *start == ';')
-		return buffer;
-	memcpy(buffer, start, length);
-	buffer[length] = '\0';
-	if (*buffer == '[')
-		read_header(p, buffer);
-	else if (is_assignment(buffer))
-		return buffer;
-	else if (p->section != SECTION_BAD)
-		config_error(p, p->line, "%.64s: not a setting (such as Key=value)", buffer);
-	buffer[0] = '\0';
-	return buffer;
+	memcpy(line, start, length);
+	line[length] = '\0';
+	return true;
 }
 
-static int handle_key(void *user, const char *section, const char *name, const char *text)
+static void unknown_key(struct parse *p, const char *name)
 {
 	char suggestion[SUGGESTION_BYTES];
-	const struct config_key *key;
-	struct parse *p = user;
+
+	p->unknown_key[p->section] = true;
+	config_suggest_key(p->section, name, suggestion);
+	if (p->section == SECTION_NONE)
+		config_error(p, p->line, "%.64s: stands before the first section%s", name, suggestion);
+	else
+		config_error(p, p->line, "%.64s: unknown key%s", name, suggestion);
+}
+
+static void read_setting(struct parse *p, const char *name, const char *text)
+{
+	const struct config_key *key = config_key_find(p->section, name);
 	unsigned *seen;
 
-	(void)section; /* cut at 50 bytes; read_header() knows better */
-	if (p->section == SECTION_BAD)
-		return 1;
-	key = config_key_find(p->section, name);
 	if (!key) {
-		p->unknown_key[p->section] = true;
-		config_suggest_key(p->section, name, suggestion);
-		if (p->section == SECTION_NONE)
-			config_error(p, p->line, "%.64s: stands before the first section%s", name, suggestion);
-		else
-			config_error(p, p->line, "%.64s: unknown key%s", name, suggestion);
-		return 1;
+		unknown_key(p, name);
+		return;
 	}
 	seen = &p->seen[key - config_keys];
+	p->first_use = !*seen;
 	if (*seen && !key->repeatable) {
 		config_key_error(p, key, "given twice (first in line %u)", *seen);
-		return 1;
+		return;
 	}
 	if (strstr(text, " #"))
 		config_key_error(p, key, "%.64s: a comment behind a value starts with \" ;\"", text);
@@ -321,7 +293,22 @@ static int handle_key(void *user, const char *section, const char *name, const c
 		set_key(p, key, text);
 	if (!*seen)
 		*seen = p->line;
-	return 1;
+}
+
+static void read_line(struct parse *p, char *line)
+{
+	char *name, *text;
+
+	if (!*line || *line == '#' || *line == ';')
+		return;
+	if (*line == '[')
+		read_header(p, line);
+	else if (p->section == SECTION_BAD)
+		return;
+	else if (split_setting(line, &name, &text))
+		read_setting(p, name, text);
+	else
+		config_error(p, p->line, "%.64s: not a setting (such as Key=value)", line);
 }
 
 /* Values that stand in for what the file leaves out, once all of it is known. */
@@ -342,20 +329,18 @@ static void complete(struct config *c)
 	}
 }
 
-int config_parse(const char *name, const char *text, size_t length, const char *node_name, struct config *ret,
-		 struct config_errors *errors)
+/* Reads and checks all of the text. What is right of it is in *config then, errors or not. 0, -EINVAL or -ENOMEM. */
+static int parse_text(const char *name, const char *text, size_t length, const char *node_name, struct config *config,
+		      struct config_errors *errors)
 {
 	const char *slash = strrchr(name, '/');
 	struct parse *p = calloc(1, sizeof(*p));
-	int result;
+	char line[LINE_BYTES];
 
 	errors->count = 0;
-	if (p)
-		p->config = calloc(1, sizeof(*p->config));
-	if (!p || !p->config) {
-		free(p);
+	if (!p)
 		return -ENOMEM;
-	}
+	p->config = config;
 	p->file = slash ? slash + 1 : name;
 	p->text = text;
 	p->length = length;
@@ -363,19 +348,28 @@ int config_parse(const char *name, const char *text, size_t length, const char *
 	for (enum config_section s = SECTION_CLUSTER; s < SECTIONS; s++)
 		if (!config_section_is_named(s))
 			set_defaults(p, s);
-	result = ini_parse_stream(read_line, p, handle_key, p);
-	if (result && !errors->count)
-		config_error(p, result > 0 ? (unsigned)result : 1, "cannot be read");
-	complete(p->config);
+	while (next_line(p, line))
+		read_line(p, line);
+	complete(config);
 	config_check(p);
 	config_check_self(p, node_name);
 	if (!errors->count)
 		config_check_own_backends(p);
-	result = errors->count ? -EINVAL : 0;
-	if (!result)
-		*ret = *p->config;
-	free(p->config);
 	free(p);
+	return errors->count ? -EINVAL : 0;
+}
+
+int config_parse(const char *name, const char *text, size_t length, const char *node_name, struct config *ret,
+		 struct config_errors *errors)
+{
+	struct config *config = calloc(1, sizeof(*config));
+	int result = config ? parse_text(name, text, length, node_name, config, errors) : -ENOMEM;
+
+	if (!config)
+		errors->count = 0;
+	if (!result)
+		*ret = *config;
+	free(config);
 	return result;
 }
 
@@ -418,4 +412,23 @@ int config_read(const char *path, const char *node_name, struct config *ret, str
 	}
 	free(text);
 	return result;
+}
+
+void config_read_places(const char *path, char run_dir[PATH_BYTES], char table_file[PATH_BYTES])
+{
+	struct config *config = calloc(1, sizeof(*config));
+	struct config_errors *errors = calloc(1, sizeof(*errors));
+	char *text = malloc(CONFIG_FILE_BYTES_MAX + 1);
+	ssize_t length = text ? read_whole(path, text) : 0;
+
+	if (length < 0 || length > CONFIG_FILE_BYTES_MAX)
+		length = 0;
+	if (config && errors && text) {
+		parse_text(path, text, (size_t)length, NULL, config, errors);
+		memcpy(run_dir, config->run_dir, PATH_BYTES);
+		memcpy(table_file, config->table_file, PATH_BYTES);
+	}
+	free(text);
+	free(errors);
+	free(config);
 }

@@ -207,7 +207,13 @@ struct config_errors {
  */
 int config_read(const char *path, const char *node_name, struct config *ret, struct config_errors *errors);
 
-/* The same from memory; name stands in the messages. For tests and fuzzers. */
+/*
+ * [Run] Directory= and Table= as far as the file can be read, errors elsewhere or not; else their defaults. For a tool
+ * that asks a dprd which still runs with the former file. Without memory both stay as they are.
+ */
+void config_read_places(const char *path, char run_dir[PATH_BYTES], char table_file[PATH_BYTES]);
+
+/* The same as config_read(), from memory; name stands in the messages. For tests and fuzzers. */
 int config_parse(const char *name, const char *text, size_t length, const char *node_name, struct config *ret,
 		 struct config_errors *errors);
 
@@ -223,6 +229,8 @@ uint32_t backend_id(const char *name);
 /* The number of an own real server, 0..own_backend_count - 1; and the one with this id, or -1. */
 const struct backend *config_own_backend(const struct config *config, unsigned own);
 int config_own_backend_by_id(const struct config *config, uint32_t id);
+/* True when this node reaches a real server of its own by the kernel's NAT. */
+bool config_has_nat(const struct config *config);
 /* Its address of this family; NULL: it has none. */
 const struct addr *backend_address(const struct backend *backend, bool v6);
 

@@ -2,7 +2,6 @@
 /* config/keys.c - every section and key of dprd.conf with its range and default, and look-ups in them. */
 #include "dprd/config/reading.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 
 /* clang-format off */
@@ -155,60 +154,9 @@ const struct config_key *config_key_find(enum config_section section, const char
 	return NULL;
 }
 
-static unsigned min3(unsigned a, unsigned b, unsigned c)
+unsigned config_key_line(const struct parse *p, enum config_section section, const char *name)
 {
-	unsigned least = a < b ? a : b;
-
-	return least < c ? least : c;
-}
-
-enum { WORD_MAX = 40 };
-
-/* Levenshtein distance, letter case ignored; WORD_MAX for words too long to be ours. */
-static unsigned distance(const char *a, const char *b)
-{
-	unsigned row[WORD_MAX + 1];
-	size_t length_a = strlen(a), length_b = strlen(b);
-
-	if (length_a > WORD_MAX || length_b > WORD_MAX)
-		return WORD_MAX;
-	for (unsigned j = 0; j <= length_b; j++)
-		row[j] = j;
-	for (unsigned i = 1; i <= length_a; i++) {
-		unsigned diagonal = row[0];
-
-		row[0] = i;
-		for (unsigned j = 1; j <= length_b; j++) {
-			bool same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
-			unsigned above = row[j];
-
-			row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (same ? 0 : 1));
-			diagonal = above;
-		}
-	}
-	return row[length_b];
-}
-
-/* Near enough that a slip of the finger explains it: a third of the word, at most 3 letters. */
-static bool is_near(unsigned letters, const char *word)
-{
-	return letters <= 3 && letters * 3 <= strlen(word) + 1;
-}
-
-const char *config_nearest(const char *const *list, const char *text)
-{
-	const char *best = NULL;
-	unsigned least = WORD_MAX;
-
-	for (; *list; list++) {
-		unsigned letters = distance(text, *list);
-
-		if (letters < least && is_near(letters, *list)) {
-			least = letters;
-			best = *list;
-		}
-	}
-	return best;
+	return p->seen[config_key_find(section, name) - config_keys];
 }
 
 void config_suggest_section(const char *name, char suggestion[SUGGESTION_BYTES])
@@ -245,17 +193,17 @@ static void name_sections(const char *name, char suggestion[SUGGESTION_BYTES])
 void config_suggest_key(enum config_section section, const char *name, char suggestion[SUGGESTION_BYTES])
 {
 	const struct config_key *best = NULL;
-	unsigned least = WORD_MAX;
+	unsigned least = CONFIG_NEAR_LETTERS_MAX;
 
 	name_sections(name, suggestion);
 	if (*suggestion)
 		return;
 	for (unsigned i = 0; i < config_key_count; i++) {
 		/* One letter more for another section: between equals the one at hand was meant. */
-		unsigned letters = distance(name, config_keys[i].name);
+		unsigned letters = config_distance(name, config_keys[i].name);
 		unsigned cost = 2 * letters + (config_keys[i].section == section ? 0 : 1);
 
-		if (is_near(letters, config_keys[i].name) && cost < least) {
+		if (config_is_near(letters, config_keys[i].name) && cost < least) {
 			least = cost;
 			best = &config_keys[i];
 		}

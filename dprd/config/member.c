@@ -51,6 +51,14 @@ int config_own_backend_by_id(const struct config *config, uint32_t id)
 	return -1;
 }
 
+bool config_has_nat(const struct config *config)
+{
+	for (unsigned own = 0; own < config->own_backend_count; own++)
+		if (config_own_backend(config, own)->form == BACKEND_NAT)
+			return true;
+	return false;
+}
+
 const struct addr *backend_address(const struct backend *backend, bool v6)
 {
 	const struct addr *address = v6 ? &backend->v6 : &backend->v4;
@@ -73,6 +81,30 @@ int config_member_by_service(const struct config *config, const struct addr *ser
 			if (addr_equal(&config->member[i].service[s], service))
 				return (int)i;
 	return -1;
+}
+
+bool config_is_shared(const struct config *config, const struct addr *address)
+{
+	for (unsigned i = 0; i < config->shared_count; i++)
+		if (addr_equal(&config->shared[i], address))
+			return true;
+	return false;
+}
+
+void config_shared_mac(const struct config *config, const struct addr *shared, uint8_t mac[6])
+{
+	static const uint8_t v4[3] = { 0x01, 0x00, 0x5e };
+
+	if (config->shared_mac_set) {
+		memcpy(mac, config->shared_mac, 6);
+	} else if (addr_is_v4(shared)) {
+		memcpy(mac, v4, 3);
+		memcpy(mac + 3, shared->bytes + 13, 3);
+		mac[3] &= 0x7f;
+	} else {
+		mac[0] = mac[1] = 0x33;
+		memcpy(mac + 2, shared->bytes + 12, 4);
+	}
 }
 
 /* How many service addresses of the same family stand before this one in the file. */

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * config/reading.h - what the config_*.c files share; nobody else includes it.
+ * config/reading.h - what the files of config/ share; no other folder includes it.
  *
- * The way of a line: config.c (reader, sections) -> config/keys.c (which key) -> config/value.c
- * (its text into a field) -> config/check.c (what only the whole file can show).
+ * The way of a line: config.c (lines, sections) -> keys.c (which key) -> value.c and the files of other
+ * kinds of values (its text into a field) -> check.c (what only the whole file can show). Whatever is
+ * wrong goes to report.c. Calls go one way:
+ *
+ *   config.c -> check.c -> check_shared.c, check_backend.c -> keys.c -> special.c, shared.c, backend.c
+ *   -> addr.c -> value.c -> report.c, near.c, member.c
  */
-#ifndef DPRD_BASE_CONFIG_PRIVATE_H
-#define DPRD_BASE_CONFIG_PRIVATE_H
+#ifndef DPRD_CONFIG_READING_H
+#define DPRD_CONFIG_READING_H
 
 #include "dprd/config/config.h"
 
@@ -66,6 +70,7 @@ struct parse {
 	bool bad_header;
 	bool unknown_key[SECTIONS];
 	unsigned seen[CONFIG_KEYS_MAX]; /* line of the first use of config_keys[i]; 0: none */
+	bool first_use; /* the key that is being set was not set before, or only by its default */
 	unsigned group_line[2], range_line[2]; /* by family; 0: the default stands */
 	struct member_lines member[MEMBERS_MAX];
 	unsigned network_line[NETWORKS_MAX];
@@ -105,9 +110,17 @@ extern const char *const config_section_names[SECTIONS];
 bool config_section_is_named(enum config_section section);
 /* NULL when this section has no such key. */
 const struct config_key *config_key_find(enum config_section section, const char *name);
-/* What may have been meant by an unknown key or section: " (did you mean ...?)", or empty. */
+/* Line of the first use of a key; 0: the file does not have it. */
+unsigned config_key_line(const struct parse *parse, enum config_section section, const char *name);
+/* A hint for an unknown key or section: " (did you mean ...?)", or empty. */
 void config_suggest_key(enum config_section section, const char *name, char suggestion[SUGGESTION_BYTES]);
 void config_suggest_section(const char *name, char suggestion[SUGGESTION_BYTES]);
+
+/* config/near.c: letters to change, add or leave out, letter case ignored; CONFIG_NEAR_LETTERS_MAX for longer words. */
+enum { CONFIG_NEAR_LETTERS_MAX = 40 };
+unsigned config_distance(const char *a, const char *b);
+/* True when so few wrong letters can be a slip of the finger. */
+bool config_is_near(unsigned letters, const char *word);
 /* The nearest of a list, NULL when none is near. */
 const char *config_nearest(const char *const *list, const char *text);
 
@@ -153,24 +166,23 @@ bool config_read_address(struct parse *parse, const struct config_key *key, cons
 /* The first address of the range of this prefix that holds address. */
 struct addr config_range_base(const struct addr *address, unsigned prefix);
 
-/* config/check.c: all that needs more than one line to see. Reports through config_error(). */
-void config_check(struct parse *parse);
-/* Line of the first use of a key; 0: the file does not have it. */
-unsigned config_key_line(const struct parse *parse, enum config_section section, const char *name);
-/* config/shared.c: the same for [Shared], once members are known. */
-void config_check_shared(struct parse *parse);
 /* config/backend.c: a [Backend "label"] begins. False, and reported, when there can be no such one. */
 bool config_begin_backend(struct parse *parse, const char *label);
-/* What is wrong with real servers wherever they stand, once members are known; */
-void config_check_backends(struct parse *parse);
-/* and with this node's, once self is known and all else is right. Fills config->own_backend[]. */
-void config_check_own_backends(struct parse *parse);
-/* config/check.c: "n1, n2, n3" of all members, cut with "..." when there are too many. */
-void config_list_members(const struct config *config, char *text, size_t size);
-/* config/check.c: finds self by node_name, [Node] Name= or the host name. */
-void config_check_self(struct parse *parse, const char *node_name);
 
-/* config.c: "FILE:LINE: text". The second puts the key's name in front, with the current line. */
+/* config/check.c: all that needs more than one line to see. Reports through config_error(). */
+void config_check(struct parse *parse);
+/* Finds self by node_name, [Node] Name= or the host name. */
+void config_check_self(struct parse *parse, const char *node_name);
+/* config/check_shared.c: the same for [Shared], once members are known. */
+void config_check_shared(struct parse *parse);
+/* config/check_backend.c: checks the real servers of all nodes, once members are known. */
+void config_check_backends(struct parse *parse);
+/* Checks those of this node, once self is known and all else is right. Fills config->own_backend[]. */
+void config_check_own_backends(struct parse *parse);
+
+/* config/report.c: "n1, n2, n3" of all members, cut with "..." when there are too many. */
+void config_list_members(const struct config *config, char *text, size_t size);
+/* "FILE:LINE: text". The second puts the key's name in front, with the current line. */
 void config_error(struct parse *parse, unsigned line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void config_key_error(struct parse *parse, const struct config_key *key, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

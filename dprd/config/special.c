@@ -15,7 +15,7 @@ static void set_ports(struct parse *p, const struct config_key *key, void *field
 
 	if (!config_has_word(p, key, text, "80"))
 		return;
-	if (!p->seen[key - config_keys])
+	if (p->first_use)
 		c->port_count = 0; /* the first of the file takes the default's place */
 	while (config_next_word(&text, word)) {
 		bool twice = false;

@@ -3,41 +3,13 @@
 #include "dprd/dprctl/dprctl.h"
 
 #include <errno.h>
-#include <ini.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* What a wrong file still tells. */
-struct places {
-	char run_dir[PATH_BYTES], table_file[PATH_BYTES];
-};
-
-static int take_place(void *context, const char *section, const char *key, const char *value)
-{
-	struct places *places = context;
-	char *place = strcmp(key, "Directory") == 0 ? places->run_dir
-		      : strcmp(key, "Table") == 0   ? places->table_file
-						    : NULL;
-
-	if (place && value && strcmp(section, "Run") == 0 && value[0] == '/' && strlen(value) < PATH_BYTES)
-		memcpy(place, value, strlen(value) + 1);
-	return 1;
-}
-
-/* Errors of the file do not matter here: they were reported. */
-static void read_places(struct dprctl *c, const char *path)
-{
-	static struct places places = { .run_dir = "/run/dprd", .table_file = "/run/loadcast/table" };
-
-	ini_parse(path, take_place, &places);
-	c->run_dir = places.run_dir;
-	c->table_file = places.table_file;
-}
 
 bool dprctl_read_config(struct dprctl *c)
 {
-	static struct config config; /* too large for a stack, as the next one */
+	static struct config config; /* too large for a stack, as the next ones */
 	static struct config_errors errors;
+	static char run_dir[PATH_BYTES], table_file[PATH_BYTES];
 	const char *path = c->config_path ? c->config_path : CONFIG_PATH_DEFAULT;
 	int error = config_read(path, c->node_name, &config, &errors);
 
@@ -53,7 +25,9 @@ bool dprctl_read_config(struct dprctl *c)
 		fprintf(stderr, "dprctl: %s: %s\n", path, strerror(-error));
 	if (c->config_path && error != -EINVAL)
 		return false;
-	read_places(c, path);
+	config_read_places(path, run_dir, table_file);
+	c->run_dir = run_dir;
+	c->table_file = table_file;
 	fprintf(stderr, "dprctl: going on with the dprd at %s; all errors: dprd --check-config\n", c->run_dir);
 	return true;
 }

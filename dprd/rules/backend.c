@@ -19,17 +19,6 @@ struct shares {
 	unsigned here;
 };
 
-bool rules_have_nat(const struct config *config)
-{
-	unsigned own;
-
-	for (own = 0; own < config->own_backend_count; own++) {
-		if (config_own_backend(config, own)->form == BACKEND_NAT)
-			return true;
-	}
-	return false;
-}
-
 static void list_servers(const struct config *config, struct rules_list *list)
 {
 	unsigned own, v6;
@@ -138,7 +127,7 @@ static void write_family(FILE *out, struct dprd *d, bool v6)
 	rules_write_set(out, &d->config, "set", "backend_server", v6, address, list_servers);
 	fprintf(out, "add chain inet dprd backend_choose%c\nflush chain inet dprd backend_choose%c\n", f, f);
 	/* What a server asks of the service comes back to it past this node: it would find no translation. */
-	if (rules_have_nat(&d->config)) {
+	if (config_has_nat(&d->config)) {
 		fprintf(out, "add rule inet dprd backend %s saddr @backend_server%c accept\n", ip, f);
 		fprintf(out,
 			"add rule inet dprd backend %s daddr . tcp dport @backend_service%c " RULES_SYN

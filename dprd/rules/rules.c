@@ -220,7 +220,7 @@ static void write_full_table(FILE *out, struct dprd *d)
 	write_mss(out, d, true);
 	write_leaving(out, d, "output");
 	rules_write_backends(out, d);
-	if (rules_have_nat(&d->config))
+	if (config_has_nat(&d->config))
 		write_leaving(out, d, RULES_NAT_LEAVING);
 }
 

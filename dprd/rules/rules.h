@@ -69,8 +69,6 @@ void rules_write_sets(FILE *out, const struct config *config, bool v6);
 /* rules/backend.c */
 /* Answers of real servers leave through it, after NAT; rules.c fills it, on the nfqueue plane. */
 #define RULES_NAT_LEAVING "backend_leaving"
-/* Whether some real server behind this node is reached by NAT. */
-bool rules_have_nat(const struct config *config);
 /* The chains for real servers, of both planes; when this node has none any more, they go. Lock not held. */
 void rules_write_backends(FILE *out, struct dprd *d);
 

@@ -99,7 +99,7 @@ static int use_module(struct dprd *d)
 	struct shared_module_setup setup = {
 		.interface = s->programs.interface[0] ? s->programs.interface[0] : s->programs.interface[1],
 		.late = !d->fastpath,
-		.nat = rules_have_nat(config),
+		.nat = config_has_nat(config),
 		.key = { s->programs.key[0], s->programs.key[1] },
 		.lease_uid = loadcast_user(config),
 		.count = config->shared_count,

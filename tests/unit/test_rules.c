@@ -226,11 +226,11 @@ static void test_alias(void **context)
 static void test_without_translation(void **context)
 {
 	(void)context;
-	assert_true(rules_have_nat(&d.config));
+	assert_true(config_has_nat(&d.config));
 	d.config.own_backend_count = 1;
 	d.config.own_backend[0] = d.config.own_backend[1]; /* b2 */
 	backend_configure(&d, NULL);
-	assert_false(rules_have_nat(&d.config));
+	assert_false(config_has_nat(&d.config));
 	assert_chain("backend", "iifname \"lo\" accept\n");
 	assert_chain("backend_choose4", "");
 	assert_chain("backend_end", "meta mark & 0x1f000000 != 0 meta mark set meta mark & 0xe0ffffff\n");
