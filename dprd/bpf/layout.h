@@ -50,11 +50,9 @@ enum {
 	FASTPATH_LATE_MS = 400, /* no heartbeat for so long: dprd is dead or frozen */
 	FASTPATH_WAIT_MS = 40, /* and so it is when a queued packet waits as long */
 	FASTPATH_MAC_TICKS = 30 * 60, /* a hardware address this old (30 s) is asked for by the kernel */
-
-	/* Of skb->mark, for the two queue rules. */
-	MARK_FORWARD = 0x40000000, /* no by-pass */
-	MARK_DECIDE = 0x20000000, /* by-pass: with dprd away serve locally */
 };
+
+_Static_assert(MARK_FORWARD == BIACTIVE_MARK_FORWARD, "the kernel module lets through what dprd forwards");
 
 /* What an address is to the cluster, as this node sees it. */
 enum fastpath_role {

@@ -21,15 +21,13 @@
 enum {
 	TCX_INGRESS = 46, /* enum bpf_attach_type; not in the headers of all systems that this is built on */
 	TCX_EGRESS = 47,
-	CLASSIFIER_HANDLE = 1,
-	CLASSIFIER_PRIORITY = 221, /* ours alone, so that we replace and remove no other's */
 };
 
 static const char *const directions[2] = { "in", "out" };
 
-static void link_path(const struct fastpath *f, uint32_t interface, int out, char path[PATH_BYTES + 32])
+static void link_path(const struct fastpath *f, uint32_t interface, int out, char path[FASTPATH_PINS_BYTES + 32])
 {
-	snprintf(path, PATH_BYTES + 32, "%s/%s-%u", f->pins, directions[out], interface);
+	snprintf(path, FASTPATH_PINS_BYTES + 32, "%s/%s-%u", f->pins, directions[out], interface);
 }
 
 static int program_fd(const struct fastpath *f, int out)
@@ -81,17 +79,9 @@ static int classifier_attach(const struct fastpath *f, uint32_t interface, int o
 	return error && error != -EEXIST ? error : bpf_tc_attach(&hook, &options);
 }
 
-static void classifier_detach(uint32_t interface, int out)
-{
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)interface, .attach_point = out ? BPF_TC_EGRESS : BPF_TC_INGRESS);
-	LIBBPF_OPTS(bpf_tc_opts, options, .handle = CLASSIFIER_HANDLE, .priority = CLASSIFIER_PRIORITY);
-
-	bpf_tc_detach(&hook, &options);
-}
-
 static int attach_one(const struct fastpath *f, uint32_t interface, int out, int *ret_fd)
 {
-	char path[PATH_BYTES + 32];
+	char path[FASTPATH_PINS_BYTES + 32];
 	int fd;
 
 	link_path(f, interface, out, path);
@@ -139,7 +129,7 @@ bool fastpath_is_attached(const struct fastpath *f, uint32_t interface)
 /* Interfaces that went take their links with them. */
 static void forget_gone(struct fastpath *f)
 {
-	char path[PATH_BYTES + 32], name[IF_NAMESIZE];
+	char path[FASTPATH_PINS_BYTES + 32], name[IF_NAMESIZE];
 	unsigned i = 0;
 	int out;
 
@@ -199,7 +189,7 @@ static uint32_t interface_of(const char *name)
 /* Where a former process had programs, and this one has none: nobody would tell them anything any more. */
 static void forget_unlisted(const struct fastpath *f)
 {
-	char path[PATH_BYTES + 300];
+	char path[FASTPATH_PINS_BYTES + 300];
 	struct if_nameindex *all = if_nameindex(), *i;
 	DIR *directory = opendir(f->pins);
 	struct dirent *entry;
@@ -216,8 +206,8 @@ static void forget_unlisted(const struct fastpath *f)
 	/* Where there are links nobody has left classifiers. */
 	for (i = all; i && i->if_index && f->links[0].fd[0] < 0; i++) {
 		if (!fastpath_is_attached(f, i->if_index)) {
-			classifier_detach(i->if_index, 0);
-			classifier_detach(i->if_index, 1);
+			fastpath_classifier_detach(i->if_index, 0);
+			fastpath_classifier_detach(i->if_index, 1);
 		}
 	}
 	if_freenameindex(all);
@@ -251,37 +241,6 @@ int fastpath_attach(struct fastpath *f, const struct config *config, char why[FA
 	return error;
 }
 
-/* Classifiers are pinned nowhere: they are looked for on every interface. */
-static void classifiers_remove(void)
-{
-	struct if_nameindex *all = if_nameindex(), *i;
-
-	for (i = all; i && i->if_index; i++) {
-		classifier_detach(i->if_index, 0);
-		classifier_detach(i->if_index, 1);
-	}
-	if_freenameindex(all);
-}
-
-int fastpath_unpin(const char *pins)
-{
-	char path[PATH_BYTES + 300];
-	struct dirent *entry;
-	DIR *directory = opendir(pins);
-	int error = 0;
-
-	if (!directory)
-		return errno == ENOENT ? 0 : -errno;
-	while ((entry = readdir(directory))) {
-		snprintf(path, sizeof(path), "%s/%s", pins, entry->d_name);
-		if (entry->d_name[0] != '.' && unlink(path))
-			error = -errno;
-	}
-	closedir(directory);
-	classifiers_remove();
-	return rmdir(pins) ? -errno : error;
-}
-
 void fastpath_detach(struct fastpath *f, bool keep)
 {
 	unsigned i;
@@ -292,7 +251,7 @@ void fastpath_detach(struct fastpath *f, bool keep)
 			if (f->links[i].fd[out] >= 0)
 				close(f->links[i].fd[out]);
 			else if (!keep)
-				classifier_detach(f->links[i].interface, out);
+				fastpath_classifier_detach(f->links[i].interface, out);
 		}
 	}
 	f->link_count = 0;

@@ -6,11 +6,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
@@ -29,65 +26,6 @@ __attribute__((format(printf, 2, 0))) static int libbpf_log(enum libbpf_print_le
 	text[strcspn(text, "\n")] = '\0';
 	log_debug("%s", text);
 	return 0;
-}
-
-/* Whether a directory is on a bpf file system. */
-static bool is_bpf_fs(const char *directory, char why[FASTPATH_WHY_BYTES])
-{
-	struct statfs fs;
-
-	if (statfs(directory, &fs)) {
-		snprintf(why, FASTPATH_WHY_BYTES, "%s: %s", directory, strerror(errno));
-		return false;
-	}
-	if ((unsigned long)fs.f_type != BPF_FS_MAGIC)
-		snprintf(why, FASTPATH_WHY_BYTES, "%s is not on a bpf file system (mount -t bpf bpf /sys/fs/bpf)",
-			 directory);
-	return (unsigned long)fs.f_type == BPF_FS_MAGIC;
-}
-
-static bool pins_ready(const char *pin_dir, const char *pins, char why[FASTPATH_WHY_BYTES])
-{
-	if ((mkdir(pin_dir, 0700) && errno != EEXIST)) {
-		snprintf(why, FASTPATH_WHY_BYTES, "%s: %s", pin_dir, strerror(errno));
-		return false;
-	}
-	if (!is_bpf_fs(pin_dir, why))
-		return false;
-	if (!mkdir(pins, 0700) || errno == EEXIST)
-		return true;
-	snprintf(why, FASTPATH_WHY_BYTES, "%s: %s", pins, strerror(errno));
-	return false;
-}
-
-static void pins_of(const struct config *config, char *pins, size_t bytes)
-{
-	snprintf(pins, bytes, "%s/v%d", config->pin_dir, FASTPATH_VERSION);
-}
-
-/* The memory of a pinned flow table; NULL: there is none that could be ours. */
-static void *map_pinned(const char *path, int *ret_fd, size_t *ret_bytes)
-{
-	struct bpf_map_info info = { 0 };
-	uint32_t size = sizeof(info);
-	int fd = bpf_obj_get(path);
-	void *memory;
-
-	if (fd < 0)
-		return NULL;
-	if (bpf_obj_get_info_by_fd(fd, &info, &size) || info.type != BPF_MAP_TYPE_ARRAY ||
-	    info.value_size != sizeof(struct flow_bucket) || !(info.map_flags & BPF_F_MMAPABLE)) {
-		close(fd);
-		return NULL;
-	}
-	*ret_bytes = (size_t)info.max_entries * sizeof(struct flow_bucket);
-	memory = mmap(NULL, *ret_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (memory == MAP_FAILED) {
-		close(fd);
-		return NULL;
-	}
-	*ret_fd = fd;
-	return memory;
 }
 
 /* A flow table of its own for this process, with the flows of the former one. */
@@ -121,12 +59,10 @@ static struct flow_table *table_new(struct fastpath *f, const struct flow_limits
 /* The pinned table where it fits, else a new one. */
 static struct flow_table *table_open(struct fastpath *f, struct flow_limits *limits)
 {
-	char path[PATH_BYTES + 32];
 	struct flow_table *flows;
 	struct flow_counts counts;
 
-	snprintf(path, sizeof(path), "%s/flows", f->pins);
-	f->flow_memory = map_pinned(path, &f->flows_fd, &f->flow_memory_bytes);
+	f->flow_memory = fastpath_map_flows(f->pins, &f->flows_fd, &f->flow_memory_bytes);
 	if (!f->flow_memory)
 		return table_new(f, limits);
 	flows = flow_table_open(f->flow_memory, f->flow_memory_bytes, limits);
@@ -151,18 +87,6 @@ static void *map_memory(const struct bpf_map *map)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* The lease and what belongs to it go on from process to process. */
-static int pin_lease(const struct fastpath *f)
-{
-	char path[PATH_BYTES + 32];
-	int error;
-
-	snprintf(path, sizeof(path), "%s/lease", f->pins);
-	error = bpf_map__set_pin_path(f->programs->maps.lease, path);
-	snprintf(path, sizeof(path), "%s/refused", f->pins);
-	return error ? error : bpf_map__set_pin_path(f->programs->maps.refused, path);
-}
-
 static int programs_load(struct fastpath *f, const struct flow_table *flows, const struct config *config)
 {
 	int error;
@@ -177,7 +101,7 @@ static int programs_load(struct fastpath *f, const struct flow_table *flows, con
 	f->programs->rodata->decide_in_kernel = config->decide_in != DECIDE_QUEUE;
 	error = bpf_map__reuse_fd(f->programs->maps.flows, f->flows_fd);
 	if (!error && config->shared_count && *f->pins)
-		error = pin_lease(f);
+		error = fastpath_pin_lease(f);
 	if (!error)
 		error = dprd_bpf__load(f->programs);
 	if (error)
@@ -218,7 +142,7 @@ bool fastpath_possible(const struct config *config, char why[FASTPATH_WHY_BYTES]
 	if (access(directory, F_OK) && slash > directory)
 		*slash = '\0';
 	libbpf_set_print(libbpf_log);
-	if (!is_bpf_fs(directory, why)) {
+	if (!fastpath_is_bpf_fs(directory, why)) {
 		free(f);
 		return false;
 	}
@@ -241,8 +165,8 @@ int fastpath_open(const struct config *config, struct flow_limits *limits, struc
 	libbpf_set_print(libbpf_log);
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
 	f->flows_fd = -1;
-	pins_of(config, f->pins, sizeof(f->pins));
-	if (!pins_ready(config->pin_dir, f->pins, why)) {
+	fastpath_pins_of(config, f->pins);
+	if (!fastpath_pins_ready(config->pin_dir, f->pins, why)) {
 		fastpath_close(f, true);
 		return -ENOENT;
 	}
@@ -255,27 +179,6 @@ int fastpath_open(const struct config *config, struct flow_limits *limits, struc
 		return error;
 	}
 	*ret = f;
-	return 0;
-}
-
-/* The flow table into its place; what changed in the former one until now comes along. */
-int fastpath_pin_flows(struct fastpath *f)
-{
-	char path[PATH_BYTES + 32], fresh[PATH_BYTES + 32];
-
-	if (!f->resized)
-		return 0;
-	if (f->former_memory) {
-		flow_table_adopt(f->flow_memory, f->former_memory, f->former_bytes);
-		munmap(f->former_memory, f->former_bytes);
-		f->former_memory = NULL;
-	}
-	snprintf(path, sizeof(path), "%s/flows", f->pins);
-	snprintf(fresh, sizeof(fresh), "%s/flows-new", f->pins);
-	unlink(fresh);
-	if (bpf_obj_pin(f->flows_fd, fresh) || rename(fresh, path))
-		return -errno;
-	f->resized = false;
 	return 0;
 }
 
@@ -310,14 +213,13 @@ void fastpath_close(struct fastpath *f, bool keep)
 
 int fastpath_adopt(const struct config *config, struct flow_table *table)
 {
-	char pins[PATH_BYTES + 8], path[PATH_BYTES + 32];
+	char pins[FASTPATH_PINS_BYTES];
 	size_t bytes;
 	void *memory;
 	int fd, adopted;
 
-	pins_of(config, pins, sizeof(pins));
-	snprintf(path, sizeof(path), "%s/flows", pins);
-	memory = map_pinned(path, &fd, &bytes);
+	fastpath_pins_of(config, pins);
+	memory = fastpath_map_flows(pins, &fd, &bytes);
 	if (!memory)
 		return -ENOENT;
 	adopted = flow_table_adopt(table, memory, bytes);
@@ -328,9 +230,9 @@ int fastpath_adopt(const struct config *config, struct flow_table *table)
 
 int fastpath_purge(const struct config *config)
 {
-	char pins[PATH_BYTES + 8];
+	char pins[FASTPATH_PINS_BYTES];
 
 	/* The directory above may be another's to make (tmpfiles.d): it stays. */
-	pins_of(config, pins, sizeof(pins));
+	fastpath_pins_of(config, pins);
 	return fastpath_unpin(pins);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * fastpath.h - the BPF plane as dprd sees it: programs that are loaded, attached and pinned
- * (fastpath.c, fastpath/attach.c), and what they are told (fastpath/tables.c).
+ * (fastpath.c, attach.c, pins.c), and what they are told (tables.c).
  *
  * Pinned are the flow table and the links: <Pins>/v1/flows, in-<interface>, out-<interface>; with shared
  * addresses also lease and refused. They outlive dprd. A new dprd takes the flow table over (into a table of another size where it must),
@@ -18,6 +18,7 @@
 enum {
 	FASTPATH_LINKS_MAX = 32, /* interfaces that carry programs */
 	FASTPATH_WHY_BYTES = 256,
+	FASTPATH_PINS_BYTES = PATH_BYTES + 8,
 };
 
 /* One interface with both programs. */
@@ -29,7 +30,7 @@ struct fastpath_link {
 
 struct fastpath {
 	struct dprd_bpf *programs; /* skeleton */
-	char pins[PATH_BYTES + 8]; /* with the version */
+	char pins[FASTPATH_PINS_BYTES]; /* the directory, with the version */
 	int flows_fd;
 	void *flow_memory, *former_memory; /* the table; the one that it was adopted from */
 	size_t flow_memory_bytes, former_bytes;
@@ -77,8 +78,10 @@ int fastpath_purge(const struct config *config);
 /* The pinned flow table of a former process into table. The number of flows, or -errno. */
 int fastpath_adopt(const struct config *config, struct flow_table *table);
 
-/* The flow table into its place, and what changed in the former one until now into it. Part of
- * fastpath_attach(). 0 or -errno. */
+/*
+ * Pins a flow table of another size in place of the former one, and adopts what changed there until now. Part of
+ * fastpath_attach(). 0 or -errno.
+ */
 int fastpath_pin_flows(struct fastpath *f);
 
 /* "eth0, eth1" */

@@ -14,7 +14,8 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <stdlib.h>
 
-#include "dprd/rules/rules.h"
+#include "dprd/core/packet/marks.h"
+#include "dprd/dprd.h"
 
 enum {
 	KEY_V4_BYTES = 16,
@@ -87,7 +88,7 @@ static void put_element(struct nlmsghdr *message, enum flowset_change change, co
 	mnl_attr_nest_end(message, data);
 	if (change != FLOWSET_REMOVE) {
 		data = mnl_attr_nest_start(message, NFTA_SET_ELEM_DATA);
-		mnl_attr_put_u32(message, NFTA_DATA_VALUE, change == FLOWSET_ADD ? MARK_FORWARD_BIT : MARK_DECIDE_BIT);
+		mnl_attr_put_u32(message, NFTA_DATA_VALUE, change == FLOWSET_ADD ? MARK_FORWARD : MARK_DECIDE);
 		mnl_attr_nest_end(message, data);
 	}
 	mnl_attr_nest_end(message, element);

@@ -110,7 +110,7 @@ static void write_passed_by(FILE *out, struct dprd *d, bool v6)
 	rules_write_set(out, &d->config, "set", "backend_shared", v6, v6 ? "ipv6_addr" : "ipv4_addr",
 			rules_list_shared);
 	fprintf(out, "add rule inet dprd unmark meta mark & 0x%08x == 0x%08x %s daddr @backend_shared%c " RULES_SYN " ",
-		BACKEND_MARK_MASK | MARK_DECIDE_BIT, MARK_DECIDE_BIT, v6 ? "ip6" : "ip", f);
+		BACKEND_MARK_MASK | MARK_DECIDE, MARK_DECIDE, v6 ? "ip6" : "ip", f);
 	if (shares_now(d, v6).here)
 		fprintf(out, "meta mark set meta mark | 0x%08x\n", (unsigned)BACKEND_MARK_MASK);
 	else
@@ -200,8 +200,8 @@ void rules_write_backends(FILE *out, struct dprd *d)
 	fprintf(out, "add rule inet dprd backend iifname \"lo\" accept\n");
 	write_family(out, d, false);
 	write_family(out, d, true);
-	fprintf(out,
-		"add rule inet dprd unmark meta mark & " MARK_BOTH " != 0 meta mark set meta mark & " MARK_CLEAR "\n");
+	fprintf(out, "add rule inet dprd unmark meta mark & " RULES_BOTH " != 0 meta mark set meta mark & " RULES_CLEAR
+		     "\n");
 	fprintf(out, "add rule inet dprd backend_end meta mark & 0x%08x != 0 meta mark set meta mark & 0x%08x\n",
 		BACKEND_MARK_MASK, ~(unsigned)BACKEND_MARK_MASK);
 }

@@ -68,7 +68,7 @@ static void write_decide(FILE *out, const struct dprd *d)
 			"add rule inet dprd pass counter name " UNDECIDED " accept\n"
 			"add rule inet dprd decide limit rate over %d/second burst %d packets goto pass\n",
 			FLOOD_FREE_PER_SECOND, FLOOD_FREE_BURST);
-	fprintf(out, "add rule inet dprd decide meta mark set meta mark | " MARK_DECIDE "\n");
+	fprintf(out, "add rule inet dprd decide meta mark set meta mark | " RULES_DECIDE "\n");
 }
 
 /* What a flood consists of passes here, before it is asked for anything else; but a forwarded flow's SYN goes on. */
@@ -91,7 +91,7 @@ static void write_tunnel(FILE *out, const struct dprd *d, bool v6)
 		return;
 	snprintf(start, sizeof(start), "add rule inet dprd prerouting %s daddr %s",
 		 v6 ? "meta nfproto ipv6 meta l4proto 41 ip6" : "ip protocol 4 ip", addr_format(end, text));
-	fprintf(out, "%s %s saddr @peers%c meta mark set meta mark | " MARK_FORWARD " accept\n", start,
+	fprintf(out, "%s %s saddr @peers%c meta mark set meta mark | " RULES_FORWARD " accept\n", start,
 		v6 ? "ip6" : "ip", f);
 	fprintf(out, "%s counter name stranger%c drop\n", start, f);
 }
@@ -117,11 +117,11 @@ static void write_family(FILE *out, const struct dprd *d, bool v6)
 	if (v6)
 		fprintf(out, "add rule inet dprd prerouting ip6 daddr @own6 icmpv6 type "
 			     "{ destination-unreachable, packet-too-big, time-exceeded, parameter-problem } "
-			     "meta mark set meta mark | " MARK_DECIDE " accept\n");
+			     "meta mark set meta mark | " RULES_DECIDE " accept\n");
 	else
 		fprintf(out, "add rule inet dprd prerouting ip daddr @own4 icmp type "
 			     "{ destination-unreachable, time-exceeded, parameter-problem } "
-			     "meta mark set meta mark | " MARK_DECIDE " accept\n");
+			     "meta mark set meta mark | " RULES_DECIDE " accept\n");
 }
 
 /* What there is of it goes, in the same transaction. */
@@ -309,7 +309,7 @@ static void write_queue(FILE *out, const char *chain, unsigned first, unsigned w
 
 void rules_write_queues(FILE *out, const struct config *config, unsigned workers, bool v6, bool decide)
 {
-	const char *const marked = "-m mark --mark " MARK_FORWARD "/" MARK_FORWARD;
+	const char *const marked = "-m mark --mark " RULES_FORWARD "/" RULES_FORWARD;
 	char rule[64];
 
 	fprintf(out, ":" RULES_QUEUES " - [0:0]\n:DPRD-DECIDE - [0:0]\n");
@@ -320,7 +320,7 @@ void rules_write_queues(FILE *out, const struct config *config, unsigned workers
 	write_queue(out, rule, config->queue_first + workers, workers, "");
 	fprintf(out, "-A " RULES_QUEUES " -j DPRD-DECIDE\n");
 	if (!config->own_backend_count)
-		fprintf(out, "-A DPRD-DECIDE -j MARK --set-xmark 0/" MARK_BOTH "\n");
+		fprintf(out, "-A DPRD-DECIDE -j MARK --set-xmark 0/" RULES_BOTH "\n");
 	if (decide)
 		write_queue(out, "DPRD-DECIDE", config->queue_first, workers, " --queue-bypass");
 }
@@ -331,8 +331,9 @@ static int iptables_install(const struct config *config, unsigned workers, bool 
 	const char *const tool = v6 ? "ip6tables-nft" : "iptables-nft";
 	const char *const restore[] = { v6 ? "ip6tables-nft-restore" : "iptables-nft-restore", "-w", "5", "--noflush",
 					NULL };
-	const char *const check[] = { tool,   "-w", "5",      "-t",           "raw", "-C",   "PREROUTING", "-m",
-				      "mark", "!",  "--mark", "0/" MARK_BOTH, "-j",  "DPRD", NULL };
+	const char *const check[] = { tool,         "-w",   "5",    "-t", "raw",    "-C",
+				      "PREROUTING", "-m",   "mark", "!",  "--mark", "0/" RULES_BOTH,
+				      "-j",         "DPRD", NULL };
 	char *script = NULL;
 	size_t bytes;
 	FILE *out = open_memstream(&script, &bytes);
@@ -343,7 +344,7 @@ static int iptables_install(const struct config *config, unsigned workers, bool 
 	fprintf(out, "*raw\n");
 	rules_write_queues(out, config, workers, v6, decide);
 	if (command_run(check, NULL, NULL) != 0)
-		fprintf(out, "-I PREROUTING -m mark ! --mark 0/" MARK_BOTH " -j DPRD\n");
+		fprintf(out, "-I PREROUTING -m mark ! --mark 0/" RULES_BOTH " -j DPRD\n");
 	fprintf(out, "COMMIT\n");
 	fclose(out);
 	error = rules_run(restore, script);
@@ -370,8 +371,9 @@ int rules_install(struct dprd *d)
 static void iptables_remove(bool v6)
 {
 	const char *const tool = v6 ? "ip6tables-nft" : "iptables-nft";
-	const char *const delete[] = { tool,   "-w", "5",      "-t",           "raw", "-D",   "PREROUTING", "-m",
-				       "mark", "!",  "--mark", "0/" MARK_BOTH, "-j",  "DPRD", NULL };
+	const char *const delete[] = { tool,         "-w",   "5",    "-t", "raw",    "-D",
+				       "PREROUTING", "-m",   "mark", "!",  "--mark", "0/" RULES_BOTH,
+				       "-j",         "DPRD", NULL };
 	const char *const rules[] = { tool, "-w", "5", "-t", "raw", "-S", NULL };
 	const char *const table[] = { "nft", "delete", "table", v6 ? "ip6" : "ip", "raw", NULL };
 	char *output;

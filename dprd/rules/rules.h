@@ -7,18 +7,14 @@
 
 #include <stdio.h>
 
+#include "dprd/core/packet/marks.h"
 #include "dprd/dprd.h"
 
-#define RULES_TEXT_OF(number) #number
-#define RULES_TEXT(number) RULES_TEXT_OF(number)
-
-/* Of skb->mark, to the queues; as numbers, and as texts for nft and iptables. */
-#define MARK_FORWARD_BIT 0x40000000
-#define MARK_DECIDE_BIT 0x20000000
-#define MARK_FORWARD RULES_TEXT(MARK_FORWARD_BIT)
-#define MARK_DECIDE RULES_TEXT(MARK_DECIDE_BIT)
-#define MARK_BOTH "0x60000000"
-#define MARK_CLEAR "0x9fffffff"
+/* The marks of the queues, as text for nft and iptables. */
+#define RULES_FORWARD MARK_TEXT(MARK_FORWARD)
+#define RULES_DECIDE MARK_TEXT(MARK_DECIDE)
+#define RULES_BOTH MARK_TEXT(MARK_QUEUES)
+#define RULES_CLEAR MARK_TEXT(MARK_OTHERS)
 
 /* The flags of a SYN that is no SYN-ACK. */
 #define RULES_SYN "tcp flags & (fin | syn | rst | ack) == syn"
