@@ -441,6 +441,7 @@ int daemon_run(const struct options *options)
 		parts_free(&d.parts);
 		return EXIT_FAILURE;
 	}
+	sharing_succeed(&d.sharing, clock_now_ms());
 	refresh_own(&d, clock_now_ms());
 	publish(&d, clock_now_ms());
 	if (d.publish_error) {

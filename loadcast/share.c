@@ -171,6 +171,7 @@ void share_reconfigure(struct share *share, const struct config *config, uint64_
 	share->wanted_ms = !waits ? 0 : config->period_ms < former->period_ms ? now_ms : old.wanted_ms;
 	share->raised_ms = old.raised_ms;
 	share->refused_ms = old.refused_ms;
+	share->place_until_ms = old.place_until_ms;
 	share->used = old.used;
 	share->ticked_ms = old.ticked_ms;
 	share->sent_ms = old.sent_ms;
@@ -203,6 +204,21 @@ int share_refuser(const struct share *share, uint64_t now_ms)
 	return refuser_of(share, share->config->self);
 }
 
+void share_keep_place(struct share *share, uint64_t until_ms)
+{
+	share->place_until_ms = until_ms;
+}
+
+void share_give_place_up(struct share *share)
+{
+	share->place_until_ms = 0;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
 void share_want(struct share *share, uint32_t weight, uint64_t now_ms)
 {
 	if (refuser_of(share, share->config->self) < 0)
@@ -216,14 +232,20 @@ void share_want(struct share *share, uint32_t weight, uint64_t now_ms)
 		weight = BUCKET_WEIGHT_MAX;
 	if (!share->wanted && weight)
 		share->wanted_ms = now_ms;
-	if (weight > share_announced(share))
+	/* Grants of before do not count, also where the place was announced only to keep it. */
+	if (weight > larger(share->wanted, share->used))
 		share->raised_ms = now_ms;
 	share->wanted = weight;
 }
 
 uint32_t share_announced(const struct share *share)
 {
-	return share->wanted > share->used ? share->wanted : share->used;
+	uint32_t place = 0;
+
+	/* Peers may have known another weight; any that is not 0 keeps them from taking over. */
+	if (share->ticked_ms < share->place_until_ms)
+		place = larger(share->config->member[share->config->self].weight, 1);
+	return larger(larger(share->wanted, share->used), place);
 }
 
 void share_sent(struct share *share, uint64_t now_ms)

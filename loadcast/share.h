@@ -79,6 +79,7 @@ struct share {
 	uint32_t used; /* of ourselves, as the kernel has it */
 	uint64_t ticked_ms;
 	uint64_t sent_ms; /* our newest announcement */
+	uint64_t place_until_ms; /* share_keep_place(); 0: not needed */
 	unsigned shorter_ms; /* a period that this node announced before it had a longer one; 0: none */
 	uint64_t shorter_until_ms; /* leases from announcements of before then are by that one, at least */
 	struct share_peer peer[MEMBERS_MAX]; /* as in the configuration */
@@ -102,6 +103,14 @@ void share_init(struct share *share, const struct config *config, uint64_t now_m
 
 /* Takes another configuration; members that stay keep what is known. share->config must still exist. */
 void share_reconfigure(struct share *share, const struct config *config, uint64_t now_ms);
+
+/*
+ * A former process of this node may have left a lease in the kernel that this one cannot end yet. Until until_ms the node
+ * announces its weight although it takes nothing, so that no peer takes over what the former lease still covers.
+ */
+void share_keep_place(struct share *share, uint64_t until_ms);
+/* The kernel has taken a lease from this process: that of the former one has ended. */
+void share_give_place_up(struct share *share);
 
 /* The weight that this node wants from now on. 0 for SHARE_LISTEN_PERIODS after the start, and while refused. */
 void share_want(struct share *share, uint32_t weight, uint64_t now_ms);

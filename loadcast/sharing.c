@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "loadcast/sharing.h"
 
+#include <errno.h>
 #include <net/if.h>
 #include <string.h>
 #include <time.h>
@@ -17,6 +18,7 @@ enum {
 	 * for whoever changes the network's configuration, and the lease should not.
 	 */
 	SEARCH_MS = 5000,
+	FORMER_MS = 60000, /* a load table that is older comes from a process whose lease is over */
 };
 
 int sharing_configure(struct sharing *sharing, const struct config *config, uint64_t now_ms,
@@ -36,6 +38,26 @@ int sharing_configure(struct sharing *sharing, const struct config *config, uint
 		return -1;
 	share_init(&sharing->share, config, now_ms);
 	return 0;
+}
+
+void sharing_succeed(struct sharing *sharing, uint64_t now_ms)
+{
+	static struct load_table former; /* large; one thread, and only at a start */
+	const struct config *config = sharing->share.config;
+	unsigned period_ms = config ? config->period_ms : 0;
+	int error;
+
+	if (!sharing->lease || lease_has_kernel(sharing->lease))
+		return;
+	error = load_table_snapshot(config->table_file, &former);
+	if (error == -ENOENT || (!error && now_ms > former.published_ms + FORMER_MS))
+		return;
+	/* A file of another version does not say its period; a new loadcast may still follow an old one. */
+	if (!error && former.period_ms > period_ms)
+		period_ms = former.period_ms;
+	share_keep_place(&sharing->share, now_ms + (uint64_t)SHARE_LEASE_PERIODS * period_ms);
+	log_info("a former loadcast may have left a lease: keeping this node's share of the shared addresses for %u ms",
+		 SHARE_LEASE_PERIODS * period_ms);
 }
 
 void sharing_close(struct sharing *sharing)
@@ -96,7 +118,8 @@ static uint64_t apply(struct sharing *sharing, uint64_t now_ms)
 		sharing->applied = next;
 	}
 	share_applied(share, &next);
-	lease_write(sharing->lease, &next, until_ns(share_until_ms(share)));
+	if (lease_write(sharing->lease, &next, until_ns(share_until_ms(share))))
+		share_give_place_up(share);
 	changed = used != share->used ? 1ULL << share->config->self : 0;
 	for (unsigned i = 0; i < share->config->member_count; i++) {
 		if (before[i] != share->peer[i].granted)

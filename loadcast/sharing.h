@@ -35,6 +35,11 @@ struct sharing_news {
 /* Opens or closes what the configuration asks for; for a reload, too. The former one must still exist. */
 int sharing_configure(struct sharing *sharing, const struct config *config, uint64_t now_ms,
 		      char message[CONFIG_ERROR_BYTES]);
+/*
+ * Once after the start, before the load table is written: a former process of this node may have left a lease which
+ * nobody can end until dprd hands over its map. Peers must not take over before the lease ends by itself.
+ */
+void sharing_succeed(struct sharing *sharing, uint64_t now_ms);
 void sharing_close(struct sharing *sharing);
 
 /* For the table: NULL without shared addresses. */

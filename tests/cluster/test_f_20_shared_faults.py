@@ -129,6 +129,31 @@ def test_f21_one_answer(trio):
     assert len(steady.each) > 0.8 * SYNS and len(held.each) == HELD
 
 
+def test_f23_successor_without_lease(trio):
+    """loadcast is killed and starts at once while dprd stands still, so that it cannot get at the lease that lives on in the
+    kernel: no SYN is answered twice, no connection breaks, and the node has its share again."""
+    answers = Answers(trio)
+    held, steady = Held(trio, list(SHARED), {0.1: HELD}), Steady(trio, list(SHARED), PER_SECOND, 50, SYN_TIMEOUT_S)
+    try:
+        for name in ("n1", "n2"):
+            trio.freeze(name, "dprd")
+            trio.kill(name, "loadcast")
+            trio.start(name, "loadcast")
+            time.sleep(FAULT_S)
+            trio.resume(name, "dprd")
+            for each in NAMES:
+                wait_for(lambda each=each: has_share(trio, each, NAMES), f"{each} has its share", 15)
+    finally:
+        steady.end()
+        held.end()
+        answers.end()
+    answers.check()
+    failed, broken = bad(steady.each), held.broken()
+    assert not broken, f"{len(broken)} of {len(held.each)} held connections broke, such as {broken[:3]}"
+    assert not failed, f"{len(failed)} of {len(steady.each)} connections failed, such as {failed[:3]}"
+    assert len(steady.each) > 500 and len(held.each) == HELD
+
+
 @pytest.mark.seconds(150)
 def test_f22_other_period(trio):
     """Period= gets longer from node to node: it is said, no connection breaks, and when the slow announcer stands still no

@@ -40,6 +40,7 @@ struct world_word {
 struct world_node {
 	bool alive; /* the kernel */
 	bool running; /* the announcer; stands still or is dead otherwise */
+	uint64_t blind_until_ms; /* until then the announcer cannot reach the kernel, which keeps what it has */
 	uint32_t run, weight;
 	struct share share;
 	struct bucket_share applied, kernel;
@@ -117,15 +118,20 @@ static inline void world_step_node(struct world *w, unsigned i)
 	struct world_node *n = &w->node[i];
 	uint32_t before[WORLD_NODES], used = n->share.used;
 	unsigned period_ms = share_period_ms(&n->share, w->now_ms);
-	bool speak = n->speak;
+	bool speak = n->speak, is_blind = w->now_ms < n->blind_until_ms;
+	struct bucket_share next;
 
-	share_want(&n->share, n->weight, w->now_ms);
+	share_want(&n->share, is_blind ? 0 : n->weight, w->now_ms);
 	speak |= share_tick(&n->share, w->now_ms) || n->waiting;
 	for (unsigned k = 0; k < w->count; k++)
 		before[k] = n->share.peer[k].granted;
-	share_fill(&n->share, w->now_ms, &n->kernel);
-	share_applied(&n->share, &n->kernel);
-	n->until_ms = share_until_ms(&n->share);
+	share_fill(&n->share, w->now_ms, &next);
+	share_applied(&n->share, &next);
+	if (!is_blind) {
+		n->kernel = next;
+		n->until_ms = share_until_ms(&n->share);
+		share_give_place_up(&n->share);
+	}
 	speak |= used != n->share.used;
 	for (unsigned k = 0; k < w->count; k++)
 		speak |= before[k] != n->share.peer[k].granted;
@@ -228,6 +234,18 @@ static inline void world_start(struct world *w, unsigned i)
 
 	*n = (struct world_node) { .alive = true, .running = true, .run = ++runs, .weight = weight };
 	share_init(&n->share, &w->config[i], w->now_ms);
+}
+
+/* The announcer dies and starts at once; dprd hands over the kernel part only blind_ms later. */
+static inline void world_restart_blind(struct world *w, unsigned i, unsigned blind_ms)
+{
+	const struct world_node former = w->node[i];
+
+	world_start(w, i);
+	w->node[i].kernel = former.kernel;
+	w->node[i].until_ms = former.until_ms;
+	w->node[i].blind_until_ms = w->now_ms + blind_ms;
+	share_keep_place(&w->node[i].share, w->now_ms + SHARE_LEASE_PERIODS * w->config[i].period_ms);
 }
 
 static inline void world_make(struct world *w, unsigned count, uint64_t seed)

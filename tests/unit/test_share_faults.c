@@ -178,6 +178,28 @@ static void fault_after_fault(void **state)
 	assert_int_equal(world.doubles, 0);
 }
 
+/* The announcer is killed and starts at once, and the former lease lives on in a kernel that it does not reach yet. */
+static void restarts_without_a_kernel(void **state)
+{
+	enum { ROUNDS = 120, BLIND_MS = 2000, REST_MS = 2000 };
+
+	(void)state;
+	for (unsigned round = 0; round < world_rounds(ROUNDS, 12); round++) {
+		unsigned i = (unsigned)(world_random(&world) % 3), ms = 0;
+
+		world.loss = (double)(world_random(&world) % 4) * 0.1;
+		world_restart_blind(&world, i, (unsigned)(world_random(&world) % BLIND_MS));
+		world_run(&world, (unsigned)(world_random(&world) % (2 * BLIND_MS)));
+		world.loss = 0;
+		world_run(&world, REST_MS);
+		for (; ms < 75000 && (share_of(0) < 0.3 || share_of(1) < 0.3 || share_of(2) < 0.3); ms += 100)
+			world_run(&world, 100);
+		assert_true(ms < 75000);
+	}
+	print_message("         a bucket was nobody's for %u ms\n", world.longest_ms);
+	assert_int_equal(world.doubles, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -188,6 +210,7 @@ int main(void)
 		cmocka_unit_test_setup(silent_and_stalled, settle),
 		cmocka_unit_test_setup(deaf_again, settle),
 		cmocka_unit_test_setup(fault_after_fault, settle_anew),
+		cmocka_unit_test_setup(restarts_without_a_kernel, settle_anew),
 	};
 
 	return cmocka_run_group_tests(tests, world_begin, NULL);
