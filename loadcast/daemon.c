@@ -16,7 +16,7 @@
 #include "loadcast/parts.h"
 #include "loadcast/rewriter.h"
 #include "loadcast/sharing.h"
-#include "loadcast/table.h"
+#include "loadcast/core/table.h"
 
 enum {
 	PUBLISH_SOON_MS = 20, /* announcements that come close together make one publication */

@@ -13,7 +13,7 @@
 #ifndef LOADCAST_LOADCAST_H
 #define LOADCAST_LOADCAST_H
 
-#include "loadcast/announce.h"
+#include "loadcast/core/announce.h"
 
 struct options {
 	const char *config_path;

@@ -6,7 +6,7 @@
 #ifndef LOADCAST_MCAST_H
 #define LOADCAST_MCAST_H
 
-#include "loadcast/announce.h"
+#include "loadcast/core/announce.h"
 
 enum {
 	MCAST_FAMILIES = 2,

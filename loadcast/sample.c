@@ -15,7 +15,7 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/netlink.h"
-#include "loadcast/announce.h"
+#include "loadcast/core/announce.h"
 
 enum {
 	PROC_BYTES = 2048, /* of each file; all that is wanted stands at the top */

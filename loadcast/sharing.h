@@ -5,7 +5,7 @@
 
 #include "loadcast/lease.h"
 #include "loadcast/load.h"
-#include "loadcast/share.h"
+#include "loadcast/core/share.h"
 
 struct sharing {
 	struct lease *lease; /* NULL: the configuration has no shared address */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "dprd/base/smallfile.h"
-#include "loadcast/announce.h"
+#include "loadcast/core/announce.h"
 #include "loadcast/load.h"
 
 unsigned load_table_bytes(unsigned count)

@@ -16,7 +16,7 @@
 #include "dprd/base/log.h"
 #include "loadcast/loadcast.h"
 #include "loadcast/mcast.h"
-#include "loadcast/table.h"
+#include "loadcast/core/table.h"
 
 enum {
 	REFRESH_MS = 1000,

@@ -3,13 +3,13 @@
  * knowledge.h - what each node knows of the others: announcements under way and heard, and the views
  * made of them.
  *
- * As loadcast/table.c and dprd/cluster/view.c have it: a node counts what it sent to another since it heard
+ * As loadcast/core/table.c and dprd/cluster/view.c have it: a node counts what it sent to another since it heard
  * of that; the next announcement heard clears the count, also of what its sender did not know yet.
  * An announcement heard from each member not longer ago than dead_periods, which echoes one of ours
  * not older than that, makes it eligible; a node that is born again must prove that it is alive.
  *
  * Without loss and failures every node has heard the same, and one table serves all (SHARED). Else
- * each has its own (OWN). REAL asks loadcast/table.c itself, with datagrams, keys and echoes.
+ * each has its own (OWN). REAL asks loadcast/core/table.c itself, with datagrams, keys and echoes.
  */
 #ifndef DPRD_SIM_KNOWLEDGE_H
 #define DPRD_SIM_KNOWLEDGE_H

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "loadcast/table.h"
+#include "loadcast/core/table.h"
 
 enum {
 	/* The tables' clock at time 0, so that what was heard before has a time, too. */

@@ -40,7 +40,7 @@ enum sim_tables {
 	SIM_TABLES_AUTO, /* SHARED without loss and failures, else OWN */
 	SIM_TABLES_SHARED, /* all hear the same: one table for all */
 	SIM_TABLES_OWN, /* one table for each node: loss, silence, echoes */
-	SIM_TABLES_REAL, /* loadcast/table.c and its datagrams; at most MEMBERS_MAX nodes */
+	SIM_TABLES_REAL, /* loadcast/core/table.c and its datagrams; at most MEMBERS_MAX nodes */
 };
 
 struct sim_failure {

@@ -19,7 +19,7 @@
 
 #include "dprd/core/decide/decide.h"
 #include "dprd/core/decide/why.h"
-#include "loadcast/announce.h"
+#include "loadcast/core/announce.h"
 
 enum {
 	ROUNDS_MAX = 50,

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "loadcast/announce.h"
+#include "loadcast/core/announce.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

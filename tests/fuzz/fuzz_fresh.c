@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "loadcast/table.h"
+#include "loadcast/core/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "loadcast/announce.h"
+#include "loadcast/core/announce.h"
 #include "loadcast/load.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "loadcast/table.h"
+#include "loadcast/core/table.h"
 
 enum { N1, N2, N3, NODES, PERIOD_MS = 200, DEAD_MS = 1000, EPOCH = 1000 };
 

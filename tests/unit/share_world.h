@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * share_world.h - nodes that run loadcast/share.c in a time of their own, on a network that loses and
+ * share_world.h - nodes that run loadcast/core/share.c in a time of their own, on a network that loses and
  * delays, with kernels that go on by their lease when the announcer stands still or is dead.
  */
 #ifndef TESTS_UNIT_SHARE_WORLD_H
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "loadcast/share.h"
+#include "loadcast/core/share.h"
 
 enum {
 	WORLD_NODES = 5,
@@ -159,7 +159,7 @@ static inline void world_hear(struct world *w, const struct world_word *word)
 		.echo_sent_ms = word->echo_sent_ms,
 	};
 
-	/* Overtaken, or of a former run: loadcast/table.c sorts these out by sequence and epoch. */
+	/* Overtaken, or of a former run: loadcast/core/table.c sorts these out by sequence and epoch. */
 	if (word->run < n->heard_run[word->from] ||
 	    (word->run == n->heard_run[word->from] && word->sent_ms <= n->heard_sent_ms[word->from]))
 		return;

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <sodium.h>
 
-#include "loadcast/announce.h"
+#include "loadcast/core/announce.h"
 
 static const uint8_t key_a[32] = "key a, thirty-two bytes of it..";
 static const uint8_t key_b[32] = "key b, thirty-two bytes of it..";

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "loadcast/share.h"
+#include "loadcast/core/share.h"
 
 enum { PERIOD_MS = 200, TICK_MS = 50, WEIGHT = 100, SELF = 0, PEER = 1, LEASE_MS = 4 * PERIOD_MS, SETTLE_MS = 4000 };
 

@@ -17,7 +17,7 @@
 
 #include "dprd/base/smallfile.h"
 #include "dprd/base/status.h"
-#include "loadcast/announce.h"
+#include "loadcast/core/announce.h"
 #include "loadcast/load.h"
 
 enum { PATH_ROOM = 128 };

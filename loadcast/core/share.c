@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "loadcast/share.h"
+#include "loadcast/core/share.h"
 
 #include <string.h>
 
-#include "loadcast/announce.h"
+#include "loadcast/core/announce.h"
 
 static bool is_peer(const struct share *share, unsigned member)
 {

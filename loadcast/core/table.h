@@ -12,8 +12,8 @@
 #ifndef LOADCAST_TABLE_H
 #define LOADCAST_TABLE_H
 
-#include "loadcast/announce.h"
-#include "loadcast/share.h"
+#include "loadcast/core/announce.h"
+#include "loadcast/core/share.h"
 
 enum {
 	TABLE_SENT_MAX = 512, /* own sequences whose sending time is remembered */

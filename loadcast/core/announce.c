@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "loadcast/announce.h"
+#include "loadcast/core/announce.h"
 
 #include <endian.h>
 #include <sodium.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "loadcast/table.h"
+#include "loadcast/core/table.h"
 
 static uint64_t dead_ms(const struct table *table)
 {
