@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * dprd.h - what the shell files of the rewriter share.
+ * dprd.h - what the shell files of dprd share.
  *
  * Process model: the main thread runs one sd-event loop (tick, control socket, signals, watchdog).
  * One worker thread per pair of NFQUEUE queues drains packets in batches:

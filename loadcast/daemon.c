@@ -14,7 +14,7 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "loadcast/parts.h"
-#include "loadcast/rewriter.h"
+#include "loadcast/dprd_process.h"
 #include "loadcast/sharing.h"
 #include "loadcast/core/table.h"
 
@@ -31,13 +31,13 @@ struct daemon {
 	struct parts parts;
 	struct table table;
 	struct sharing sharing;
-	struct rewriter rewriter;
+	struct dprd_process dprd;
 	struct load_table published;
 	int signals;
 	unsigned watchdog_ms;
 	bool stopping, was_silent;
 	uint64_t next_announce_ms, next_publish_ms, next_rejoin_ms, next_watchdog_ms, next_status_ms, next_health_ms,
-		next_share_ms, next_rewriter_ms;
+		next_share_ms, next_dprd_ms;
 	int publish_error;
 	uint32_t logged_flags[MEMBERS_MAX];
 	struct log_limit reject_log[REJECT_REASONS], member_log[MEMBERS_MAX], send_log, sample_log;
@@ -69,7 +69,7 @@ static uint32_t load_sum(uint32_t a, uint32_t b)
 static void refresh_own(struct daemon *d, uint64_t now_ms)
 {
 	struct table_own own = d->table.own;
-	struct rewriter_status status;
+	struct dprd_status status;
 	uint64_t held_back;
 	int error = sampler_read(d->parts.sampler, now_ms, &own.sample);
 
@@ -77,7 +77,7 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 		own.sampled_ms = now_ms;
 	else if (log_allowed(&d->sample_log, now_ms, LOG_INTERVAL_MS, &held_back))
 		log_warning("cannot read the load of this host: %s", strerror(-error));
-	own.rewriter = rewriter_read(&d->rewriter, config_of(d)->run_dir, now_ms, &status);
+	own.dprd_up = dprd_process_read(&d->dprd, config_of(d)->run_dir, now_ms, &status);
 	own.state = backends_serve_peers(d->parts.servers) ? NODE_ACTIVE : NODE_UNHEALTHY;
 	if (d->stopping || status.draining)
 		own.state = NODE_DRAINING;
@@ -124,7 +124,7 @@ static void announce(struct daemon *d, uint64_t members, uint64_t now_ms)
 static void log_member(struct daemon *d, const struct node_load *node, uint64_t now_ms)
 {
 	int member = config_member_by_id(config_of(d), node->id);
-	uint32_t flags = node->flags & ~(uint32_t)NODE_REWRITER;
+	uint32_t flags = node->flags & ~(uint32_t)NODE_DPRD_UP;
 	uint64_t held_back;
 
 	if (member < 0 || flags == d->logged_flags[member] ||
@@ -300,15 +300,15 @@ static void step_shares(struct daemon *d, uint64_t now_ms)
 }
 
 /* Peers are told at once that dprd is there, is no more, or wants no more connections. */
-static void look_at_rewriter(struct daemon *d, uint64_t now_ms)
+static void look_at_dprd(struct daemon *d, uint64_t now_ms)
 {
-	struct rewriter_status status;
-	bool lives = rewriter_read(&d->rewriter, config_of(d)->run_dir, now_ms, &status);
+	struct dprd_status status;
+	bool lives = dprd_process_read(&d->dprd, config_of(d)->run_dir, now_ms, &status);
 	bool drains = status.draining || d->stopping;
 
-	if (lives != d->table.own.rewriter || (lives && drains != (d->table.own.state == NODE_DRAINING)))
+	if (lives != d->table.own.dprd_up || (lives && drains != (d->table.own.state == NODE_DRAINING)))
 		d->next_announce_ms = d->next_publish_ms = now_ms;
-	d->next_rewriter_ms = now_ms + REWRITER_LOOK_MS;
+	d->next_dprd_ms = now_ms + DPRD_LOOK_MS;
 }
 
 /* Does what is due. */
@@ -316,8 +316,8 @@ static void run_timers(struct daemon *d, uint64_t now_ms)
 {
 	if (now_ms >= d->next_health_ms && backends_tick(d->parts.servers, now_ms, &d->next_health_ms))
 		d->next_publish_ms = now_ms;
-	if (now_ms >= d->next_rewriter_ms)
-		look_at_rewriter(d, now_ms);
+	if (now_ms >= d->next_dprd_ms)
+		look_at_dprd(d, now_ms);
 	if (now_ms >= d->next_announce_ms) {
 		refresh_own(d, now_ms);
 		step_shares(d, now_ms);
@@ -345,7 +345,7 @@ static int wait_ms(const struct daemon *d, uint64_t now_ms)
 	uint64_t next = earlier(d->next_announce_ms, d->next_publish_ms);
 
 	next = earlier(next, earlier(d->next_health_ms, d->next_rejoin_ms));
-	next = earlier(next, earlier(d->next_share_ms, d->next_rewriter_ms));
+	next = earlier(next, earlier(d->next_share_ms, d->next_dprd_ms));
 	if (d->watchdog_ms)
 		next = earlier(next, d->next_watchdog_ms);
 	return next > now_ms ? (int)(next - now_ms) : 0;
@@ -355,14 +355,14 @@ static void wait_once(struct daemon *d)
 {
 	enum {
 		SIGNALS,
-		REWRITER,
+		DPRD_PROCESS,
 		LEASE,
 		FIRST_SOCKET = LEASE + LEASE_SOCKETS,
 		FIRST_SERVER = FIRST_SOCKET + MCAST_FAMILIES,
 		FDS = FIRST_SERVER + BACKENDS_SOCKETS,
 	};
 	struct pollfd fds[FDS] = { { .fd = d->signals, .events = POLLIN },
-				   { .fd = d->rewriter.process, .events = POLLIN } };
+				   { .fd = d->dprd.process, .events = POLLIN } };
 	int sockets[MCAST_FAMILIES], lease_fds[LEASE_SOCKETS] = { -1, -1 };
 	unsigned i;
 
@@ -382,9 +382,9 @@ static void wait_once(struct daemon *d)
 		if (fds[FIRST_SOCKET + i].revents)
 			receive(d, sockets[i]);
 	}
-	if (fds[REWRITER].revents) {
-		rewriter_ended(&d->rewriter, clock_now_ms());
-		d->next_rewriter_ms = 0;
+	if (fds[DPRD_PROCESS].revents) {
+		dprd_process_ended(&d->dprd, clock_now_ms());
+		d->next_dprd_ms = 0;
 	}
 	if (fds[LEASE].revents || fds[LEASE + 1].revents)
 		lease_ready(d->sharing.lease);
@@ -427,7 +427,7 @@ int daemon_run(const struct options *options)
 	static struct daemon d; /* once; too large for a stack */
 
 	d.options = options;
-	rewriter_init(&d.rewriter);
+	dprd_process_init(&d.dprd);
 	d.watchdog_ms = notify_watchdog_ms();
 	d.signals = block_signals();
 	if (d.signals < 0) {
@@ -459,7 +459,7 @@ int daemon_run(const struct options *options)
 	}
 	say_farewell(&d);
 	sharing_close(&d.sharing);
-	rewriter_close(&d.rewriter);
+	dprd_process_close(&d.dprd);
 	parts_free(&d.parts);
 	close(d.signals);
 	return EXIT_SUCCESS;

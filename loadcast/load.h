@@ -36,7 +36,7 @@ enum node_state {
 enum node_flags {
 	NODE_HEARD = 1 << 0, /* an announcement not older than dead_periods */
 	NODE_ECHOES = 1 << 1, /* and it echoes one of ours not older than dead_periods: two-way */
-	NODE_REWRITER = 1 << 2, /* its dprd is alive, so that it can decapsulate */
+	NODE_DPRD_UP = 1 << 2, /* its dprd is alive, so that it can decapsulate */
 	NODE_CONFLICT = 1 << 3, /* two hosts announce this id: never a target */
 	NODE_CONFIG_DIFFERS = 1 << 4, /* its service configuration, or its period, is not ours */
 	NODE_BACKEND = 1 << 5, /* no member: a real server behind this node; only id, state, weight and flags count */

@@ -43,7 +43,7 @@ static const char *state_text(const struct node_load *node)
 		return "gone";
 	if (node->flags & NODE_CONFLICT)
 		return "conflict";
-	if (node->state == NODE_ACTIVE && !(node->flags & NODE_REWRITER))
+	if (node->state == NODE_ACTIVE && !(node->flags & NODE_DPRD_UP))
 		return "no-dprd";
 	return names[node->state];
 }
@@ -149,7 +149,7 @@ static void print_json_node(const struct watch *w, const struct node_load *node)
 	printf(",\"age_ms\":%u,\"weight\":%u,\"rewriter\":%s,\"config_differs\":%s,\"open_connections\":%u,"
 	       "\"cpu_percent\":%.1f,\"redirected\":%u,\"active_sockets\":%u,\"accept_queue\":%u,"
 	       "\"arrivals_per_s\":%.3f}",
-	       node->age_ms, node->weight, node->flags & NODE_REWRITER ? "true" : "false",
+	       node->age_ms, node->weight, node->flags & NODE_DPRD_UP ? "true" : "false",
 	       node->flags & NODE_CONFIG_DIFFERS ? "true" : "false", s->open_connections, s->cpu_permille / 10.0,
 	       s->redirected, s->active_sockets, s->accept_queue, s->arrivals_per_1000_s / 1000.0);
 }

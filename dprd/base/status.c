@@ -5,14 +5,14 @@
 
 #include "dprd/base/smallfile.h"
 
-int status_publish(const char *path, struct rewriter_status *status)
+int status_publish(const char *path, struct dprd_status *status)
 {
 	status->magic = STATUS_MAGIC;
 	status->version = STATUS_VERSION;
 	return smallfile_replace(path, status, sizeof(*status));
 }
 
-int status_read(const char *path, struct rewriter_status *ret)
+int status_read(const char *path, struct dprd_status *ret)
 {
 	int size = smallfile_read(path, ret, sizeof(*ret), NULL);
 

@@ -2,8 +2,8 @@
 /*
  * status.h - dprd's facts for loadcast and dprctl: one small file on tmpfs, replaced by rename(2).
  *
- * It says that dprd lives (the stamp) and what only dprd knows. loadcast announces the node as a
- * rewriter only while the stamp is fresh.
+ * It says that dprd lives (the stamp) and what only dprd knows. loadcast announces that dprd runs only
+ * while the stamp is fresh.
  */
 #ifndef DPRD_STATUS_H
 #define DPRD_STATUS_H
@@ -20,7 +20,7 @@ enum {
 	STATUS_FRESH_MS = 300, /* older: dprd is dead or frozen */
 };
 
-struct rewriter_status {
+struct dprd_status {
 	uint32_t magic, version;
 	uint64_t written_ms; /* CLOCK_BOOTTIME */
 	uint32_t pid;
@@ -33,12 +33,12 @@ struct rewriter_status {
 };
 
 /* path.new, then rename. 0 or -errno. Sets magic and version. */
-int status_publish(const char *path, struct rewriter_status *status);
+int status_publish(const char *path, struct dprd_status *status);
 
 /* 0, or -errno (-EINVAL: not a status file). Does not judge freshness. */
-int status_read(const char *path, struct rewriter_status *ret);
+int status_read(const char *path, struct dprd_status *ret);
 
-static inline bool status_is_fresh(const struct rewriter_status *status, uint64_t now_ms)
+static inline bool status_is_fresh(const struct dprd_status *status, uint64_t now_ms)
 {
 	return clock_is_recent(status->written_ms, now_ms, STATUS_FRESH_MS);
 }

@@ -60,7 +60,7 @@ bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms
 		why_not = "draining";
 	else if (load->state == NODE_UNHEALTHY)
 		why_not = "unhealthy";
-	else if (!(load->flags & NODE_REWRITER))
+	else if (!(load->flags & NODE_DPRD_UP))
 		why_not = "its dprd is not running";
 	else if (!view_weight(&d->config.member[member], load))
 		why_not = "weight 0";

@@ -189,7 +189,7 @@ static void warn_heard(struct warnings *w, const struct member *m, const struct 
 		say(w, "%s is heard, but does not hear this node; it gets no connections", m->name);
 		advise(w, "Let UDP port %u from this node through its firewall", w->config->announce_port);
 	}
-	if (!(load->flags & NODE_REWRITER)) {
+	if (!(load->flags & NODE_DPRD_UP)) {
 		say(w, "dprd does not run on %s; it gets no connections", m->name);
 		advise(w, "On %s: systemctl status dprd", m->name);
 	}

@@ -131,7 +131,7 @@ static void add_table(json_t *status, const struct dprctl *c, uint64_t now_ms)
 
 static void add_facts(json_t *status, const struct dprctl *c, uint64_t now_ms)
 {
-	struct rewriter_status facts;
+	struct dprd_status facts;
 	char path[PATH_BYTES + 16];
 	int error;
 

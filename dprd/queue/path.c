@@ -46,7 +46,7 @@ static bool node_takes_copies(void *context, uint32_t node_id)
 
 	if (own >= 0)
 		return !p->d->backends.why_not[own];
-	return load && (load->flags & NODE_REWRITER) && config_member_by_id(config, node_id) >= 0 &&
+	return load && (load->flags & NODE_DPRD_UP) && config_member_by_id(config, node_id) >= 0 &&
 	       load_age_ms(&p->d->table, load, p->now_ms) <= config->dead_periods * config->period_ms;
 }
 

@@ -69,7 +69,7 @@ static void say(struct real_tables *real, unsigned node, uint32_t open, uint32_t
 
 	table->own = (struct table_own) {
 		.state = NODE_ACTIVE,
-		.rewriter = true,
+		.dprd_up = true,
 		.sample = { .open_connections = open, .arrivals_per_1000_s = arrivals_per_1000_s },
 		.sampled_ms = clock_ms(now_s),
 	};
@@ -156,7 +156,7 @@ void real_tables_revive(struct real_tables *real, unsigned node)
 /* As view_member_eligible(), of what can be other than good in a simulation. */
 static bool is_eligible(const struct config *config, unsigned member, const struct node_load *load, uint32_t age_ms)
 {
-	unsigned wanted = NODE_HEARD | NODE_ECHOES | NODE_REWRITER;
+	unsigned wanted = NODE_HEARD | NODE_ECHOES | NODE_DPRD_UP;
 
 	return load->age_ms != LOAD_AGE_NEVER_MS && (load->flags & (wanted | NODE_CONFLICT)) == wanted &&
 	       age_ms <= config->dead_periods * config->period_ms && load->state == NODE_ACTIVE && load->weight &&

@@ -12,7 +12,7 @@
 #include "dprd/base/status.h"
 
 /*
- * loadcast looks every 100 ms (REWRITER_LOOK_MS) and announces at once, a peer's dprd reads that every TICK_MS. The rest
+ * loadcast looks every 100 ms (DPRD_LOOK_MS) and announces at once, a peer's dprd reads that every TICK_MS. The rest
  * is for a busy host: each of these may come late, and while dprd waits for its tools (a reload, 0.2 s there) it does not
  * read.
  */
@@ -26,9 +26,7 @@ static void status_path(const struct dprd *d, char path[PATH_BYTES + 16])
 static void write_status(struct dprd *d, uint64_t now_ms)
 {
 	char path[PATH_BYTES + 16];
-	struct rewriter_status status = { .written_ms = now_ms,
-					  .pid = (uint32_t)getpid(),
-					  .started_ms = d->started_ms };
+	struct dprd_status status = { .written_ms = now_ms, .pid = (uint32_t)getpid(), .started_ms = d->started_ms };
 	struct flow_counts counts;
 
 	pthread_mutex_lock(&d->lock);

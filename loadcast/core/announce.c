@@ -166,7 +166,7 @@ static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t
 	m.service_port = port;
 	m.period_ms = from->period_ms;
 	m.load = &load;
-	m.rewriter = from->rewriter;
+	m.dprd_up = from->dprd_up;
 	m.service_hash = from->service_hash;
 	m.n_echo_node = m.n_echo_epoch = m.n_echo_sequence = from->echo_count;
 	m.echo_node = node;
@@ -404,7 +404,7 @@ static enum reject take_message(const Dprd__Announcement *m, struct announcement
 	ret->weight = m->weight;
 	ret->period_ms = m->period_ms;
 	ret->service_hash = m->service_hash;
-	ret->rewriter = m->rewriter;
+	ret->dprd_up = m->dprd_up;
 	take_load(m->load, &ret->sample);
 	return REJECT_NONE;
 }

@@ -97,7 +97,7 @@ struct announcement {
 	uint32_t weight;
 	uint32_t period_ms;
 	uint32_t service_hash;
-	bool rewriter;
+	bool dprd_up;
 	struct load_sample sample;
 	unsigned cluster_count;
 	struct addr cluster[MEMBER_CLUSTER_MAX];

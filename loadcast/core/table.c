@@ -193,9 +193,9 @@ static enum reject judge_epoch(const struct table *table, struct table_member *m
 	return REJECT_NONE;
 }
 
-static bool takes_connections(uint32_t state, bool rewriter)
+static bool takes_connections(uint32_t state, bool dprd_up)
 {
-	return state == NODE_ACTIVE && rewriter;
+	return state == NODE_ACTIVE && dprd_up;
 }
 
 static void take(struct table_member *m, const struct member *configured, const struct announcement *a, uint64_t now_ms)
@@ -205,7 +205,7 @@ static void take(struct table_member *m, const struct member *configured, const 
 	m->weight = a->weight < configured->weight ? a->weight : configured->weight;
 	m->service_hash = a->service_hash;
 	m->period_ms = a->period_ms;
-	m->rewriter = a->rewriter;
+	m->dprd_up = a->dprd_up;
 	m->sample = a->sample;
 	memcpy(m->hardware, a->hardware, sizeof(m->hardware));
 }
@@ -262,7 +262,7 @@ static enum reject take_authentic(struct table *table, unsigned member, const st
 		m->echoed = true;
 		m->echo_sent_ms = proof.sent_ms;
 	}
-	table->lost |= takes_connections(m->state, m->rewriter) && !takes_connections(a.state, a.rewriter);
+	table->lost |= takes_connections(m->state, m->dprd_up) && !takes_connections(a.state, a.dprd_up);
 	take(m, &table->config->member[member], &a, now_ms);
 	if (!is_self(table, member)) {
 		take_share(table, member, &a, &proof, now_ms);
@@ -353,7 +353,7 @@ static void fill_own(const struct table *table, struct announcement *a)
 	a->weight = self->weight;
 	a->period_ms = config->period_ms;
 	a->service_hash = table->service_hash;
-	a->rewriter = table->own.rewriter;
+	a->dprd_up = table->own.dprd_up;
 	a->sample = table->own.sample;
 	memcpy(a->hardware, table->own.hardware, sizeof(a->hardware));
 	if (!addr_is_zero(&self->cluster_v4))
@@ -423,8 +423,8 @@ static void fill_member(const struct table *table, unsigned member, uint64_t now
 		ret->flags |= NODE_HEARD;
 	if ((ret->flags & NODE_HEARD) && m->echoed && ret->echo_age_ms <= dead_ms(table))
 		ret->flags |= NODE_ECHOES;
-	if (m->rewriter)
-		ret->flags |= NODE_REWRITER;
+	if (m->dprd_up)
+		ret->flags |= NODE_DPRD_UP;
 	if (m->service_hash != table->service_hash || m->period_ms != table->config->period_ms)
 		ret->flags |= NODE_CONFIG_DIFFERS;
 	if (in_conflict(m, now_ms))
@@ -444,8 +444,8 @@ static void fill_self(const struct table *table, uint64_t now_ms, struct node_lo
 		.sample = table->own.sample,
 	};
 	memcpy(ret->hardware, table->own.hardware, sizeof(ret->hardware));
-	if (table->own.rewriter)
-		ret->flags |= NODE_REWRITER;
+	if (table->own.dprd_up)
+		ret->flags |= NODE_DPRD_UP;
 	if (table_own_conflict(table, now_ms))
 		ret->flags |= NODE_CONFLICT;
 }

@@ -46,13 +46,13 @@ struct table_member {
 	bool echoed; /* that epoch has echoed something of ours */
 	bool retired; /* that epoch replaced retired_epoch on proof */
 	bool conflict; /* proven at conflict_ms */
-	bool rewriter;
+	bool dprd_up;
 };
 
 /* What this node says of itself. */
 struct table_own {
 	uint32_t state; /* enum node_state */
-	bool rewriter;
+	bool dprd_up;
 	struct load_sample sample;
 	uint64_t sampled_ms;
 	uint8_t hardware[2][HARDWARE_BYTES]; /* as in struct node_load */

@@ -282,7 +282,7 @@ static struct wire *new_wire(unsigned echoes)
 	w->header = (struct announce_header) { .sender = member_id("web1"), .epoch = 1, .sequence = 1 };
 	w->from.weight = 1;
 	w->from.period_ms = 200;
-	w->from.rewriter = true;
+	w->from.dprd_up = true;
 	w->from.sample = (struct load_sample) { .open_connections = 120, .cpu_permille = 300, .active_sockets = 200 };
 	w->from.cluster_count = w->from.service_count = w->from.port_count = 1;
 	w->from.cluster[0] = addr_from_v4(htonl(0x0a50000b));

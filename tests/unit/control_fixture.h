@@ -69,10 +69,10 @@ static inline void fixture_decision(struct dprd *d, const char *client, uint16_t
 static inline void fixture_table(struct dprd *d)
 {
 	static const uint32_t flags[] = {
-		NODE_HEARD | NODE_ECHOES | NODE_REWRITER,
-		NODE_HEARD | NODE_ECHOES | NODE_REWRITER,
-		NODE_HEARD | NODE_REWRITER,
-		NODE_REWRITER,
+		NODE_HEARD | NODE_ECHOES | NODE_DPRD_UP,
+		NODE_HEARD | NODE_ECHOES | NODE_DPRD_UP,
+		NODE_HEARD | NODE_DPRD_UP,
+		NODE_DPRD_UP,
 	};
 	unsigned i;
 

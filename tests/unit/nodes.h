@@ -63,7 +63,7 @@ static inline int setup(void **state)
 		make_config(config_text, names[i], &nodes[i].config);
 		announce_add_key(&nodes[i].keys, "lab", key);
 		start(i, EPOCH + i);
-		nodes[i].table.own.rewriter = true;
+		nodes[i].table.own.dprd_up = true;
 	}
 	return 0;
 }

@@ -40,7 +40,7 @@ static struct announcement small(void)
 		.weight = 7,
 		.period_ms = 200,
 		.service_hash = 0xdeadbeef,
-		.rewriter = true,
+		.dprd_up = true,
 		.sample = { 11, 22, 33, 44, 55, 66 },
 		.cluster_count = 2,
 		.cluster = { address("10.0.0.1"), address("fd00::1") },
@@ -109,7 +109,7 @@ static void check_round_trip(const struct announcement *from)
 	assert_int_equal(got.weight, from->weight);
 	assert_int_equal(got.period_ms, from->period_ms);
 	assert_int_equal(got.service_hash, from->service_hash);
-	assert_int_equal(got.rewriter, from->rewriter);
+	assert_int_equal(got.dprd_up, from->dprd_up);
 	assert_memory_equal(&got.sample, &from->sample, sizeof(got.sample));
 	assert_int_equal(got.cluster_count, from->cluster_count);
 	assert_memory_equal(got.cluster, from->cluster, got.cluster_count * sizeof(*got.cluster));

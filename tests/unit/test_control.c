@@ -130,7 +130,7 @@ static void test_warnings_of_peers(void **context)
 	assert_true(has_warning(status, "n4 has not announced for 3."));
 	assert_false(has_warning(status, "n2"));
 	d.table.nodes[1].flags |= NODE_CONFLICT | NODE_CONFIG_DIFFERS;
-	d.table.nodes[1].flags &= ~(uint32_t)NODE_REWRITER;
+	d.table.nodes[1].flags &= ~(uint32_t)NODE_DPRD_UP;
 	d.tunnel_mtu[1][0] = 0;
 	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "two hosts announce themselves as n2"));

@@ -210,7 +210,7 @@ static void test_nobody_there(void **context)
 static void test_files_still_tell(void **context)
 {
 	struct load_table table = { .count = 2, .published_ms = clock_now_ms(), .period_ms = 200 };
-	struct rewriter_status facts = { .written_ms = clock_now_ms() - 12300, .pid = 4711, .redirected = 17 };
+	struct dprd_status facts = { .written_ms = clock_now_ms() - 12300, .pid = 4711, .redirected = 17 };
 	char path[96];
 
 	(void)context;

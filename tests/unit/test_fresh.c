@@ -71,7 +71,7 @@ static void restart(void **state)
 	period(ALL_LINKS);
 	period(ALL_LINKS);
 	start(N2, EPOCH + 100);
-	nodes[N2].table.own.rewriter = true;
+	nodes[N2].table.own.dprd_up = true;
 	now_ms += PERIOD_MS;
 	say(N2);
 	/* Not yet: it could be a replay, it proves nothing. */

@@ -27,7 +27,7 @@
 
 static struct daemon make_daemon(struct config *c)
 {
-	struct daemon d = { .parts = { .setup = calloc(1, sizeof(struct setup)) }, .rewriter = { .process = -1 } };
+	struct daemon d = { .parts = { .setup = calloc(1, sizeof(struct setup)) }, .dprd = { .process = -1 } };
 
 	assert_non_null(d.parts.setup);
 	d.parts.setup->config = *c;
@@ -43,7 +43,7 @@ static struct daemon make_daemon(struct config *c)
 static void connections_of_backends(void **state)
 {
 	static struct daemon d;
-	struct rewriter_status status = { .redirected = ANNOUNCE_LOAD_MAX + 1, .backend_connections = 500000 };
+	struct dprd_status status = { .redirected = ANNOUNCE_LOAD_MAX + 1, .backend_connections = 500000 };
 	struct config *c = make_config(80);
 	char path[PATH_BYTES + 16];
 
@@ -82,10 +82,10 @@ static bool tells(struct daemon *d, uint64_t now_ms)
 	bool told;
 
 	d->next_announce_ms = d->next_publish_ms = UINT64_MAX;
-	look_at_rewriter(d, now_ms);
+	look_at_dprd(d, now_ms);
 	told = d->next_announce_ms == now_ms && d->next_publish_ms == now_ms;
 	assert_true(told || (d->next_announce_ms == UINT64_MAX && d->next_publish_ms == UINT64_MAX));
-	assert_int_equal(d->next_rewriter_ms, now_ms + REWRITER_LOOK_MS);
+	assert_int_equal(d->next_dprd_ms, now_ms + DPRD_LOOK_MS);
 	refresh_own(d, now_ms);
 	return told;
 }
@@ -93,7 +93,7 @@ static bool tells(struct daemon *d, uint64_t now_ms)
 static void news_of_dprd(void **state)
 {
 	static struct daemon d;
-	struct rewriter_status status = { .pid = (uint32_t)getpid() };
+	struct dprd_status status = { .pid = (uint32_t)getpid() };
 	struct config *c = make_config(80);
 	char path[PATH_BYTES + 16];
 	uint64_t now_ms = clock_now_ms();
@@ -121,7 +121,7 @@ static void news_of_dprd(void **state)
 	}
 	unlink(path);
 	rmdir(c->run_dir);
-	rewriter_close(&d.rewriter);
+	dprd_process_close(&d.dprd);
 	parts_free(&d.parts);
 	free(c);
 }

@@ -87,7 +87,7 @@ static void test_takes_copies(void **context)
 	path.now_ms++;
 	assert_false(node_takes_copies(&path, n2));
 	path.now_ms--;
-	d.table.nodes[N2].flags &= ~(uint32_t)NODE_REWRITER;
+	d.table.nodes[N2].flags &= ~(uint32_t)NODE_DPRD_UP;
 	assert_false(node_takes_copies(&path, n2));
 	assert_false(node_takes_copies(&path, OTHER_ID));
 }

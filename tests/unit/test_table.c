@@ -14,12 +14,12 @@ static void two_way(void **state)
 	now_ms += PERIOD_MS;
 	say(N2);
 	assert_int_equal(hear(N1, N2), REJECT_NONE);
-	assert_int_equal(row(N1, N2).flags, NODE_HEARD | NODE_REWRITER);
+	assert_int_equal(row(N1, N2).flags, NODE_HEARD | NODE_DPRD_UP);
 	assert_int_equal(row(N1, N2).echo_age_ms, LOAD_AGE_NEVER_MS);
 	period(ALL_LINKS);
 	period(ALL_LINKS);
 	now_ms += 30;
-	assert_int_equal(row(N1, N2).flags, NODE_HEARD | NODE_ECHOES | NODE_REWRITER);
+	assert_int_equal(row(N1, N2).flags, NODE_HEARD | NODE_ECHOES | NODE_DPRD_UP);
 	assert_int_equal(row(N1, N2).state, NODE_UNHEALTHY);
 	assert_int_equal(row(N1, N2).weight, 2);
 	assert_int_equal(row(N1, N2).age_ms, 30);
@@ -47,13 +47,13 @@ static void self_is_first(void **state)
 }
 
 /* What n2 says of itself; whether n1 hears that it takes connections no more. */
-static bool loses(uint32_t node_state, bool rewriter)
+static bool loses(uint32_t node_state, bool dprd_up)
 {
 	bool lost;
 
 	now_ms += PERIOD_MS;
 	nodes[N2].table.own.state = node_state;
-	nodes[N2].table.own.rewriter = rewriter;
+	nodes[N2].table.own.dprd_up = dprd_up;
 	say(N2);
 	assert_int_equal(hear(N1, N2), REJECT_NONE);
 	lost = nodes[N1].table.lost;
@@ -262,7 +262,7 @@ static void observer(void **state)
 	table_fill(&watch, now_ms, &t);
 	assert_int_equal(t.count, NODES);
 	for (i = 0; i < NODES; i++)
-		assert_int_equal(t.nodes[i].flags, NODE_HEARD | NODE_REWRITER);
+		assert_int_equal(t.nodes[i].flags, NODE_HEARD | NODE_DPRD_UP);
 	start(N2, 5);
 	now_ms += DEAD_MS + PERIOD_MS;
 	say(N2);

@@ -143,7 +143,7 @@ static void layout(void **state)
 	assert_int_equal(load_table_bytes(0), 32);
 	assert_int_equal(load_table_bytes(2), 32 + 2 * 80);
 	assert_int_equal(sizeof(t), 7552);
-	assert_int_equal(sizeof(struct rewriter_status), 48);
+	assert_int_equal(sizeof(struct dprd_status), 48);
 	assert_int_equal(offsetof(struct load_table, published_ms), 16);
 	assert_int_equal(offsetof(struct node_load, epoch), 24);
 	assert_int_equal(offsetof(struct node_load, sample), 40);
@@ -280,7 +280,7 @@ static void backend_nodes(void **state)
 static void not_regular(void **state)
 {
 	struct load_table t = sample_table(1), got;
-	struct rewriter_status status;
+	struct dprd_status status;
 	char target[PATH_ROOM + 8];
 
 	(void)state;
@@ -349,7 +349,7 @@ static void recent(void **state)
 
 static void status(void **state)
 {
-	struct rewriter_status s = { .written_ms = 1000, .pid = 7, .redirected = 3, .backend_connections = 9 }, got;
+	struct dprd_status s = { .written_ms = 1000, .pid = 7, .redirected = 3, .backend_connections = 9 }, got;
 
 	(void)state;
 	assert_int_equal(status_read(path, &got), -ENOENT);

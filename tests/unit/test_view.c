@@ -161,7 +161,7 @@ static void test_self(void **context)
 /* All that keeps a peer from getting connections, one by one, and that nothing else does. */
 static void test_why_not(void **context)
 {
-	const uint32_t good = NODE_HEARD | NODE_ECHOES | NODE_REWRITER;
+	const uint32_t good = NODE_HEARD | NODE_ECHOES | NODE_DPRD_UP;
 	const struct {
 		uint32_t flags, state, age_ms;
 		const char *why;
@@ -170,7 +170,7 @@ static void test_why_not(void **context)
 		{ good | NODE_CONFIG_DIFFERS, NODE_ACTIVE, 0, "" },
 		{ good & ~(uint32_t)NODE_HEARD, NODE_ACTIVE, 0, "not heard" },
 		{ good & ~(uint32_t)NODE_ECHOES, NODE_ACTIVE, 0, "does not hear this node" },
-		{ good & ~(uint32_t)NODE_REWRITER, NODE_ACTIVE, 0, "its dprd is not running" },
+		{ good & ~(uint32_t)NODE_DPRD_UP, NODE_ACTIVE, 0, "its dprd is not running" },
 		{ good | NODE_CONFLICT, NODE_ACTIVE, 0, "two hosts use its name" },
 		{ good, NODE_DRAINING, 0, "draining" },
 		{ good, NODE_UNHEALTHY, 0, "unhealthy" },

@@ -16,7 +16,7 @@
 struct view_node {
 	uint32_t node_id; /* member_id() of it */
 	uint16_t member; /* index into the configuration */
-	bool eligible; /* may get a new connection: active, healthy, two-way, rewriter up */
+	bool eligible; /* may get a new connection: active, healthy, two-way, its dprd runs */
 	uint32_t age_ms; /* of its load; 0 for self */
 	uint32_t sent; /* forwarded there by us since that load was announced */
 	double sent_before_per_s; /* the same in the time before that, as a rate */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* test_rewriter.c - whether dprd lives, by its status file and its process. */
+/* test_dprd_process.c - whether dprd lives, by its status file and its process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,13 +16,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "loadcast/rewriter.h"
+#include "loadcast/dprd_process.h"
 
 enum { NOW_MS = 5000000, END_MS = 60000 };
 
 static char directory[32], path[64];
-static struct rewriter rewriter;
-static struct rewriter_status got;
+static struct dprd_process dprd;
+static struct dprd_status got;
 
 static int start(void **state)
 {
@@ -30,33 +30,33 @@ static int start(void **state)
 	snprintf(directory, sizeof(directory), "/tmp/dprd-test-XXXXXX");
 	assert_non_null(mkdtemp(directory));
 	snprintf(path, sizeof(path), "%s/status", directory);
-	rewriter_init(&rewriter);
+	dprd_process_init(&dprd);
 	return 0;
 }
 
 static int end(void **state)
 {
 	(void)state;
-	rewriter_close(&rewriter);
+	dprd_process_close(&dprd);
 	unlink(path);
 	return rmdir(directory);
 }
 
 static void publish(pid_t pid, uint64_t written_ms)
 {
-	struct rewriter_status status = { .written_ms = written_ms, .pid = (uint32_t)pid, .redirected = 7 };
+	struct dprd_status status = { .written_ms = written_ms, .pid = (uint32_t)pid, .redirected = 7 };
 
 	assert_int_equal(status_publish(path, &status), 0);
 }
 
 static bool lives(uint64_t now_ms)
 {
-	return rewriter_read(&rewriter, directory, now_ms, &got);
+	return dprd_process_read(&dprd, directory, now_ms, &got);
 }
 
 static bool has_ended(int timeout_ms)
 {
-	struct pollfd fd = { .fd = rewriter.process, .events = POLLIN };
+	struct pollfd fd = { .fd = dprd.process, .events = POLLIN };
 
 	return poll(&fd, 1, timeout_ms) == 1;
 }
@@ -118,8 +118,8 @@ static void test_process_ends(void **state)
 	assert_false(has_ended(0));
 	end_process(first);
 	assert_true(has_ended(END_MS));
-	rewriter_ended(&rewriter, NOW_MS + 10);
-	assert_int_equal(rewriter.process, -1);
+	dprd_process_ended(&dprd, NOW_MS + 10);
+	assert_int_equal(dprd.process, -1);
 	/* Its last word is young enough, and worth nothing. */
 	assert_false(lives(NOW_MS + 10));
 	assert_int_equal(got.redirected, 0);
@@ -128,7 +128,7 @@ static void test_process_ends(void **state)
 	second = start_process();
 	publish(second, NOW_MS + 30);
 	assert_true(lives(NOW_MS + 30));
-	assert_true(rewriter.process >= 0);
+	assert_true(dprd.process >= 0);
 	assert_false(has_ended(0));
 	end_process(second);
 	assert_true(has_ended(END_MS));
@@ -160,8 +160,8 @@ static void test_no_such_process(void **state)
 	end_process(child);
 	publish(child, NOW_MS);
 	assert_true(lives(NOW_MS));
-	assert_int_equal(rewriter.process, -1);
-	rewriter_ended(&rewriter, NOW_MS + 1);
+	assert_int_equal(dprd.process, -1);
+	dprd_process_ended(&dprd, NOW_MS + 1);
 	assert_false(lives(NOW_MS + 1));
 	publish(child, NOW_MS + 100);
 	assert_true(lives(NOW_MS + 100));
@@ -176,5 +176,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_such_process, start, end),
 	};
 
-	return cmocka_run_group_tests_name("rewriter", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("dprd_process", tests, NULL, NULL);
 }
