@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sodium.h>
@@ -26,6 +27,19 @@ enum {
 	STATUS_INTERVAL_MS = 5000,
 };
 
+/* In the order in which they run: news of servers and of dprd goes into the announcement, and all of it into the table. */
+enum timer {
+	TIMER_HEALTH,
+	TIMER_DPRD,
+	TIMER_ANNOUNCE,
+	TIMER_SHARE,
+	TIMER_PUBLISH,
+	TIMER_REJOIN,
+	TIMER_STATUS,
+	TIMER_WATCHDOG,
+	TIMERS,
+};
+
 struct daemon {
 	const struct options *options;
 	struct parts parts;
@@ -36,8 +50,7 @@ struct daemon {
 	int signals;
 	unsigned watchdog_ms;
 	bool stopping, was_silent;
-	uint64_t next_announce_ms, next_publish_ms, next_rejoin_ms, next_watchdog_ms, next_status_ms, next_health_ms,
-		next_share_ms, next_dprd_ms;
+	uint64_t due_ms[TIMERS]; /* 0: at once */
 	int publish_error;
 	uint32_t logged_flags[MEMBERS_MAX];
 	struct log_limit reject_log[REJECT_REASONS], member_log[MEMBERS_MAX], send_log, sample_log;
@@ -157,7 +170,7 @@ static void publish(struct daemon *d, uint64_t now_ms)
 	else if (error != d->publish_error)
 		log_info("the load table %s is written again", path);
 	d->publish_error = error;
-	d->next_publish_ms = now_ms + config_of(d)->period_ms / 2;
+	d->due_ms[TIMER_PUBLISH] = now_ms + config_of(d)->period_ms / 2;
 }
 
 static void log_reject(struct daemon *d, const struct addr *source, enum reject reason, uint64_t now_ms)
@@ -188,13 +201,13 @@ static void receive(struct daemon *d, int socket)
 			continue;
 		}
 		if (sharing_share(&d->sharing))
-			d->next_share_ms = now_ms;
-		if (d->next_publish_ms > now_ms + PUBLISH_SOON_MS)
-			d->next_publish_ms = now_ms + PUBLISH_SOON_MS;
+			d->due_ms[TIMER_SHARE] = now_ms;
+		if (d->due_ms[TIMER_PUBLISH] > now_ms + PUBLISH_SOON_MS)
+			d->due_ms[TIMER_PUBLISH] = now_ms + PUBLISH_SOON_MS;
 	}
 	/* No connection should go there any more. */
 	if (d->table.lost)
-		d->next_publish_ms = now_ms;
+		d->due_ms[TIMER_PUBLISH] = now_ms;
 	d->table.lost = false;
 }
 
@@ -208,7 +221,7 @@ static int share_addresses(struct daemon *d, const struct config *config)
 		return -1;
 	}
 	d->table.share = sharing_share(&d->sharing);
-	d->next_share_ms = 0;
+	d->due_ms[TIMER_SHARE] = 0;
 	return 0;
 }
 
@@ -235,7 +248,7 @@ static void reload(struct daemon *d)
 	d->table.share = sharing_share(&d->sharing);
 	memset(d->logged_flags, 0, sizeof(d->logged_flags));
 	parts_free(&old);
-	d->next_announce_ms = d->next_health_ms = d->next_publish_ms = 0;
+	d->due_ms[TIMER_ANNOUNCE] = d->due_ms[TIMER_HEALTH] = d->due_ms[TIMER_PUBLISH] = 0;
 	log_info("configuration read again: %u members", config_of(d)->member_count);
 	notify_manager("READY=1");
 }
@@ -271,7 +284,7 @@ static void report_status(struct daemon *d, uint64_t now_ms)
 		snprintf(text, sizeof(text), "; %u of %u backends work", good, backends);
 	notify_manager("STATUS=hears %u of %u peers, %u of them hear this node%s; %u announcements rejected%s", heard,
 		       peers, two_way, text, d->published.rejected, d->was_silent ? "; silent: name conflict" : "");
-	d->next_status_ms = now_ms + STATUS_INTERVAL_MS;
+	d->due_ms[TIMER_STATUS] = now_ms + STATUS_INTERVAL_MS;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -294,9 +307,9 @@ static void step_shares(struct daemon *d, uint64_t now_ms)
 	d->table.asked_by = 0;
 	if (members)
 		announce(d, members, now_ms);
-	d->next_share_ms = UINT64_MAX;
+	d->due_ms[TIMER_SHARE] = UINT64_MAX;
 	if (sharing_share(&d->sharing))
-		d->next_share_ms = now_ms + earlier(share_ask_ms(&d->sharing.share), SHARING_LOOK_MS);
+		d->due_ms[TIMER_SHARE] = now_ms + earlier(share_ask_ms(&d->sharing.share), SHARING_LOOK_MS);
 }
 
 /* Peers are told at once that dprd is there, is no more, or wants no more connections. */
@@ -307,48 +320,65 @@ static void look_at_dprd(struct daemon *d, uint64_t now_ms)
 	bool drains = status.draining || d->stopping;
 
 	if (lives != d->table.own.dprd_up || (lives && drains != (d->table.own.state == NODE_DRAINING)))
-		d->next_announce_ms = d->next_publish_ms = now_ms;
-	d->next_dprd_ms = now_ms + DPRD_LOOK_MS;
+		d->due_ms[TIMER_ANNOUNCE] = d->due_ms[TIMER_PUBLISH] = now_ms;
+	d->due_ms[TIMER_DPRD] = now_ms + DPRD_LOOK_MS;
 }
 
-/* Does what is due. */
+static void check_health(struct daemon *d, uint64_t now_ms)
+{
+	if (backends_tick(d->parts.servers, now_ms, &d->due_ms[TIMER_HEALTH]))
+		d->due_ms[TIMER_PUBLISH] = now_ms;
+}
+
+static void announce_load(struct daemon *d, uint64_t now_ms)
+{
+	refresh_own(d, now_ms);
+	step_shares(d, now_ms);
+	announce(d, 0, now_ms);
+	d->due_ms[TIMER_ANNOUNCE] = now_ms + jittered_ms(d, now_ms);
+}
+
+static void rejoin_group(struct daemon *d, uint64_t now_ms)
+{
+	mcast_rejoin(d->parts.mcast);
+	d->due_ms[TIMER_REJOIN] = now_ms + MCAST_REJOIN_MS;
+}
+
+static void feed_watchdog(struct daemon *d, uint64_t now_ms)
+{
+	d->due_ms[TIMER_WATCHDOG] = UINT64_MAX;
+	if (!d->watchdog_ms)
+		return;
+	notify_manager("WATCHDOG=1");
+	d->due_ms[TIMER_WATCHDOG] = now_ms + d->watchdog_ms;
+}
+
+/* Each function sets the time at which it is due next. */
+static void (*const timers[TIMERS])(struct daemon *d, uint64_t now_ms) = {
+	[TIMER_HEALTH] = check_health,  [TIMER_DPRD] = look_at_dprd,      [TIMER_ANNOUNCE] = announce_load,
+	[TIMER_SHARE] = step_shares,    [TIMER_PUBLISH] = publish,        [TIMER_REJOIN] = rejoin_group,
+	[TIMER_STATUS] = report_status, [TIMER_WATCHDOG] = feed_watchdog,
+};
+
 static void run_timers(struct daemon *d, uint64_t now_ms)
 {
-	if (now_ms >= d->next_health_ms && backends_tick(d->parts.servers, now_ms, &d->next_health_ms))
-		d->next_publish_ms = now_ms;
-	if (now_ms >= d->next_dprd_ms)
-		look_at_dprd(d, now_ms);
-	if (now_ms >= d->next_announce_ms) {
-		refresh_own(d, now_ms);
-		step_shares(d, now_ms);
-		announce(d, 0, now_ms);
-		d->next_announce_ms = now_ms + jittered_ms(d, now_ms);
-	}
-	if (now_ms >= d->next_share_ms)
-		step_shares(d, now_ms);
-	if (now_ms >= d->next_publish_ms)
-		publish(d, now_ms);
-	if (now_ms >= d->next_rejoin_ms) {
-		mcast_rejoin(d->parts.mcast);
-		d->next_rejoin_ms = now_ms + MCAST_REJOIN_MS;
-	}
-	if (now_ms >= d->next_status_ms)
-		report_status(d, now_ms);
-	if (d->watchdog_ms && now_ms >= d->next_watchdog_ms) {
-		notify_manager("WATCHDOG=1");
-		d->next_watchdog_ms = now_ms + d->watchdog_ms;
+	unsigned i;
+
+	for (i = 0; i < TIMERS; i++) {
+		if (now_ms >= d->due_ms[i])
+			timers[i](d, now_ms);
 	}
 }
 
+/* How long poll(2) may wait: until the first timer is due. */
 static int wait_ms(const struct daemon *d, uint64_t now_ms)
 {
-	uint64_t next = earlier(d->next_announce_ms, d->next_publish_ms);
+	uint64_t next_ms = now_ms + INT_MAX;
+	unsigned i;
 
-	next = earlier(next, earlier(d->next_health_ms, d->next_rejoin_ms));
-	next = earlier(next, earlier(d->next_share_ms, d->next_dprd_ms));
-	if (d->watchdog_ms)
-		next = earlier(next, d->next_watchdog_ms);
-	return next > now_ms ? (int)(next - now_ms) : 0;
+	for (i = 0; i < TIMERS; i++)
+		next_ms = earlier(next_ms, d->due_ms[i]);
+	return next_ms > now_ms ? (int)(next_ms - now_ms) : 0;
 }
 
 static void wait_once(struct daemon *d)
@@ -377,14 +407,14 @@ static void wait_once(struct daemon *d)
 	if (poll(fds, FDS, wait_ms(d, clock_now_ms())) < 0)
 		return;
 	if (backends_ready(d->parts.servers, &fds[FIRST_SERVER], clock_now_ms()))
-		d->next_health_ms = 0;
+		d->due_ms[TIMER_HEALTH] = 0;
 	for (i = 0; i < MCAST_FAMILIES; i++) {
 		if (fds[FIRST_SOCKET + i].revents)
 			receive(d, sockets[i]);
 	}
 	if (fds[DPRD_PROCESS].revents) {
 		dprd_process_ended(&d->dprd, clock_now_ms());
-		d->next_dprd_ms = 0;
+		d->due_ms[TIMER_DPRD] = 0;
 	}
 	if (fds[LEASE].revents || fds[LEASE + 1].revents)
 		lease_ready(d->sharing.lease);
@@ -412,13 +442,8 @@ static void say_farewell(struct daemon *d)
 	unsigned i;
 
 	notify_manager("STOPPING=1");
-	for (i = 0; i < FAREWELLS; i++) {
-		uint64_t now_ms = clock_now_ms();
-
-		refresh_own(d, now_ms);
-		step_shares(d, now_ms);
-		announce(d, 0, now_ms);
-	}
+	for (i = 0; i < FAREWELLS; i++)
+		announce_load(d, clock_now_ms());
 	publish(d, clock_now_ms());
 }
 
@@ -449,7 +474,7 @@ int daemon_run(const struct options *options)
 		return EXIT_FAILURE;
 	}
 	/* The first announcement waits for the first result of the health check, if that is quick. */
-	d.next_announce_ms = clock_now_ms() + jittered_ms(&d, clock_now_ms());
+	d.due_ms[TIMER_ANNOUNCE] = clock_now_ms() + jittered_ms(&d, clock_now_ms());
 	log_info("announcing \"%s\" of cluster \"%s\" to %u other members", config_of(&d)->node_name,
 		 config_of(&d)->cluster_name, config_of(&d)->member_count - 1);
 	notify_manager("READY=1");

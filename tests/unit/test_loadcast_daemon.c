@@ -81,11 +81,11 @@ static bool tells(struct daemon *d, uint64_t now_ms)
 {
 	bool told;
 
-	d->next_announce_ms = d->next_publish_ms = UINT64_MAX;
+	d->due_ms[TIMER_ANNOUNCE] = d->due_ms[TIMER_PUBLISH] = UINT64_MAX;
 	look_at_dprd(d, now_ms);
-	told = d->next_announce_ms == now_ms && d->next_publish_ms == now_ms;
-	assert_true(told || (d->next_announce_ms == UINT64_MAX && d->next_publish_ms == UINT64_MAX));
-	assert_int_equal(d->next_dprd_ms, now_ms + DPRD_LOOK_MS);
+	told = d->due_ms[TIMER_ANNOUNCE] == now_ms && d->due_ms[TIMER_PUBLISH] == now_ms;
+	assert_true(told || (d->due_ms[TIMER_ANNOUNCE] == UINT64_MAX && d->due_ms[TIMER_PUBLISH] == UINT64_MAX));
+	assert_int_equal(d->due_ms[TIMER_DPRD], now_ms + DPRD_LOOK_MS);
 	refresh_own(d, now_ms);
 	return told;
 }
@@ -313,7 +313,7 @@ static void step_after(struct sharing_node *n, unsigned ms)
 	n->now_ms += ms;
 	step_shares(&n->d, n->now_ms);
 	if (sharing_share(&n->d.sharing))
-		assert_in_range(n->d.next_share_ms, n->now_ms + 1, n->now_ms + SHARING_LOOK_MS);
+		assert_in_range(n->d.due_ms[TIMER_SHARE], n->now_ms + 1, n->now_ms + SHARING_LOOK_MS);
 }
 
 /* It changes: the others know within a second, however seldom announcements are. */
@@ -416,6 +416,44 @@ static void hardware_by_address(void **state)
 	stop_sharing(&n);
 }
 
+/* Each timer alone ends the wait. */
+static void timers_bound_the_wait(void **state)
+{
+	static struct daemon d;
+
+	(void)state;
+	for (unsigned timer = 0; timer < TIMERS; timer++) {
+		for (unsigned i = 0; i < TIMERS; i++)
+			d.due_ms[i] = 9000;
+		d.due_ms[timer] = 5007;
+		assert_int_equal(wait_ms(&d, 5000), 7);
+		assert_int_equal(wait_ms(&d, 5007), 0);
+		assert_int_equal(wait_ms(&d, 6000), 0);
+	}
+	for (unsigned i = 0; i < TIMERS; i++)
+		d.due_ms[i] = UINT64_MAX;
+	assert_int_equal(wait_ms(&d, 5000), INT_MAX);
+}
+
+/* No timer stays due after it ran: the daemon would not wait any more. */
+static void timers_run_again_later(void **state)
+{
+	static struct sharing_node n;
+
+	(void)state;
+	start_sharing(&n);
+	run_timers(&n.d, n.now_ms);
+	for (unsigned i = 0; i < TIMERS; i++)
+		assert_true(n.d.due_ms[i] > n.now_ms);
+	assert_int_equal(n.d.due_ms[TIMER_WATCHDOG], UINT64_MAX);
+	n.d.watchdog_ms = 10;
+	n.d.due_ms[TIMER_WATCHDOG] = 0;
+	run_timers(&n.d, n.now_ms);
+	assert_int_equal(n.d.due_ms[TIMER_WATCHDOG], n.now_ms + 10);
+	unlink(n.config->table_file);
+	stop_sharing(&n);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -425,6 +463,8 @@ int main(void)
 		cmocka_unit_test(hardware_of_interfaces),
 		cmocka_unit_test(hardware_is_announced),
 		cmocka_unit_test(hardware_by_address),
+		cmocka_unit_test(timers_bound_the_wait),
+		cmocka_unit_test(timers_run_again_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
