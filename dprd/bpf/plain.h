@@ -116,12 +116,13 @@ INLINE int plain_decapsulate(struct __sk_buff *skb, struct packet *outer, const 
 	struct serving s = { .tables = t, .self = own->member };
 	const struct fastpath_address *peer;
 	struct packet inner;
+	enum reason reason;
 
 	outer->inner_bytes = outer->total_bytes - outer->header_bytes;
 	if (!plain_reach(&b, v6) || !plain_tcp(&b, v6, &inner))
 		return INGRESS_TUNNEL;
 	peer = living_peer(t, outer);
-	if (!peer || judge_inner(&s, outer, &inner, peer) != REASON_FROM_PEER)
+	if (!peer || judge_inner(&s, outer, &inner, peer, &reason) != VERDICT_DECAPSULATE)
 		return INGRESS_TUNNEL;
 	return take_out(skb, &s, outer, &inner, v6);
 }

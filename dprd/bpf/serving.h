@@ -59,32 +59,34 @@ INLINE const struct fastpath_address *living_peer(const struct fastpath_tables *
 	return peer && peer->roles & ROLE_PEER_CLUSTER && peer->roles & ROLE_LIVING ? peer : NULL;
 }
 
-INLINE enum reason judge_inner(struct serving *s, const struct packet *outer, const struct packet *inner,
-			       const struct fastpath_address *peer)
+INLINE enum verdict_kind judge_inner(struct serving *s, const struct packet *outer, const struct packet *inner,
+				     const struct fastpath_address *peer, enum reason *ret_reason)
 {
 	const struct decap_env env = {
 		.service_owner = serving_owner, .is_cluster_address = serving_is_cluster, .context = s, .self = s->self
 	};
 
-	return decapsulate_judge(&env, outer, inner, peer->member);
+	return decapsulate_judge(&env, outer, inner, peer->member, ret_reason);
 }
 
-/* What is to become of a tunnel packet. */
-INLINE enum reason judge(struct __sk_buff *skb, const struct packet *outer, struct serving *s, bool v6,
-			 struct packet *inner)
+/* The verdict on a tunnel packet, as of decapsulate_judge(). */
+INLINE enum verdict_kind judge(struct __sk_buff *skb, const struct packet *outer, struct serving *s, bool v6,
+			       struct packet *inner, enum reason *ret_reason)
 {
 	const struct fastpath_address *peer = living_peer(s->tables, outer);
 
+	*ret_reason = REASON_NOT_PEER;
 	if (!peer)
-		return REASON_NOT_PEER;
+		return VERDICT_DROP;
+	*ret_reason = REASON_INNER_BAD;
 	if (outer->kind != PACKET_TUNNEL)
-		return REASON_INNER_BAD;
+		return VERDICT_DROP;
 	if (inner_read(skb, outer, v6, inner) == PACKET_TRUNCATED) {
 		if (bpf_skb_pull_data(skb, skb->len < 154 ? skb->len : 154))
-			return REASON_INNER_BAD;
+			return VERDICT_DROP;
 		inner_read(skb, outer, v6, inner);
 	}
-	return judge_inner(s, outer, inner, peer);
+	return judge_inner(s, outer, inner, peer, ret_reason);
 }
 
 /* The inner ECN field by RFC 6040; false: drop. */
@@ -156,21 +158,21 @@ INLINE int to_alias(struct __sk_buff *skb, const struct packet *inner, const str
 	return failed ? failed : replace_address(skb, ETHERNET_BYTES, true, &service, &local, v6);
 }
 
-/* The second look, on either side, is dprd's: whether it looks at this one. The outer header is still there. */
-INLINE bool is_for_daemon(const struct __sk_buff *skb, const struct packet *inner, enum reason reason, bool v6)
+/* True when dprd takes the second look at this SYN, on either side. The outer header is still there. */
+INLINE bool is_for_daemon(const struct __sk_buff *skb, const struct packet *inner, enum verdict_kind kind, bool v6)
 {
 	uint8_t outer[8];
 
-	if (reason == REASON_RETURNED_LATE)
+	if (kind == VERDICT_RETURNED)
 		return daemon_works();
-	if (reason != REASON_FROM_PEER || !packet_is_syn(inner) || !(control.second_look & LOOK_LANDED))
+	if (kind != VERDICT_DECAPSULATE || !packet_is_syn(inner) || !(control.second_look & LOOK_LANDED))
 		return false;
 	return __sync_fetch_and_add(&control.landed, 1) >= control.look_room &&
 	       !bpf_skb_load_bytes(skb, ETHERNET_BYTES, outer, sizeof(outer)) && encap_may_return(outer, v6) &&
 	       daemon_works();
 }
 
-/* It may come out (REASON_FROM_PEER). */
+/* The packet within goes on into the stack: the verdict is DECAPSULATE. */
 INLINE int take_out(struct __sk_buff *skb, const struct serving *s, const struct packet *outer,
 		    const struct packet *inner, bool v6)
 {
@@ -199,11 +201,12 @@ INLINE int decapsulate(struct __sk_buff *skb, const struct packet *outer, const 
 {
 	struct serving s = { .tables = t, .self = own->member };
 	struct packet inner;
-	enum reason reason = judge(skb, outer, &s, v6, &inner);
+	enum reason reason;
+	enum verdict_kind kind = judge(skb, outer, &s, v6, &inner, &reason);
 
-	if (is_for_daemon(skb, &inner, reason, v6))
+	if (is_for_daemon(skb, &inner, kind, v6))
 		return queue_to_daemon(skb, MARK_FORWARD);
-	return reason == REASON_FROM_PEER ? take_out(skb, &s, outer, &inner, v6) : drop(reason);
+	return kind == VERDICT_DECAPSULATE ? take_out(skb, &s, outer, &inner, v6) : drop(reason);
 }
 
 /* --- the way back --- */

@@ -77,13 +77,13 @@ void path_decapsulate(struct path *p, struct queued *q)
 
 	env.maybe_stale = p->batch->maybe_stale;
 	q->verdict = decide_decapsulation(&env, &q->packet, &inner);
-	if (q->verdict.kind != VERDICT_DECAPSULATE && q->verdict.reason != REASON_RETURNED_LATE)
+	if (q->verdict.kind == VERDICT_DROP)
 		return;
 	if (!unwrap(q, &inner)) {
 		drop(q, REASON_INNER_BAD);
 		return;
 	}
-	if (q->verdict.reason == REASON_RETURNED_LATE) {
+	if (q->verdict.kind == VERDICT_RETURNED) {
 		take_back(p, q);
 		return;
 	}

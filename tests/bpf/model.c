@@ -290,10 +290,10 @@ static void mend_sums(struct model_result *r, const struct packet *inner, bool t
 static bool is_for_daemon(struct model *m, const struct frame *in, const struct packet *outer, const struct verdict *v,
 			  const struct packet *inner)
 {
-	if (v->reason != REASON_FROM_PEER && v->reason != REASON_RETURNED_LATE)
-		return false;
-	if (v->reason == REASON_RETURNED_LATE)
+	if (v->kind == VERDICT_RETURNED)
 		return m->works;
+	if (v->kind != VERDICT_DECAPSULATE)
+		return false;
 	return packet_is_syn(inner) && m->second_look & LOOK_LANDED && m->landed++ >= m->look_room && m->works &&
 	       encap_may_return(in->bytes + FRAME_ETHERNET_BYTES, outer->v6);
 }

@@ -20,10 +20,9 @@ static inline bool is_impossible_source(const struct packet *packet)
 	       addr_is_v4(&packet->source);
 }
 
-/* Whether the datagram within may come out at all; REASON_FROM_PEER: yes. REASON_RETURNED_LATE: a SYN of our
- * own clients, which the peer sent back: no, unless decide_returned() knows better. */
-static inline enum reason decapsulate_judge(const struct decap_env *env, const struct packet *outer,
-					    const struct packet *inner, int peer)
+/* REASON_FROM_PEER, or why the datagram within is dropped. *ret_owner: the member that its service address belongs to. */
+static inline enum reason decapsulate_check(const struct decap_env *env, const struct packet *outer,
+					    const struct packet *inner, int peer, int *ret_owner)
 {
 	int owner;
 
@@ -49,7 +48,27 @@ static inline enum reason decapsulate_judge(const struct decap_env *env, const s
 		return REASON_INNER_NOT_SENDERS;
 	if (env->maybe_stale && packet_is_syn(inner))
 		return REASON_STALE_TUNNEL_SYN;
-	return owner == peer ? REASON_FROM_PEER : REASON_RETURNED_LATE;
+	*ret_owner = owner;
+	return REASON_FROM_PEER;
+}
+
+/*
+ * The verdict on the datagram within a tunnel packet of this peer: DECAPSULATE, DROP, or RETURNED for a SYN of this
+ * node's own clients, which the peer sent back. Whoever gets RETURNED asks decide_returned(), or drops the SYN for
+ * *ret_reason.
+ */
+static inline enum verdict_kind decapsulate_judge(const struct decap_env *env, const struct packet *outer,
+						  const struct packet *inner, int peer, enum reason *ret_reason)
+{
+	int owner;
+
+	*ret_reason = decapsulate_check(env, outer, inner, peer, &owner);
+	if (*ret_reason != REASON_FROM_PEER)
+		return VERDICT_DROP;
+	if (owner == peer)
+		return VERDICT_DECAPSULATE;
+	*ret_reason = REASON_RETURNED_LATE;
+	return VERDICT_RETURNED;
 }
 
 #endif

@@ -82,7 +82,7 @@ const char *verdict_kind_name(enum verdict_kind kind)
 {
 	static const char *const kinds[] = {
 		[VERDICT_SERVE] = "serve", [VERDICT_FORWARD] = "forward",         [VERDICT_PASS] = "pass",
-		[VERDICT_DROP] = "drop",   [VERDICT_DECAPSULATE] = "decapsulate",
+		[VERDICT_DROP] = "drop",   [VERDICT_DECAPSULATE] = "decapsulate", [VERDICT_RETURNED] = "returned",
 	};
 
 	return kind < sizeof(kinds) / sizeof(kinds[0]) ? kinds[kind] : "?";
@@ -337,7 +337,7 @@ struct verdict decide(const struct decide_env *env, const struct packet *packet)
 
 struct verdict decide_decapsulation(const struct decap_env *env, const struct packet *outer, struct packet *ret_inner)
 {
-	enum reason reason;
+	struct verdict v = { .kind = VERDICT_DROP };
 	int peer;
 
 	/* A tunnel packet that comes in pieces or with options: no dprd sends that. */
@@ -349,8 +349,8 @@ struct verdict decide_decapsulation(const struct decap_env *env, const struct pa
 	if (peer < 0)
 		return verdict(REASON_NOT_PEER);
 	packet_parse(outer->inner, outer->inner_bytes, ret_inner);
-	reason = decapsulate_judge(env, outer, ret_inner, peer);
-	return reason == REASON_FROM_PEER || reason == REASON_RETURNED_LATE
-		       ? verdict_node(reason, env->member_node_id(env->context, peer))
-		       : verdict(reason);
+	v.kind = decapsulate_judge(env, outer, ret_inner, peer, &v.reason);
+	if (v.kind != VERDICT_DROP)
+		v.node_id = env->member_node_id(env->context, peer);
+	return v;
 }

@@ -16,6 +16,7 @@ enum verdict_kind {
 	VERDICT_PASS, /* not ours to judge: the own stack gets it */
 	VERDICT_DROP,
 	VERDICT_DECAPSULATE, /* from member: the inner packet to the own stack */
+	VERDICT_RETURNED, /* a SYN that a peer sent back: decide_returned() has the last word */
 };
 
 /* X(NAME, kind, text): every reason once; makes the enum, the counters, dprctl and the manual. */
@@ -74,7 +75,7 @@ struct verdict {
 	enum verdict_kind kind;
 	enum reason reason;
 	unsigned view_index; /* FORWARD by the policy: index into the view */
-	uint32_t node_id; /* FORWARD: the target; DECAPSULATE: the sender */
+	uint32_t node_id; /* FORWARD: the target; DECAPSULATE, RETURNED: the sender */
 	bool old_flow; /* decide(): the key has a flow, wherever it leads */
 };
 
@@ -176,8 +177,8 @@ struct decap_env {
 };
 
 /*
- * The verdict on a tunnel packet; *ret_inner is the parsed inner packet when it is DECAPSULATE, or
- * RETURNED_LATE (a SYN that a peer sent back: the caller asks decide_returned()).
+ * The verdict on a tunnel packet; *ret_inner is the parsed inner packet when it is DECAPSULATE or
+ * RETURNED (a SYN that a peer sent back: the caller asks decide_returned()).
  * Accepts exactly: outer source a living peer, outer destination ours, inner TCP to a service of
  * that peer (or an ICMP error about one), no options, no fragment, one level.
  */
