@@ -13,12 +13,23 @@
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
+#include "dprd/base/lock.h"
 #include "dprd/base/log.h"
+#include "dprd/check/preflight.h"
+#include "dprd/cluster/backend.h"
+#include "dprd/control/socket.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
+#include "dprd/host/flowset.h"
+#include "dprd/plane/decide.h"
+#include "dprd/plane/plane.h"
+#include "dprd/queue/queue.h"
+#include "dprd/queue/standby.h"
 #include "dprd/rules/rules.h"
 #include "dprd/shared/shared.h"
-#include "dprd/queue/standby.h"
+#include "dprd/tick.h"
+#include "dprd/upkeep/presence.h"
+#include "loadcast/sample.h"
 
 enum { EXIT_USAGE = 2, EXIT_WARNINGS = 3, RECENT_MS = 120000 };
 

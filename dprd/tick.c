@@ -9,11 +9,24 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
+#include "dprd/cluster/backend.h"
+#include "dprd/cluster/view.h"
 #include "dprd/dprd.h"
-#include "dprd/fastpath/fastpath.h"
+#include "dprd/host/flowset.h"
+#include "dprd/host/socket_lookup.h"
+#include "dprd/host/tunnel.h"
+#include "dprd/plane/plane.h"
+#include "dprd/queue/queue.h"
+#include "dprd/rules/rules.h"
 #include "dprd/shared/shared.h"
+#include "dprd/tick.h"
+#include "dprd/upkeep/presence.h"
 
 enum {
+	FLOW_EXPIRE_TICK_STEPS = 65536, /* slots looked at per tick, at most */
+	FLOW_EXPIRE_STEPS = 16384, /* slots looked at without giving the lock back */
+	FLOW_EXPIRE_EMPTY_PART = 8, /* a table without flows: that much more slowly */
+	HEARTBEAT_LATE_MS = 1000, /* a worker silent for longer stops the watchdog's pings */
 	GONE_MAX = 256, /* flows forgotten per transaction */
 	RULES_CHECK_MS = 2000,
 	RULES_DOUBT_MS = 1000, /* so much in between, when others go on changing these tables */
@@ -189,13 +202,13 @@ struct served_here {
 	struct dprd *d;
 	struct socket_lookup *lookup;
 	unsigned count, gone;
-	struct flow flow[QUEUE_BATCH_MAX];
+	struct flow flow[SOCKET_LOOKUP_MAX];
 };
 
 static void served_here_flush(struct served_here *served)
 {
-	struct flow_key keys[QUEUE_BATCH_MAX];
-	bool found[QUEUE_BATCH_MAX];
+	struct flow_key keys[SOCKET_LOOKUP_MAX];
+	bool found[SOCKET_LOOKUP_MAX];
 	unsigned i, gone = 0;
 
 	for (i = 0; i < served->count; i++)
@@ -221,7 +234,7 @@ static bool served_here_one(void *context, const struct flow *flow)
 
 	if (flow->state == FLOW_HALF_OPEN)
 		served->flow[served->count++] = *flow;
-	if (served->count == QUEUE_BATCH_MAX)
+	if (served->count == SOCKET_LOOKUP_MAX)
 		served_here_flush(served);
 	return true;
 }

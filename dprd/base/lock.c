@@ -5,13 +5,15 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dprd/base/lock.h"
 #include "dprd/base/log.h"
-#include "dprd/dprd.h"
 
 enum { LOCK_TRY_MS = 10, LOCK_TRIES = 50 };
 
@@ -34,7 +36,7 @@ static int open_lock(const char *run_dir, const char *path)
 
 int lock_watch(const char *run_dir)
 {
-	char path[PATH_BYTES + 16];
+	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/lock", run_dir);
 	return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -51,7 +53,7 @@ bool lock_is_taken(int fd)
 
 int lock_take(const char *run_dir)
 {
-	char path[PATH_BYTES + 16];
+	char path[PATH_MAX];
 	int fd, tries;
 
 	if (mkdir(run_dir, 0755) && errno != EEXIST) {

@@ -10,7 +10,7 @@
 #include <netinet/tcp.h>
 #include <sys/time.h>
 
-#include "dprd/check/preflight.h"
+#include "dprd/check/report.h"
 
 enum { DIAG_BYTES = 16384, PATIENCE_S = 1 };
 

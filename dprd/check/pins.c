@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dprd/check/preflight.h"
+#include "dprd/check/report.h"
 
 /* Of the unit (dprd.service), and what tmpfiles.d makes for it. */
 static const char unit_user[] = "dprd", unit_pins[] = "/sys/fs/bpf/dprd";

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "dprd/base/command.h"
-#include "dprd/dprd.h"
+#include "dprd/check/preflight.h"
+#include "dprd/check/report.h"
 #include "dprd/core/packet/encap.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/host/neighbour.h"
-#include "dprd/check/preflight.h"
-#include "dprd/rules/rules.h"
+#include "dprd/host/tunnel.h"
 #include "dprd/shared/shared.h"
 
 /* Below these a client that is told the tunnel's MTU may not believe it (RFC 8200 5: at least 1280). */

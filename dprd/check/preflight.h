@@ -1,45 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * preflight.h - what the files of "dprd --check" share.
+ * preflight.h - what of this host does not fit.
  */
 #ifndef DPRD_PREFLIGHT_H
 #define DPRD_PREFLIGHT_H
 
-#include <stdio.h>
+#include <stdbool.h>
 
-#include "dprd/config/config.h"
-#include "dprd/base/log.h"
+struct config;
 
-struct report {
-	unsigned errors, warnings;
-	bool to_log;
-	bool redirects_told; /* one real server stands for all */
-};
-
-static inline void problem(struct report *r, bool fatal, const char *what, const char *mend)
-{
-	if (r->to_log)
-		log_warning("%s; mend: %s", what, mend);
-	else
-		printf("%s: %s\n    mend: %s\n", fatal ? "ERROR" : "warning", what, mend);
-	if (fatal)
-		r->errors++;
-	else
-		r->warnings++;
-}
-
-/* check/pins.c: whether the user that dprd will run as could pin. */
-void preflight_pins(struct report *r, const struct config *config);
-
-/* check/listen.c: whether the web server takes connections to peers' addresses. */
-void preflight_listeners(struct report *r, const struct config *config);
-
-/* Whether somebody listens on a port of any address of a family. */
-struct wildcard {
-	bool v4, v6;
-};
-
-/* For each of so many ports into ret[]. 0, or -errno: the kernel does not say. */
-int preflight_wildcards(const uint16_t *ports, unsigned count, struct wildcard *ret);
+/*
+ * Prints, or when starting logs, each problem with the command that mends it.
+ * The number of problems that make dprd useless; *ret_warnings counts the others.
+ */
+unsigned preflight(const struct config *config, bool starting, unsigned *ret_warnings);
 
 #endif

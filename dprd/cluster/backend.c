@@ -6,6 +6,8 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/dprd.h"
+#include "dprd/host/tunnel.h"
+#include "dprd/cluster/view.h"
 
 enum {
 	COUNT_TICKS = 5, /* the flow table is looked at in so many ticks, */

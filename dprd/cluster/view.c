@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "dprd/base/clock.h"
-#include "dprd/base/log.h"
+#include "dprd/cluster/backend.h"
+#include "dprd/cluster/view.h"
 #include "dprd/dprd.h"
+#include "loadcast/sample.h"
 
 /* A peer that did not hear us for this long may have lost us; its table entry still counts as heard. */
 static bool is_fresh(const struct dprd *d, uint32_t age_ms)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* control/backends.c - the real servers behind this node: who may get connections, and who has how many. */
+#include "dprd/cluster/backend.h"
 #include "dprd/control/control.h"
 
 static json_t *backend_json(const struct config *config, const struct control_snapshot *s, unsigned own)

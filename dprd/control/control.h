@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "dprd/dprd.h"
+#include "dprd/rules/rules.h"
 
 enum {
 	CONTROL_REQUEST_BYTES = 4096, /* one line */

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #include "dprd/base/log.h"
+#include "dprd/plane/decide.h"
+#include "dprd/dprd.h"
 
 json_t *control_text(const char *text)
 {

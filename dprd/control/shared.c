@@ -2,8 +2,9 @@
 /* control/shared.c - what "dprctl status" says of shared addresses. */
 #include "dprd/base/clock.h"
 #include "dprd/control/control.h"
-#include "dprd/shared/shared.h"
+#include "dprd/plane/plane.h"
 #include "dprd/shared/module.h"
+#include "dprd/shared/shared.h"
 
 /* So many buckets are asked for their owner: enough for a tenth of a percent. */
 enum { BUCKET_STEP = 8 };

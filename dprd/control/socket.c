@@ -18,6 +18,8 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
+#include "dprd/rules/rules.h"
+#include "dprd/control/socket.h"
 
 enum { CONTROL_TICK_MS = 1000, CONTROL_BACKLOG = 8 };
 

@@ -6,6 +6,12 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/shared/shared.h"
+#include "dprd/rules/rules.h"
+#include "dprd/plane/plane.h"
+#include "dprd/plane/decide.h"
+#include "dprd/dprd.h"
+#include "dprd/cluster/backend.h"
+#include "dprd/cluster/view.h"
 
 static const char *const metric_names[] = {
 	[LOAD_CONNECTIONS] = "connections", [LOAD_CPU] = "cpu",           [LOAD_REDIRECTED] = "redirected",

@@ -3,6 +3,7 @@
 #include "dprd/control/control.h"
 
 #include "dprd/base/clock.h"
+#include "dprd/plane/decide.h"
 
 static json_t *peer_json(const struct config *config, const struct why_peer *peer)
 {

@@ -16,6 +16,7 @@
 
 #include "dprd/base/log.h"
 #include "dprd/bpf/dprd.skel.h"
+#include "dprd/fastpath/fastpath.h"
 #include "dprd/fastpath/private.h"
 
 enum {

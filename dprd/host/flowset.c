@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "dprd/core/packet/marks.h"
-#include "dprd/dprd.h"
+#include "dprd/host/flowset.h"
 
 enum {
 	KEY_V4_BYTES = 16,

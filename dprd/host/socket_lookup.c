@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "dprd/base/netlink.h"
-#include "dprd/dprd.h"
+#include "dprd/host/socket_lookup.h"
 
 struct request {
 	struct nlmsghdr header;
@@ -25,10 +25,10 @@ enum { ANSWER_BYTES = 512 };
 struct socket_lookup {
 	struct mnl_socket *socket;
 	uint32_t sequence;
-	struct request requests[QUEUE_BATCH_MAX];
-	struct mmsghdr messages[QUEUE_BATCH_MAX];
-	struct iovec pieces[QUEUE_BATCH_MAX];
-	uint8_t answers[QUEUE_BATCH_MAX][ANSWER_BYTES] __attribute__((aligned(8)));
+	struct request requests[SOCKET_LOOKUP_MAX];
+	struct mmsghdr messages[SOCKET_LOOKUP_MAX];
+	struct iovec pieces[SOCKET_LOOKUP_MAX];
+	uint8_t answers[SOCKET_LOOKUP_MAX][ANSWER_BYTES] __attribute__((aligned(8)));
 };
 
 struct socket_lookup *socket_lookup_new(void)
@@ -39,7 +39,7 @@ struct socket_lookup *socket_lookup_new(void)
 
 	if (!lookup)
 		return NULL;
-	for (i = 0; i < QUEUE_BATCH_MAX; i++) {
+	for (i = 0; i < SOCKET_LOOKUP_MAX; i++) {
 		lookup->pieces[i] = (struct iovec) { .iov_base = lookup->answers[i], .iov_len = ANSWER_BYTES };
 		lookup->messages[i].msg_hdr = (struct msghdr) { .msg_iov = &lookup->pieces[i], .msg_iovlen = 1 };
 	}
@@ -119,7 +119,7 @@ int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys
 	uint32_t first = lookup->sequence;
 	unsigned i, answered = 0;
 
-	if (count > QUEUE_BATCH_MAX)
+	if (count > SOCKET_LOOKUP_MAX)
 		return -EINVAL;
 	for (i = 0; i < count; i++) {
 		found[i] = false;

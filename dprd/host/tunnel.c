@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "dprd/dprd.h"
+#include "dprd/host/tunnel.h"
 
 enum {
 	SCRATCH_BYTES = 512 * 1024,

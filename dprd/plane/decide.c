@@ -5,11 +5,14 @@
  */
 #include <stdlib.h>
 
-#include "dprd/cluster/backend.h"
 #include "dprd/base/clock.h"
+#include "dprd/cluster/backend.h"
+#include "dprd/cluster/view.h"
+#include "dprd/core/decide/schedule.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
-#include "dprd/core/decide/schedule.h"
+#include "dprd/plane/decide.h"
+#include "dprd/queue/path.h"
 
 enum { SCHEDULE_LEAST = 64, SCHEDULE_FLOOD = 512 };
 

@@ -12,6 +12,7 @@
 
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
+#include "dprd/plane/flowfile.h"
 
 static void path_of(const struct dprd *d, const char *suffix, char path[PATH_BYTES + 16])
 {

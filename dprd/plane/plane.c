@@ -11,10 +11,18 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/backend.h"
+#include "dprd/cluster/view.h"
 #include "dprd/core/packet/encap.h"
+#include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/host/neighbour.h"
+#include "dprd/host/tunnel.h"
+#include "dprd/plane/decide.h"
+#include "dprd/plane/flowfile.h"
+#include "dprd/plane/plane.h"
+#include "dprd/queue/path.h"
+#include "dprd/rules/rules.h"
 #include "dprd/shared/shared.h"
 
 static int open_nfqueue(struct dprd *d)

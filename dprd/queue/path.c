@@ -5,13 +5,25 @@
 #include <errno.h>
 
 #include "dprd/base/clock.h"
-#include "dprd/dprd.h"
-#include "dprd/core/packet/encap.h"
-#include "dprd/queue/path.h"
-#include "dprd/queue/standby.h"
+#include "dprd/cluster/backend.h"
+#include "dprd/cluster/view.h"
 #include "dprd/core/decide/tunnelled.h"
+#include "dprd/core/packet/encap.h"
+#include "dprd/dprd.h"
+#include "dprd/host/flowset.h"
+#include "dprd/host/socket_lookup.h"
+#include "dprd/host/tunnel.h"
+#include "dprd/plane/plane.h"
+#include "dprd/queue/path.h"
+#include "dprd/queue/path_batch.h"
+#include "dprd/queue/standby.h"
 
-enum { LATE_MS = 100 }; /* so soon no client sends its SYN again */
+enum {
+	LATE_MS = 100, /* so soon no client sends its SYN again */
+	TOO_BIG_PER_S = 100, /* ICMP messages to clients */
+};
+
+_Static_assert((int)QUEUE_BATCH_MAX <= (int)SOCKET_LOOKUP_MAX, "all packets of a batch may be asked about at once");
 
 static uint64_t next_random(struct dprd *d)
 {

@@ -1,63 +1,68 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * path.h - one batch on its way, between path.c (decides, changes flows), path_tunnel.c (what comes by a
- * tunnel) and path_send.c (the packets that leave). Private to these.
+ * path.h - the way of a batch.
  */
 #ifndef DPRD_PATH_H
 #define DPRD_PATH_H
 
-#include "dprd/dprd.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-struct path {
-	struct dprd *d;
-	struct batch *batch;
-	struct flowset *set;
-	struct socket_lookup *lookup;
-	struct tunnel *tunnel;
-	uint64_t now_ms;
-	uint64_t flow_ms; /* the same by the flow table's clock */
-	int family; /* the view's, -1: none selected yet */
-	unsigned served; /* connections, by dprd's decision, that the programs are not told of yet */
-	struct decide_env env;
-	/* Added to the counters at the end. */
-	uint64_t forward_bytes, segmented, too_big_sent, tunnel_errors;
+#include "dprd/core/decide/decide.h"
+#include "dprd/host/neighbour.h"
+
+struct dprd;
+struct flowset;
+struct socket_lookup;
+struct tunnel;
+
+enum { QUEUE_BATCH_MAX = 128 }; /* packets per recvmmsg(2) */
+
+/* One packet of a batch, from the kernel's queue to its verdict. */
+struct queued {
+	/* All zero when the packet comes, but for these five. */
+	uint32_t id; /* of the kernel's queue */
+	uint32_t captured; /* bytes of the datagram that are here */
+	uint8_t *bytes; /* the datagram; path.c may rewrite it in place */
+	uint32_t mark; /* as it came */
+	uint16_t head_room; /* bytes in front of the datagram that may be overwritten; none when it is 0 */
+	uint32_t backend_mark; /* BACKEND_MARK_SELF, or a backend's; 0: the packet keeps its mark */
+	uint8_t *replace; /* verdict DECAPSULATE: what the stack gets instead */
+	uint32_t replace_bytes;
+	uint16_t tunnel_mtu; /* FORWARD: of the way to it, inner bytes that fit */
+	bool is_direct; /* FORWARD: no outer header */
+	bool nat; /* FORWARD: the packet is accepted, for the kernel's NAT to send it on */
+	bool set_add, set_remove, evict; /* changes of the kernel's flow set */
+	bool fresh_flow; /* the flow was made by this packet */
+	bool tell_too_big; /* the client is told the tunnel's MTU */
+	struct neighbour next_hop; /* FORWARD: when known, sent to this hardware address, not by the kernel's routing */
+	/* Of a former packet until they are set. */
+	struct packet packet; /* its kind is OTHER when nothing was captured */
+	struct verdict verdict;
+	struct flow_key evicted; /* a flow that made room for this one, when evict is set */
+	struct addr tunnel_source, tunnel_destination; /* FORWARD: of the outer header */
 };
 
-/* What decide() asks about a SYN. Lock held. */
-void path_env_syn(struct path *p, const struct packet *packet);
-
-/* The target of a FORWARD verdict as path_send() needs it; false: the packet cannot go there. */
-bool path_resolve_target(struct path *p, struct queued *q);
-
-/* For dprctl why: the verdict, and what was known. */
-void path_remember_why(struct path *p, const struct queued *q);
-
-/* What a SYN's verdict does to the flow table, and to what is known of loads. Lock held. */
-void path_settle_syn(struct path *p, struct queued *q);
-
-/* A tunnel packet: its verdict. q becomes the packet within, but for one that is dropped. Lock held. */
-void path_decapsulate(struct path *p, struct queued *q);
+struct batch {
+	struct queued packets[QUEUE_BATCH_MAX];
+	unsigned count;
+	bool maybe_stale; /* see queue.c */
+	uint64_t received_ms;
+	bool forward_queue; /* from the queue of forwarded flows, or of tunnel packets */
+	bool made_flows; /* the batch before this one did */
+};
 
 /*
- * True when dprd has held the batch for so long that copies of its SYNs may have been answered: a freeze, or a
- * processor that was not to be had. Reads the clock.
+ * Decides all packets, does what the verdicts say, and leaves in each
+ * packet what the kernel's queue must be told: verdict.kind, replace. set and lookup: NULL on the BPF
+ * plane.
  */
-bool path_is_late(const struct path *p);
+void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct socket_lookup *lookup,
+		struct tunnel *tunnel);
 
-/* The packet is dropped. Its flow stays, since copies may follow it. Lock held. */
-void path_drop_late(struct path *p, struct queued *q, enum reason reason);
-
-/* When the batch is late: drops SYNs that would be sent on for the first time. The kernel knows their flows. */
-void path_drop_late_flows(struct path *p);
-
-/* When the batch is late: drops SYNs that came by a tunnel. Their entry nodes may have given copies to other nodes. */
-void path_drop_late_tunnelled(struct path *p);
-
-/* A SYN is served here after all; its flow goes. Lock held. */
-void path_serve_instead(struct path *p, struct queued *q, enum reason reason);
-
-/* Sends every packet of the batch whose verdict is FORWARD. A SYN that cannot be sent is served
- * here, any other packet dropped. Takes the lock only for those. */
-void path_send(struct path *p);
+/* What decide() may look at, but for what a packet adds. Lock held. */
+void path_decide_env(struct dprd *d, struct decide_env *ret);
+/* True while new flows are made faster than configured. Lock held. */
+bool path_rate_limited(struct dprd *d, uint64_t now_ms);
 
 #endif

@@ -4,8 +4,11 @@
  */
 #include <errno.h>
 
+#include "dprd/config/config.h"
 #include "dprd/core/packet/encap.h"
-#include "dprd/queue/path.h"
+#include "dprd/dprd.h"
+#include "dprd/host/tunnel.h"
+#include "dprd/queue/path_batch.h"
 
 /* Once: neither a copy of a SYN nor one that was sent back. (From a shared address it could be either.) */
 static bool may_return(const struct path *p, const struct queued *q)

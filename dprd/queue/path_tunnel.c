@@ -4,9 +4,12 @@
  * And what they send back, to be decided about once more.
  */
 #include "dprd/base/clock.h"
-#include "dprd/core/packet/encap.h"
-#include "dprd/queue/path.h"
+#include "dprd/cluster/view.h"
 #include "dprd/core/decide/tunnelled.h"
+#include "dprd/core/packet/encap.h"
+#include "dprd/dprd.h"
+#include "dprd/plane/decide.h"
+#include "dprd/queue/path_batch.h"
 
 static bool is_living(void *context, unsigned member)
 {

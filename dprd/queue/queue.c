@@ -24,14 +24,21 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
+#include "dprd/core/decide/wakeup.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
+#include "dprd/host/flowset.h"
 #include "dprd/host/nfqueue.h"
+#include "dprd/host/socket_lookup.h"
+#include "dprd/host/tunnel.h"
+#include "dprd/queue/path.h"
+#include "dprd/queue/queue.h"
 #include "dprd/queue/standby.h"
-#include "dprd/core/decide/wakeup.h"
 
 enum {
 	POLL_MS = 100,
+	COPY_BYTES = 9728, /* copy range: a whole jumbo frame */
+	DECIDE_COPY_BYTES = 2048, /* of SYNs and ICMP errors */
 	/* Of a queued packet. Messages take an odd number of cache lines: else the beginnings of all share a few places. */
 	ATTRIBUTES_BYTES = 512 + 64,
 	MESSAGE_BYTES = COPY_BYTES + ATTRIBUTES_BYTES,

@@ -23,11 +23,11 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/bpf/layout.h"
-#include "dprd/dprd.h"
 #include "dprd/core/packet/encap.h"
 #include "dprd/queue/standby_forward.h"
 #include "dprd/queue/standby_noted.h"
 #include "dprd/core/decide/tunnelled.h"
+#include "dprd/base/lock.h"
 
 enum {
 	/* The process's files: the pipe that closes when dprd ends, the page that both see, the queues' sockets. */

@@ -11,8 +11,9 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
-#include "dprd/dprd.h"
 #include "dprd/core/packet/encap.h"
+#include "dprd/host/tunnel.h"
+#include "dprd/host/flowset.h"
 
 /* Whether a SYN begins a connection anew: syn_of_flow() in decide.c, but that a copy never asks for another node. */
 static bool begins_anew(const struct standby_members *members, const struct flow *flow, unsigned member,

@@ -11,7 +11,10 @@
  * to it, and dprd may come and go.
  */
 #define _GNU_SOURCE
-#include "dprd/rules/rules.h"
+#include "dprd/cluster/backend.h"
+#include "dprd/dprd.h"
+#include "dprd/host/flowset.h"
+#include "dprd/rules/table.h"
 
 /* New connections that nobody has decided about: the weights of those who may get them. */
 struct shares {

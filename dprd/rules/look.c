@@ -13,7 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dprd/dprd.h"
+#include "dprd/host/flowset.h"
 #include "dprd/rules/rules.h"
+#include "dprd/rules/table.h"
 
 enum {
 	CHAINS_MAX = 16, /* of one table, that rules are written to */

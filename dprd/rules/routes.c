@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "dprd/base/command.h"
-#include "dprd/rules/rules.h"
+#include "dprd/rules/table.h"
 
 #define ROUTE_PROTOCOL "221" /* rtm_protocol */
 

@@ -26,11 +26,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "dprd/base/log.h"
 #include "dprd/base/command.h"
-#include "dprd/dprd.h"
+#include "dprd/base/log.h"
 #include "dprd/core/packet/encap.h"
+#include "dprd/dprd.h"
+#include "dprd/host/flowset.h"
+#include "dprd/plane/plane.h"
 #include "dprd/rules/rules.h"
+#include "dprd/rules/table.h"
 
 enum {
 	TCP_IP_V4_BYTES = IPV4_HEADER_BYTES + TCP_HEADER_BYTES,

@@ -1,71 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rules/rules.h - what the files of the firewall rules share: marks, sets, and the part for real servers.
+ * rules.h - the nftables table "inet dprd", the NFQUEUE rules and the local routes.
  */
-#ifndef DPRD_RULES_PRIVATE_H
-#define DPRD_RULES_PRIVATE_H
+#ifndef DPRD_RULES_H
+#define DPRD_RULES_H
 
-#include <stdio.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "dprd/core/packet/marks.h"
-#include "dprd/dprd.h"
+struct config;
+struct dprd;
+struct rules_watch;
 
-/* The marks of the queues, as text for nft and iptables. */
-#define RULES_FORWARD MARK_TEXT(MARK_FORWARD)
-#define RULES_DECIDE MARK_TEXT(MARK_DECIDE)
-#define RULES_BOTH MARK_TEXT(MARK_QUEUES)
-#define RULES_CLEAR MARK_TEXT(MARK_OTHERS)
-
-/* The flags of a SYN that is no SYN-ACK. */
-#define RULES_SYN "tcp flags & (fin | syn | rst | ack) == syn"
-
-/* How each line of what nft is told begins that adds a rule. */
-#define RULES_ADD "add rule inet dprd "
-
-/* What of the configuration becomes elements of a set; printed for one family at a time. */
-struct rules_list {
-	FILE *out;
-	bool v6;
-	unsigned count;
+/* All of these are idempotent. -errno with a line logged; without one, if d->rules_failed: there was one. */
+int rules_install(struct dprd *d);
+/* keep_forwarding: only what hands new SYNs to dprd; forwarded flows then wait for the next dprd. */
+int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding);
+/* Whether all that rules_install() sets up is there, but for routes and sets' elements; when the kernel does
+ * not say, it is. Main thread only, lock not held. */
+bool rules_present(struct dprd *d);
+/* Whether something was taken away from a table with rules of ours, by whomever, since this was asked
+ * before. Does not wait. NULL is fine. */
+struct rules_watch *rules_watch_new(void); /* NULL with errno set */
+void rules_watch_free(struct rules_watch *w);
+bool rules_watch_hit(struct rules_watch *w);
+/* What of the SYNs comes to dprd, by d->flood; nfqueue plane. */
+int rules_set_flood(struct dprd *d);
+/* The MSS that fits the narrowest tunnel of a family: what clients of tunnelled flows are told. */
+unsigned rules_mss(const struct dprd *d, bool v6);
+/* Packets that the firewall counted since dprd started. */
+struct rules_counts {
+	int64_t strangers; /* tunnel packets of no member, dropped */
+	int64_t undecided; /* SYNs that passed by dprd in a flood (flood.h) */
 };
 
-typedef void rules_fill_fn(const struct config *config, struct rules_list *list);
-
-/* rules.c: runs a tool; a failure is logged with what the tool said. 0 or -errno. */
-int rules_run(const char *const argv[], const char *input);
-/* What nft is told of the table "inet dprd", for this plane, configuration and state. Lock not held. */
-void rules_write_table(FILE *out, struct dprd *d);
-/* What iptables-restore is told of the chains of one family, behind "*raw"; without the jump to them. decide: new SYNs
- * are handed to dprd, too. */
-void rules_write_queues(FILE *out, const struct config *config, unsigned workers, bool v6, bool decide);
-/* Of the tables "raw": where PREROUTING jumps to. */
-#define RULES_QUEUES "DPRD"
-
-/* rules/routes.c */
-/* All that are needed, and none of ours that is not. 0 or -errno. */
-int rules_routes_install(const struct config *config, bool v6);
-void rules_routes_remove(bool v6);
-/* What ip(8) is told for that, of one family. present: its list of ours; NULL: none. How many lines. */
-unsigned rules_routes_write(FILE *out, const struct config *config, bool v6, const char *present);
-
-/* rules/sets.c */
-/* One element more, with what belongs to it behind its address; none for an address of the other family. */
-void rules_list_item(struct rules_list *list, const struct addr *address, const char *suffix);
-/* Each address and port that this node serves, as "address . port": its own, and its peers' as tunnelled
- * packets of theirs arrive here. */
-rules_fill_fn rules_list_served;
-/* The addresses that all nodes share. */
-rules_fill_fn rules_list_shared;
-/* A set or map that is emptied and filled again within the transaction. */
-void rules_write_set(FILE *out, const struct config *config, const char *kind, const char *name, bool v6,
-		     const char *type, rules_fill_fn *fill);
-/* All that the nfqueue plane's chains look up, of one family. */
-void rules_write_sets(FILE *out, const struct config *config, bool v6);
-
-/* rules/backend.c */
-/* Answers of real servers leave through it, after NAT; rules.c fills it, on the nfqueue plane. */
-#define RULES_NAT_LEAVING "backend_leaving"
-/* The chains for real servers, of both planes; when this node has none any more, they go. Lock not held. */
-void rules_write_backends(FILE *out, struct dprd *d);
+/* 0, or -errno: then *ret is not set, and nothing is lost. Main thread only. */
+int rules_count(struct dprd *d, struct rules_counts *ret);
 
 #endif

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 
-#include "dprd/rules/rules.h"
+#include "dprd/rules/table.h"
 
 void rules_list_item(struct rules_list *list, const struct addr *address, const char *suffix)
 {

@@ -10,8 +10,9 @@
 
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
-#include "dprd/shared/shared.h"
+#include "dprd/fastpath/fastpath.h"
 #include "dprd/shared/module.h"
+#include "dprd/shared/shared.h"
 #include "loadcast/lease.h"
 
 /* What is read while it is written is read again. */

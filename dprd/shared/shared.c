@@ -12,7 +12,6 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/dprd.h"
-#include "dprd/rules/rules.h"
 #include "dprd/core/packet/shared_frame.h"
 #include "dprd/shared/module.h"
 

@@ -8,8 +8,10 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include "dprd/dprd.h"
 #include "dprd/base/status.h"
+#include "dprd/cluster/backend.h"
+#include "dprd/dprd.h"
+#include "dprd/upkeep/presence.h"
 
 /*
  * loadcast looks every 100 ms (DPRD_LOOK_MS) and announces at once, a peer's dprd reads that every TICK_MS. The rest

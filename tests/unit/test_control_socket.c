@@ -21,6 +21,8 @@
 
 #include <cmocka.h>
 
+#include "dprd/control/socket.h"
+#include "dprd/host/flowset.h"
 #include "dprd/dprctl/dprctl.h"
 #include "tests/unit/control_fixture.h"
 #include "tests/unit/own_clock.h"

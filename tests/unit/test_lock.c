@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/dprd.h"
+#include "dprd/base/lock.h"
 
 enum { OTHER_USER = 65534, OTHER_GROUP = 65533 };
 

@@ -11,7 +11,7 @@
 #include "dprd/host/socket_lookup.c" // NOLINT(bugprone-suspicious-include): the socket inside
 #include "loadcast/sample.c" // NOLINT(bugprone-suspicious-include): the same
 
-enum { LISTENERS = 400, KEYS = QUEUE_BATCH_MAX };
+enum { LISTENERS = 400, KEYS = SOCKET_LOOKUP_MAX };
 
 static int listener[LISTENERS];
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/check/preflight.h"
+#include "dprd/check/report.h"
 
 enum { SERVERS_MAX = 8 };
 

@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
+#include "dprd/dprd.h"
 #include "dprd/rules/rules.h"
+#include "dprd/rules/table.h"
 
 static const char base[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Service]\nPort=80\nPort=443\n"
 			   "[Shared]\nAddress=192.0.2.100\n"

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "dprd/dprd.h"
+#include "dprd/host/flowset.h"
 #include "dprd/base/command.h"
 #include "dprd/rules/rules.h"
 

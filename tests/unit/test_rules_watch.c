@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "dprd/base/command.h"
-#include "dprd/dprd.h"
+#include "dprd/rules/rules.h"
 
 static const char tables[] =
 	"table ip raw { chain PREROUTING { counter; }\n chain DPRD { counter; }\n}\n"

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * report.h - what the files of "dprd --check" share.
+ */
+#ifndef DPRD_CHECK_REPORT_H
+#define DPRD_CHECK_REPORT_H
+
+#include <stdio.h>
+
+#include "dprd/config/config.h"
+#include "dprd/base/log.h"
+
+struct report {
+	unsigned errors, warnings;
+	bool to_log;
+	bool redirects_told; /* one real server stands for all */
+};
+
+static inline void problem(struct report *r, bool fatal, const char *what, const char *mend)
+{
+	if (r->to_log)
+		log_warning("%s; mend: %s", what, mend);
+	else
+		printf("%s: %s\n    mend: %s\n", fatal ? "ERROR" : "warning", what, mend);
+	if (fatal)
+		r->errors++;
+	else
+		r->warnings++;
+}
+
+/* check/pins.c: whether the user that dprd will run as could pin. */
+void preflight_pins(struct report *r, const struct config *config);
+
+/* check/listen.c: whether the web server takes connections to peers' addresses. */
+void preflight_listeners(struct report *r, const struct config *config);
+
+/* Whether somebody listens on a port of any address of a family. */
+struct wildcard {
+	bool v4, v6;
+};
+
+/* For each of so many ports into ret[]. 0, or -errno: the kernel does not say. */
+int preflight_wildcards(const uint16_t *ports, unsigned count, struct wildcard *ret);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * view.h - what is known of the members now, and who may get a connection.
+ */
+#ifndef DPRD_VIEW_H
+#define DPRD_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dprd/config/config.h"
+#include "loadcast/load.h"
+
+struct dprd;
+
+enum { DECAPSULATE_GRACE_MS = 600000 }; /* a peer's established flows outlive its announcements */
+
+/* When a member was last heard, CLOCK_BOOTTIME; at first, when dprd first saw it in its configuration. */
+struct last_heard {
+	uint32_t id;
+	uint64_t ms;
+};
+
+/* Lock held for all of them. */
+/* A fresh load table into d->table and d->view; NULL: there was none, only its age goes on. missing:
+ * the file is not there at all. */
+void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, uint64_t now_ms);
+double view_own_load(struct dprd *d); /* in the configured metric, read now; also into the view */
+void view_select_family(struct dprd *d, bool v6); /* view.nodes[].eligible for SYNs of this family */
+double view_load(const struct config *config, const struct load_sample *sample); /* in the configured metric */
+const struct node_load *view_node_load(const struct dprd *d, uint32_t node_id); /* NULL: not in the table */
+/* What counts: the lower one of what is configured here and what the member announces. load: NULL: nothing. */
+unsigned view_weight(const struct member *member, const struct node_load *load);
+/* Whether a member may get new connections; if not, *ret_why_not says why (static text). */
+bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms, const char **ret_why_not);
+/* Whether tunnel packets from a member are taken: heard, or first configured, within DECAPSULATE_GRACE_MS. */
+bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms);
+/* All of these, a bit each. Lock held. */
+uint64_t view_living(const struct dprd *d, uint64_t now_ms);
+
+#endif

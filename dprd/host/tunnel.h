@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tunnel.h - sends IP datagrams as they are, by raw sockets that belong to one thread.
+ */
+#ifndef DPRD_TUNNEL_H
+#define DPRD_TUNNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dprd/base/addr.h"
+#include "dprd/host/neighbour.h"
+
+struct tunnel;
+
+enum {
+	TUNNEL_PACKETS_MAX = 256, /* between two flushes */
+	TUNNEL_MTU_LEAST = 256, /* of the path to a node: headers, and something to carry */
+};
+
+struct tunnel *tunnel_new(void);
+void tunnel_free(struct tunnel *tunnel);
+/* One datagram of several pieces, whole IP header included; queued until tunnel_flush(). The bytes
+ * must stay. False when there is no room: flush first. */
+bool tunnel_add(struct tunnel *tunnel, const struct addr *destination, const void *head, unsigned head_bytes,
+		const void *body, unsigned body_bytes, unsigned tag);
+/* Sends all; failed(context, tag, error) for each that the kernel would not take. */
+void tunnel_flush(struct tunnel *tunnel, void (*failed)(void *context, unsigned tag, int error), void *context);
+/* Whether so many more datagrams and scratch bytes fit before the next flush. */
+bool tunnel_has_room(const struct tunnel *tunnel, unsigned packets, unsigned bytes);
+/* Room for what must live until the flush; NULL when used up. Emptied by tunnel_flush(). */
+uint8_t *tunnel_scratch(struct tunnel *tunnel, unsigned bytes);
+/* The path MTU from source to destination as the kernel knows it; 0: no route. */
+unsigned tunnel_path_mtu(const struct addr *source, const struct addr *destination);
+/* The address that the kernel sends from, to this one, unless told otherwise. False: no route. */
+bool tunnel_preferred_source(const struct addr *destination, struct addr *ret);
+/*
+ * An empty datagram to the discard port (RFC 863), without regard to what becomes of it: a reason for the kernel to ask
+ * for a hardware address, or to ask again. What is sent to that address directly is none.
+ */
+void tunnel_discard(const struct addr *destination);
+
+/*
+ * The same to a hardware address, without a look at routes or output rules. One that is not known yet is an error: to
+ * ask for it is the kernel's.
+ */
+bool tunnel_add_direct(struct tunnel *tunnel, const struct neighbour *to, bool v6, const void *head,
+		       unsigned head_bytes, const void *body, unsigned body_bytes, unsigned tag);
+
+#endif
