@@ -95,9 +95,11 @@ enum shared_form { SHARED_AUTO, SHARED_MODULE, SHARED_BPF };
 
 enum health_check { HEALTH_NONE, HEALTH_TCP, HEALTH_HTTP };
 
-/* What the file may say for [Backends] Policy= and, by number, for Form= of a real server; NULL at the end. */
-extern const char *const config_backend_policy_names[];
+/* The words that the file may have for Load=, for Form= of a real server (both in the order of their enumeration) and
+ * for [Backends] Policy=; NULL at the end. */
+extern const char *const config_metric_names[];
 extern const char *const config_backend_form_names[];
+extern const char *const config_backend_policy_names[];
 
 struct config {
 	/* [Cluster] */

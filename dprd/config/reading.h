@@ -136,7 +136,7 @@ extern const struct config_type config_type_group, config_type_address, config_t
 	config_type_range, config_type_shared, config_type_mac;
 extern const struct config_type config_type_backend_node, config_type_backend_address, config_type_backend_port;
 
-extern const char *const config_metric_names[], *const config_check_names[], *const config_policy_names[];
+extern const char *const config_check_names[], *const config_policy_names[];
 extern const char *const config_plane_names[], *const config_decide_names[], *const config_form_names[];
 extern const char *const config_datapath_form_names[];
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* control/backends.c - the real servers behind this node: who may get connections, and who has how many. */
-#include "dprd/cluster/backend.h"
 #include "dprd/control/control.h"
 
 static json_t *backend_json(const struct config *config, const struct control_snapshot *s, unsigned own)
@@ -54,12 +53,13 @@ json_t *control_status_backends(const struct config *config, const struct contro
 	return made;
 }
 
-json_t *control_backends(struct dprd *d)
+json_t *control_backends(struct dprd *d, const struct control_query *query)
 {
 	static struct control_snapshot s; /* too large for a stack; main thread only */
 	json_t *answer =
 		json_pack("{s:s, s:o}", "schema", "dprd.backends/1", "node", control_text(d->config.node_name));
 
+	(void)query;
 	control_take_snapshot(d, &s);
 	put_backends(answer, "backends", &d->config, &s);
 	return answer;

@@ -60,8 +60,9 @@ static bool parse_state(const char *text, uint8_t *ret)
 	return false;
 }
 
-json_t *control_listing_start(const struct dprd *d, const json_t *request, struct control_listing *ret)
+json_t *control_flows(struct dprd *d, const struct control_query *query)
 {
+	const json_t *request = query->request;
 	bool bad = false;
 	const char *client = control_get_text(request, "client", &bad);
 	const char *node = control_get_text(request, "node", &bad);
@@ -84,7 +85,7 @@ json_t *control_listing_start(const struct dprd *d, const json_t *request, struc
 			return control_error("flows: there is no member or real server %.60s", node);
 	}
 	listing.active = true;
-	*ret = listing;
+	*query->listing = listing;
 	return NULL;
 }
 

@@ -89,7 +89,7 @@ static void take_counters(struct dprd *d, uint64_t counters[BIACTIVE_COUNTER_COU
 	pthread_mutex_unlock(&d->lock);
 }
 
-json_t *shared_status(struct dprd *d)
+json_t *control_status_shared(struct dprd *d)
 {
 	static const char *const forms[] = { "none", "module", "bpf" };
 	uint64_t counters[BIACTIVE_COUNTER_COUNT] = { 0 }, now_ns = clock_flow_ns();

@@ -4,85 +4,8 @@
 
 #include <unistd.h>
 
-#include "dprd/base/clock.h"
-#include "dprd/shared/shared.h"
-#include "dprd/rules/rules.h"
-#include "dprd/plane/plane.h"
-#include "dprd/plane/decide.h"
-#include "dprd/dprd.h"
-#include "dprd/cluster/backend.h"
 #include "dprd/cluster/view.h"
-
-static const char *const metric_names[] = {
-	[LOAD_CONNECTIONS] = "connections", [LOAD_CPU] = "cpu",           [LOAD_REDIRECTED] = "redirected",
-	[LOAD_SOCKETS] = "sockets",         [LOAD_WEIGHTED] = "weighted",
-};
-
-void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
-{
-	unsigned i;
-
-	memset(s, 0, sizeof(*s));
-	s->now_ms = clock_now_ms();
-	pthread_mutex_lock(&d->lock);
-	plane_count(d);
-	s->counters = d->counters;
-	s->flows = flow_counts(d->flows);
-	s->table_valid = d->table_valid;
-	if (d->table_valid)
-		s->table = d->table;
-	s->node_count = d->view.count;
-	memcpy(s->nodes, d->view_nodes, sizeof(s->nodes));
-	for (i = 0; i < d->config.member_count; i++)
-		s->eligible[i] = view_member_eligible(d, i, s->now_ms, &s->why_not[i]);
-	memcpy(s->tunnel_mtu, d->tunnel_mtu, sizeof(s->tunnel_mtu));
-	for (i = 0; i < 2 * d->config.member_count; i++)
-		s->direct[i / 2][i % 2] = plane_is_direct(d, i / 2, i % 2);
-	s->policy = d->policy;
-	s->own_load = policy_load(&d->view_nodes[0]);
-	s->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
-	s->draining = d->draining;
-	s->minority = d->minority;
-	s->programs_decide = plane_decide_runs(d);
-	s->arrivals_per_1000_s = d->arrivals_per_1000_s;
-	for (i = 0; i < d->config.own_backend_count; i++)
-		backend_status(d, i, &s->backends[i]);
-	s->serves_here = backend_serves_here(d);
-	pthread_mutex_unlock(&d->lock);
-}
-
-int control_outside_counts(struct dprd *d, struct rules_counts *ret)
-{
-	if (!d->fastpath)
-		return rules_count(d, ret);
-	pthread_mutex_lock(&d->lock);
-	plane_count(d);
-	/* The programs count what they decide, in a flood, too. */
-	*ret = (struct rules_counts) { .strangers = (int64_t)d->counters.reason[REASON_NOT_PEER] };
-	pthread_mutex_unlock(&d->lock);
-	return 0;
-}
-
-const struct node_load *control_node_load(const struct control_snapshot *s, uint32_t node_id)
-{
-	uint32_t i;
-
-	for (i = 0; s->table_valid && i < s->table.count; i++) {
-		if (s->table.nodes[i].id == node_id)
-			return &s->table.nodes[i];
-	}
-	return NULL;
-}
-
-static uint64_t table_age_ms(const struct control_snapshot *s)
-{
-	return s->now_ms > s->table.published_ms ? s->now_ms - s->table.published_ms : 0;
-}
-
-bool control_table_fresh(const struct config *config, const struct control_snapshot *s)
-{
-	return s->table_valid && table_age_ms(s) <= (uint64_t)config->dead_periods * config->period_ms;
-}
+#include "dprd/plane/plane.h"
 
 static const char *node_state(const struct node_load *load)
 {
@@ -93,29 +16,6 @@ static const char *node_state(const struct node_load *load)
 	};
 
 	return load && load->age_ms != LOAD_AGE_NEVER_MS && load->state < NODE_STATES ? names[load->state] : "unknown";
-}
-
-const char *control_own_state(const struct config *config, const struct control_snapshot *s)
-{
-	const struct node_load *load = control_node_load(s, config->member[config->self].id);
-
-	if (s->draining)
-		return "draining";
-	return load && load->state == NODE_UNHEALTHY ? "unhealthy" : "active";
-}
-
-struct control_totals control_sum(const struct counters *counters)
-{
-	struct control_totals totals = { .seen = counters->seen };
-	uint64_t sum = 0;
-	unsigned i;
-
-	for (i = 0; i < REASONS; i++)
-		totals.kind[reason_kind((enum reason)i)] += counters->reason[i];
-	for (i = 0; i <= VERDICT_DECAPSULATE; i++)
-		sum += totals.kind[i];
-	totals.law_holds = sum == totals.seen;
-	return totals;
 }
 
 static json_t *totals_json(const struct control_totals *t)
@@ -154,18 +54,6 @@ static json_t *counters_json(const struct counters *counters)
 	return made;
 }
 
-json_t *control_address(const struct addr *address)
-{
-	char text[ADDR_TEXT_BYTES];
-
-	return addr_is_zero(address) ? json_null() : json_string(addr_format(address, text));
-}
-
-json_t *control_count(bool known, uint64_t count)
-{
-	return known ? json_integer((json_int_t)count) : json_null();
-}
-
 static const struct view_node *view_node_of(const struct control_snapshot *s, uint32_t node_id)
 {
 	unsigned i;
@@ -194,7 +82,8 @@ static void put_announced(json_t *member, const struct control_snapshot *s, cons
 			    known ? control_real(sample->arrivals_per_1000_s / 1000.0) : json_null());
 	json_object_set_new(member, "age_ms",
 			    control_count(known, known ? load_age_ms(&s->table, load, s->now_ms) : 0));
-	json_object_set_new(member, "echo_age_ms", control_count(echoed, echo_age + (echoed ? table_age_ms(s) : 0)));
+	json_object_set_new(member, "echo_age_ms",
+			    control_count(echoed, echo_age + (echoed ? control_table_age_ms(s) : 0)));
 }
 
 /* How packets go to a member. */
@@ -249,7 +138,7 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 				 "version", DPRD_VERSION, "pid", (json_int_t)getpid(), "uptime_seconds",
 				 (double)(s->now_ms - d->started_ms) / 1000, "datapath", plane_name(d), "policy",
 				 s->policy ? s->policy->name : "?", "policy_threshold",
-				 s->policy && s->policy->threshold, "load_metric", metric_names[config->metric]);
+				 s->policy && s->policy->threshold, "load_metric", config_metric_names[config->metric]);
 	json_t *ports = json_array();
 	unsigned i;
 
@@ -263,7 +152,7 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 	json_object_set_new(head, "max_load_auto", json_boolean(config->max_load_auto));
 	json_object_set_new(head, "min_advantage", control_real(config->min_advantage));
 	json_object_set_new(head, "announce_period_ms", json_integer(config->period_ms));
-	json_object_set_new(head, "table_age_ms", control_count(s->table_valid, table_age_ms(s)));
+	json_object_set_new(head, "table_age_ms", control_count(s->table_valid, control_table_age_ms(s)));
 	json_object_set_new(head, "table_valid", json_boolean(s->table_valid));
 	json_object_set_new(head, "table_fresh", json_boolean(control_table_fresh(config, s)));
 	json_object_set_new(head, "datapath_why", control_text(d->plane_why));
@@ -272,8 +161,9 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 	return head;
 }
 
-json_t *control_status(struct dprd *d, const struct control_recent *recent)
+json_t *control_status(struct dprd *d, const struct control_query *query)
 {
+	const struct control_recent *recent = query->recent;
 	static struct control_snapshot s; /* too large for a stack; main thread only */
 	struct control_totals totals;
 	json_t *status;
@@ -297,17 +187,18 @@ json_t *control_status(struct dprd *d, const struct control_recent *recent)
 			    control_count(recent->strangers >= 0, (uint64_t)recent->strangers));
 	json_object_set_new(status, "served_undecided",
 			    control_count(recent->undecided >= 0, (uint64_t)recent->undecided));
-	json_object_set_new(status, "shared", shared_status(d));
+	json_object_set_new(status, "shared", control_status_shared(d));
 	json_object_set_new(status, "backends", control_status_backends(&d->config, &s));
 	json_object_set_new(status, "members", members_json(&d->config, &s));
 	json_object_set_new(status, "warnings", control_warnings(d, &s, recent));
 	return status;
 }
 
-json_t *control_peers(struct dprd *d)
+json_t *control_peers(struct dprd *d, const struct control_query *query)
 {
 	static struct control_snapshot s; /* too large for a stack; main thread only */
 
+	(void)query;
 	control_take_snapshot(d, &s);
 	return json_pack("{s:s, s:o, s:o}", "schema", "dprd.peers/1", "node", control_text(d->config.node_name),
 			 "members", members_json(&d->config, &s));

@@ -37,9 +37,10 @@ static json_t *record_json(const struct config *config, const struct why_record 
 			 "peers", peers);
 }
 
-json_t *control_why(struct dprd *d, const json_t *request)
+json_t *control_why(struct dprd *d, const struct control_query *query)
 {
 	static struct why_record records[CONTROL_WHY_MAX]; /* main thread only */
+	const json_t *request = query->request;
 	bool bad = false, more;
 	const char *client = control_get_text(request, "client", &bad);
 	be16 port = htons((uint16_t)control_get_count(request, "port", UINT16_MAX, 0, &bad));

@@ -9,8 +9,6 @@
 #ifndef DPRD_SHARED_H
 #define DPRD_SHARED_H
 
-#include <jansson.h>
-
 #include "dprd/config/config.h"
 #include "dprd/fastpath/fastpath.h"
 #include "kernel-patch/biactive.h"
@@ -64,9 +62,6 @@ void shared_count(struct dprd *d, const uint64_t counters[BIACTIVE_COUNTER_COUNT
 
 /* Whether a change of the configuration is one of shared addresses. */
 bool shared_differs(const struct config *old, const struct config *fresh);
-
-/* For "dprctl status"; JSON null without shared addresses. */
-json_t *shared_status(struct dprd *d);
 
 /* The key of the buckets: for everybody who knows the cluster's key, and nobody else. */
 void shared_key(const uint8_t cluster_key[32], const char *cluster_name, uint64_t ret[2]);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* control/change.c - drain, undrain and reload; and config, which shows what a reload read. */
+#include "dprd/control/control.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "dprd/base/log.h"
+#include "dprd/plane/decide.h"
+
+static json_t *set_draining(struct dprd *d, bool draining)
+{
+	struct flow_counts flows;
+	bool before;
+
+	pthread_mutex_lock(&d->lock);
+	before = d->draining;
+	d->draining = draining;
+	flows = flow_counts(d->flows);
+	pthread_mutex_unlock(&d->lock);
+	plane_decide_now(d);
+	if (before != draining)
+		log_info("%s", draining ? "draining: new connections go to the peers" : "no longer draining");
+	return json_pack("{s:s, s:b, s:I}", "schema", "dprd.drain/1", "draining", draining, "flows",
+			 (json_int_t)flows.half_open + flows.confirmed);
+}
+
+json_t *control_drain(struct dprd *d, const struct control_query *query)
+{
+	(void)query;
+	return set_draining(d, true);
+}
+
+json_t *control_undrain(struct dprd *d, const struct control_query *query)
+{
+	(void)query;
+	return set_draining(d, false);
+}
+
+json_t *control_reload(struct dprd *d, const struct control_query *query)
+{
+	struct config_errors *errors = calloc(1, sizeof(*errors));
+	char note[CONFIG_ERROR_BYTES] = "";
+	json_t *texts, *answer;
+	int error;
+	unsigned i;
+
+	(void)query;
+	if (!errors)
+		return control_error("out of memory");
+	error = dprd_reload(d, errors, note);
+	if (!error) {
+		free(errors);
+		return json_pack("{s:s, s:o}", "schema", "dprd.reload/1", "note", control_text(note));
+	}
+	texts = json_array();
+	for (i = 0; i < errors->count && i < CONFIG_ERRORS_MAX; i++)
+		json_array_append_new(texts, control_text(errors->text[i]));
+	if (!errors->count)
+		json_array_append_new(texts, control_text(strerror(-error)));
+	answer = control_error("the running configuration was not touched");
+	json_object_set_new(answer, "errors", texts);
+	free(errors);
+	return answer;
+}
+
+json_t *control_config(struct dprd *d, const struct control_query *query)
+{
+	char *text = config_format(&d->config);
+	json_t *made = text ? json_string(text) : NULL;
+
+	(void)query;
+	free(text);
+	if (!made)
+		return control_error("the configuration cannot be shown: out of memory, or not UTF-8");
+	return json_pack("{s:s, s:o}", "schema", "dprd.config/1", "text", made);
+}

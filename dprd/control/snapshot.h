@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * control/snapshot.h - all that answers need of the running dprd, copied at once: what one answer says
+ * fits together, and the lock is held shortly.
+ */
+#ifndef DPRD_CONTROL_SNAPSHOT_H
+#define DPRD_CONTROL_SNAPSHOT_H
+
+#include "dprd/cluster/backend.h"
+#include "dprd/dprd.h"
+#include "dprd/rules/rules.h"
+
+/* What control/socket.c counts as time passes. */
+struct control_recent {
+	uint64_t overruns; /* in the last CONTROL_RECENT_S seconds */
+	int64_t strangers; /* tunnel packets of strangers, all; -1: not known */
+	int64_t strangers_recent; /* in the last CONTROL_FIREWALL_S seconds */
+	int64_t undecided; /* SYNs that passed by dprd in floods, all; -1: not known */
+};
+
+/* Copied under the lock. */
+struct control_snapshot {
+	uint64_t now_ms;
+	struct counters counters;
+	struct flow_counts flows;
+	struct load_table table;
+	bool table_valid;
+	struct view_node nodes[MEMBERS_MAX];
+	unsigned node_count;
+	bool eligible[MEMBERS_MAX]; /* by member; so are the next ones */
+	const char *why_not[MEMBERS_MAX];
+	unsigned tunnel_mtu[MEMBERS_MAX][2];
+	bool direct[MEMBERS_MAX][2]; /* goes by hardware address, without a tunnel */
+	double own_load, max_load; /* per unit of weight, as decide() compares them */
+	const struct policy *policy;
+	bool draining, minority;
+	bool programs_decide; /* about new connections, at this moment */
+	uint32_t arrivals_per_1000_s;
+	struct backend_status backends[OWN_BACKENDS_MAX]; /* by number */
+	bool serves_here; /* the own web server gets connections, too */
+};
+
+struct control_totals {
+	uint64_t seen, kind[VERDICT_DECAPSULATE + 1]; /* by enum verdict_kind */
+	bool law_holds; /* seen is the sum of the others */
+};
+
+/* Takes the lock. */
+void control_take_snapshot(struct dprd *d, struct control_snapshot *ret);
+
+/* True while SYNs pass by dprd because there are too many. */
+static inline bool control_passes_flood(const struct dprd *d)
+{
+	return !d->fastpath && d->flood.on && !d->config.own_backend_count;
+}
+
+/* Packets that were counted outside the queues since dprd started. 0 or -errno. */
+int control_outside_counts(struct dprd *d, struct rules_counts *ret);
+
+struct control_totals control_sum(const struct counters *counters);
+/* What the load table says of a node; NULL: nothing. */
+const struct node_load *control_node_load(const struct control_snapshot *s, uint32_t node_id);
+uint64_t control_table_age_ms(const struct control_snapshot *s);
+bool control_table_fresh(const struct config *config, const struct control_snapshot *s);
+/* "active", "draining" or "unhealthy". */
+const char *control_own_state(const struct config *config, const struct control_snapshot *s);
+
+#endif
