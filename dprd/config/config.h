@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "dprd/base/addr.h"
 
@@ -218,6 +219,15 @@ void config_read_places(const char *path, char run_dir[PATH_BYTES], char table_f
 /* The same as config_read(), from memory; name stands in the messages. For tests and fuzzers. */
 int config_parse(const char *name, const char *text, size_t length, const char *node_name, struct config *ret,
 		 struct config_errors *errors);
+
+/*
+ * For a reload: what cannot change while dprd runs keeps the old value in *fresh. note: a sentence that names the keys
+ * which changed and wait for a restart; empty when there is none.
+ */
+void config_keep_fixed(const struct config *old, struct config *fresh, char note[CONFIG_ERROR_BYTES]);
+
+/* Every key in a line: section, name, "restart" or "reload" (what a change needs), default; tabs between them. */
+void config_print_keys(FILE *out);
 
 /* All values, defaults included, as a file that config_read() takes again. Caller frees; NULL: no memory. */
 char *config_format(const struct config *config);

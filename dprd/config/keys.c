@@ -55,6 +55,11 @@ const char *const config_check_names[] = { "none", "tcp", "http", NULL };
 #define RANGE(low_, high_) .low = (low_), .high = (high_)
 #define DEFAULT(text_) .fallback = (text_)
 #define REPEATABLE .repeatable = true
+/* A change needs a restart of dprd: of a key with one field, and of one with the fields from first_ to last_. */
+#define END_OF(field_) (offsetof(struct config, field_) + sizeof(((struct config *)0)->field_))
+#define RESTART(field_) RESTART_ALL(field_, field_)
+#define RESTART_ALL(first_, last_) \
+	.kept_at = offsetof(struct config, first_), .kept_bytes = END_OF(last_) - offsetof(struct config, first_)
 
 const struct config_key config_keys[] = {
 	KEY(CLUSTER, "Name", name, cluster_name, .fallback = NULL),
@@ -65,10 +70,10 @@ const struct config_key config_keys[] = {
 
 	WHOLE(SERVICE, "Port", ports, RANGE(1, 65535), DEFAULT("80"), REPEATABLE),
 
-	WHOLE(SHARED, "Address", shared, REPEATABLE),
-	KEY(SHARED, "Interface", interface, shared_interface, DEFAULT("")),
-	WHOLE(SHARED, "Mac", mac, DEFAULT("")),
-	KEY(SHARED, "Form", choice, shared_form, DEFAULT("auto"), .choices = config_form_names),
+	WHOLE(SHARED, "Address", shared, REPEATABLE, RESTART_ALL(shared_count, shared)),
+	KEY(SHARED, "Interface", interface, shared_interface, DEFAULT(""), RESTART(shared_interface)),
+	WHOLE(SHARED, "Mac", mac, DEFAULT(""), RESTART_ALL(shared_mac, shared_mac_set)),
+	KEY(SHARED, "Form", choice, shared_form, DEFAULT("auto"), .choices = config_form_names, RESTART(shared_form)),
 	KEY(SHARED, "Rebalance", flag, shared_rebalance, DEFAULT("no")),
 	KEY(SHARED, "Quorum", flag, shared_quorum, DEFAULT("no")),
 
@@ -82,8 +87,8 @@ const struct config_key config_keys[] = {
 	KEY(BACKENDS, "Policy", policy, backend_policy, DEFAULT("wlc"), .choices = config_backend_policy_names),
 	KEY(BACKENDS, "ServeHere", flag, serve_here, DEFAULT("yes")),
 
-	KEY(FLOWS, "MaxFlows", count, max_flows, RANGE(1024, 4194304), DEFAULT("262144")),
-	KEY(FLOWS, "MaxHalfOpen", count, max_half_open, RANGE(64, 262144), DEFAULT("16384")),
+	KEY(FLOWS, "MaxFlows", count, max_flows, RANGE(1024, 4194304), DEFAULT("262144"), RESTART(max_flows)),
+	KEY(FLOWS, "MaxHalfOpen", count, max_half_open, RANGE(64, 262144), DEFAULT("16384"), RESTART(max_half_open)),
 	KEY(FLOWS, "MaxNewFlowsPerSecond", count, max_new_flows_per_s, RANGE(1, NEW_FLOWS_UNGUARDED), DEFAULT("50000")),
 	KEY(FLOWS, "IdleTimeout", time, idle_timeout_ms, RANGE(100 * MS, 168 * HOUR), DEFAULT("8000s")),
 	KEY(FLOWS, "SynTimeout", time, syn_timeout_ms, RANGE(100 * MS, 1 * HOUR), DEFAULT("60s")),
@@ -91,15 +96,15 @@ const struct config_key config_keys[] = {
 	KEY(FLOWS, "RstTimeout", time, rst_timeout_ms, RANGE(100 * MS, 1 * HOUR), DEFAULT("10s")),
 	KEY(FLOWS, "DeadPeerTimeout", time, dead_peer_timeout_ms, RANGE(100 * MS, 24 * HOUR), DEFAULT("30s")),
 
-	KEY(QUEUE, "First", count, queue_first, RANGE(0, 65000), DEFAULT("8000")),
-	KEY(QUEUE, "Length", count, queue_length, RANGE(16, 4096), DEFAULT("1024")),
-	KEY(QUEUE, "Workers", workers, workers, RANGE(1, 16), DEFAULT("auto")),
+	KEY(QUEUE, "First", count, queue_first, RANGE(0, 65000), DEFAULT("8000"), RESTART(queue_first)),
+	KEY(QUEUE, "Length", count, queue_length, RANGE(16, 4096), DEFAULT("1024"), RESTART(queue_length)),
+	KEY(QUEUE, "Workers", workers, workers, RANGE(1, 16), DEFAULT("auto"), RESTART(workers)),
 
-	KEY(DATAPATH, "Plane", choice, plane, DEFAULT("auto"), .choices = config_plane_names),
-	KEY(DATAPATH, "Decide", choice, decide_in, DEFAULT("auto"), .choices = config_decide_names),
+	KEY(DATAPATH, "Plane", choice, plane, DEFAULT("auto"), .choices = config_plane_names, RESTART(plane)),
+	KEY(DATAPATH, "Decide", choice, decide_in, DEFAULT("auto"), .choices = config_decide_names, RESTART(decide_in)),
 	KEY(DATAPATH, "Form", choice, form, DEFAULT("tunnel"), .choices = config_datapath_form_names),
 	WHOLE(DATAPATH, "Interfaces", interfaces, DEFAULT(""), REPEATABLE),
-	KEY(DATAPATH, "Pins", path, pin_dir, DEFAULT("/sys/fs/bpf/dprd")),
+	KEY(DATAPATH, "Pins", path, pin_dir, DEFAULT("/sys/fs/bpf/dprd"), RESTART(pin_dir)),
 
 	KEY(ANNOUNCE, "Multicast", flag, multicast, DEFAULT("yes")),
 	WHOLE(ANNOUNCE, "Group", group, DEFAULT("239.193.0.80 ff15::dd80"), REPEATABLE),
@@ -120,7 +125,7 @@ const struct config_key config_keys[] = {
 
 	WHOLE(ALIAS, "Range", range, DEFAULT("198.18.211.0/24 fd64:7072:6400::/112"), REPEATABLE),
 
-	KEY(RUN, "Directory", path, run_dir, DEFAULT("/run/dprd")),
+	KEY(RUN, "Directory", path, run_dir, DEFAULT("/run/dprd"), RESTART(run_dir)),
 	KEY(RUN, "Table", path, table_file, DEFAULT("/run/loadcast/table")),
 
 	OF(network, NETWORK, "Address", address, address, .fallback = NULL),

@@ -100,6 +100,9 @@ struct config_key {
 	double low, high; /* range of a number; times in ms */
 	const char *fallback; /* the default; NULL: none */
 	const char *const *choices; /* of an enumeration, NULL at the end */
+	/* The bytes of struct config that keep their value until dprd is restarted; none: a reload changes them. loadcast
+	 * takes every change at its reload. */
+	size_t kept_at, kept_bytes;
 };
 
 /* config/keys.c */
