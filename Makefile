@@ -4,6 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 CC ?= cc
 BUILD ?= build
+# The one place of the version. What it may look like: dprd/base/version.h.
 VERSION := 0.1.0
 
 PACKAGES := libnetfilter_queue libmnl libprotobuf-c libsystemd libsodium jansson libbpf
@@ -81,6 +82,9 @@ $(BUILD)/%.o: %.c | $(PROTO).h $(SKELETON)
 	@mkdir -p $(@D)
 	$(call Q,CC   )$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# It alone is compiled with the version.
+$(BUILD)/dprd/base/version.o: Makefile
+
 $(BUILD)/libdprd.a: $(LIBRARY)
 # Files of several folders have the same name: appended, none takes another's place.
 	@rm -f $@
@@ -111,6 +115,16 @@ $(BUILD)/tests/bench/tcsink.o: $(BUILD)/tests/bench/tcsink.skel.h
 $(BUILD)/tests/bench/bare.o: $(BUILD)/tests/bench/bare.skel.h
 $(LAB_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+# A loadcast that announces another version, for the tests of mixed clusters. It takes version.o before the library's.
+OTHER_LOADCAST := $(BUILD)/tests/lab/loadcast-other
+lab-tools: $(OTHER_LOADCAST)
+$(BUILD)/tests/lab/version-other.o: dprd/base/version.c
+	@mkdir -p $(@D)
+	$(call Q,CC   )$(CC) $(ALL_CFLAGS) -UDPRD_VERSION -DDPRD_VERSION='"99.9-other"' -MMD -MP -c -o $@ $<
+
+$(OTHER_LOADCAST): $(BUILD)/loadcast/main.o $(BUILD)/tests/lab/version-other.o $(BUILD)/libdprd.a
+	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_LOADCAST)
 
 ## make setup        install the Debian packages that building, demonstrating and testing need (root); parts of it:
 ##                   setup-build, setup-demo (with what to build), setup-check (what make check needs), setup-all

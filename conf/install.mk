@@ -19,9 +19,16 @@ INSTALLED = $(SBINDIR)/dprd $(SBINDIR)/loadcast $(BINDIR)/dprctl $(BINDIR)/dpr-s
 	$(PREFIX)/lib/sysusers.d/dprd.conf $(PREFIX)/lib/tmpfiles.d/dprd.conf $(PREFIX)/lib/sysctl.d/60-dprd.conf \
 	$(DOCDIR)/dprd.conf $(COMPLETIONS)/dprctl $(foreach page,$(MANPAGES),$(call man_path,$(page)))
 
+# The pages say at their foot which version they describe.
+.PHONY: install-man
+install-man:
+	set -e; $(foreach page,$(MANPAGES),install -d $(dir $(DESTDIR)$(call man_path,$(page))); \
+		sed 's/^\.Os$$/.Os dprd $(VERSION)/' $(page) >$(DESTDIR)$(call man_path,$(page)); \
+		chmod 644 $(DESTDIR)$(call man_path,$(page));)
+
 ## make install      build, and install below PREFIX (/usr/local) and DESTDIR; never overwrites a configuration
 .PHONY: install
-install: $(PROGRAMS) sim
+install: $(PROGRAMS) sim install-man
 	install -D -m 755 $(BUILD)/bin/dprd $(DESTDIR)$(SBINDIR)/dprd
 	install -D -m 755 $(BUILD)/bin/loadcast $(DESTDIR)$(SBINDIR)/loadcast
 	install -D -m 755 $(BUILD)/bin/dprctl $(DESTDIR)$(BINDIR)/dprctl
@@ -37,7 +44,6 @@ install: $(PROGRAMS) sim
 	install -D -m 644 conf/60-dprd.sysctl $(DESTDIR)$(PREFIX)/lib/sysctl.d/60-dprd.conf
 	install -D -m 644 conf/dprctl.bash-completion $(DESTDIR)$(COMPLETIONS)/dprctl
 	install -D -m 644 conf/dprd.conf $(DESTDIR)$(DOCDIR)/dprd.conf
-	set -e; $(foreach page,$(MANPAGES),install -D -m 644 $(page) $(DESTDIR)$(call man_path,$(page));)
 	@if [ -e $(DESTDIR)$(SYSCONFDIR)/dprd.conf ]; then \
 		echo "kept $(DESTDIR)$(SYSCONFDIR)/dprd.conf; the defaults are in $(DESTDIR)$(DOCDIR)/dprd.conf"; \
 	else \

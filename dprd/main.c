@@ -15,6 +15,7 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/lock.h"
 #include "dprd/base/log.h"
+#include "dprd/base/version.h"
 #include "dprd/check/preflight.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/control/socket.h"
@@ -362,7 +363,7 @@ static int run(struct dprd *d)
 		/* None of it keeps dprd from starting: what cannot be forwarded is served here. */
 		preflight(&d->config, true, &warnings);
 		sd_notify(0, "READY=1");
-		log_info("dprd " DPRD_VERSION " on %s: policy %s, %u members, %u worker%s", d->config.node_name,
+		log_info("dprd %s on %s: policy %s, %u members, %u worker%s", dprd_version, d->config.node_name,
 			 d->config.policy, d->config.member_count, d->worker_count, d->worker_count == 1 ? "" : "s");
 		error = sd_event_loop(d->event);
 	}
@@ -442,7 +443,7 @@ static enum mode parse_options(struct dprd *d, int argc, char **argv)
 			log_set_level(LOG_LEVEL_DEBUG);
 			break;
 		case 'V':
-			puts("dprd " DPRD_VERSION);
+			printf("dprd %s\n", dprd_version);
 			exit(EXIT_SUCCESS);
 		case 'h':
 			fputs(usage_text, stdout);

@@ -284,4 +284,7 @@ module_init(biactive_init);
 module_exit(biactive_exit);
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("dprd: shared addresses, of whose connections every node accepts its share");
+#ifdef DPRD_VERSION
+MODULE_VERSION(DPRD_VERSION);
+#endif
 MODULE_ALIAS_GENL_FAMILY(BIACTIVE_FAMILY);

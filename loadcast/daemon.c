@@ -98,6 +98,7 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 	own.sample.arrivals_per_1000_s = load_sum(status.arrivals_per_1000_s, 0);
 	/* To its peers a node and its backends are one: their connections are its load. */
 	own.sample.open_connections = load_sum(own.sample.open_connections, status.backend_connections);
+	memcpy(own.version, dprd_version, sizeof(own.version));
 	d->table.own = own;
 }
 

@@ -12,11 +12,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dprd/base/version.h"
 #include "dprd/config/config.h"
 
 enum {
 	LOAD_TABLE_MAGIC = 0x5442444c, /* "LDBT", little endian */
-	LOAD_TABLE_VERSION = 2,
+	LOAD_TABLE_VERSION = 3,
 };
 
 /* All members, and the real servers behind this node. */
@@ -67,7 +68,7 @@ struct node_load {
 	 * has frames to them; unicast, and all zero: unknown.
 	 */
 	uint8_t hardware[2][HARDWARE_BYTES];
-	uint32_t unused; /* 0 */
+	char version[VERSION_BYTES]; /* of its loadcast, as version_is_valid() demands; empty: not known */
 };
 
 /* The file: this struct, but only count nodes. Self is nodes[0]; real servers come last. */

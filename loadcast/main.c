@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "dprd/base/log.h"
+#include "dprd/base/version.h"
 #include "loadcast/loadcast.h"
 
 enum {
@@ -93,7 +94,7 @@ int main(int argc, char **argv)
 			log_set_level(LOG_LEVEL_DEBUG);
 			break;
 		case OPTION_VERSION:
-			printf("loadcast %s\n", DPRD_VERSION);
+			printf("loadcast %s\n", dprd_version);
 			return EXIT_SUCCESS;
 		case 'h':
 			print_usage(stdout);

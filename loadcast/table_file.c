@@ -46,7 +46,7 @@ static bool sample_ok(const struct load_sample *sample)
 /* Unicast, or unknown. */
 static bool hardware_ok(const struct node_load *node)
 {
-	return !(node->hardware[0][0] & 1) && !(node->hardware[1][0] & 1) && !node->unused;
+	return !(node->hardware[0][0] & 1) && !(node->hardware[1][0] & 1);
 }
 
 static bool node_ok(const struct node_load *node)
@@ -54,7 +54,8 @@ static bool node_ok(const struct node_load *node)
 	const uint32_t known = NODE_HEARD | NODE_ECHOES | NODE_DPRD_UP | NODE_CONFLICT | NODE_CONFIG_DIFFERS;
 
 	return node->id && node->state < NODE_STATES && !(node->flags & ~known) &&
-	       node->weight <= ANNOUNCE_WEIGHT_MAX && sample_ok(&node->sample) && hardware_ok(node);
+	       node->weight <= ANNOUNCE_WEIGHT_MAX && sample_ok(&node->sample) && hardware_ok(node) &&
+	       version_is_valid(node->version);
 }
 
 /* Nothing may be in it that would make a reader take it for a peer. */

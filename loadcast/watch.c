@@ -148,10 +148,10 @@ static void print_json_node(const struct watch *w, const struct node_load *node)
 	}
 	printf(",\"age_ms\":%u,\"weight\":%u,\"rewriter\":%s,\"config_differs\":%s,\"open_connections\":%u,"
 	       "\"cpu_percent\":%.1f,\"redirected\":%u,\"active_sockets\":%u,\"accept_queue\":%u,"
-	       "\"arrivals_per_s\":%.3f}",
+	       "\"arrivals_per_s\":%.3f,\"version\":\"%s\"}",
 	       node->age_ms, node->weight, node->flags & NODE_DPRD_UP ? "true" : "false",
 	       node->flags & NODE_CONFIG_DIFFERS ? "true" : "false", s->open_connections, s->cpu_permille / 10.0,
-	       s->redirected, s->active_sockets, s->accept_queue, s->arrivals_per_1000_s / 1000.0);
+	       s->redirected, s->active_sockets, s->accept_queue, s->arrivals_per_1000_s / 1000.0, node->version);
 }
 
 static void print_json(const struct watch *w, const struct load_table *view)

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "dprd/base/version.h"
 #include "dprd/cluster/view.h"
 #include "dprd/plane/plane.h"
 
@@ -80,6 +81,7 @@ static void put_announced(json_t *member, const struct control_snapshot *s, cons
 	json_object_set_new(member, "accept_queue", control_count(known, sample->accept_queue));
 	json_object_set_new(member, "arrivals_per_second",
 			    known ? control_real(sample->arrivals_per_1000_s / 1000.0) : json_null());
+	json_object_set_new(member, "version", known && load->version[0] ? json_string(load->version) : json_null());
 	json_object_set_new(member, "age_ms",
 			    control_count(known, known ? load_age_ms(&s->table, load, s->now_ms) : 0));
 	json_object_set_new(member, "echo_age_ms",
@@ -135,7 +137,7 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 	const struct config *config = &d->config;
 	json_t *head = json_pack("{s:s, s:o, s:o, s:s, s:I, s:f, s:s, s:s, s:b, s:s}", "schema", "dprd.status/1",
 				 "node", control_text(config->node_name), "cluster", control_text(config->cluster_name),
-				 "version", DPRD_VERSION, "pid", (json_int_t)getpid(), "uptime_seconds",
+				 "version", dprd_version, "pid", (json_int_t)getpid(), "uptime_seconds",
 				 (double)(s->now_ms - d->started_ms) / 1000, "datapath", plane_name(d), "policy",
 				 s->policy ? s->policy->name : "?", "policy_threshold",
 				 s->policy && s->policy->threshold, "load_metric", config_metric_names[config->metric]);
@@ -191,6 +193,7 @@ json_t *control_status(struct dprd *d, const struct control_query *query)
 	json_object_set_new(status, "backends", control_status_backends(&d->config, &s));
 	json_object_set_new(status, "members", members_json(&d->config, &s));
 	json_object_set_new(status, "warnings", control_warnings(d, &s, recent));
+	json_object_set_new(status, "notes", control_notes(&d->config, &s));
 	return status;
 }
 
@@ -200,6 +203,6 @@ json_t *control_peers(struct dprd *d, const struct control_query *query)
 
 	(void)query;
 	control_take_snapshot(d, &s);
-	return json_pack("{s:s, s:o, s:o}", "schema", "dprd.peers/1", "node", control_text(d->config.node_name),
-			 "members", members_json(&d->config, &s));
+	return json_pack("{s:s, s:o, s:o, s:o}", "schema", "dprd.peers/1", "node", control_text(d->config.node_name),
+			 "members", members_json(&d->config, &s), "notes", control_notes(&d->config, &s));
 }

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* control/warnings.c - from facts to what an operator should do about them. */
+#include "dprd/base/version.h"
 #include "dprd/control/control.h"
 #include "dprd/shared/shared.h"
 
 #include <stdarg.h>
 
-enum { FULL_PERCENT = 90 };
+enum {
+	FULL_PERCENT = 90,
+	NOTE_BYTES = 400,
+	NOTE_NAME_BYTES = NAME_BYTES + VERSION_BYTES + 8,
+	NOTE_MEMBERS = 3, /* named in one note; the others are counted */
+};
 
 struct warnings {
 	const struct dprd *d;
@@ -293,4 +299,41 @@ json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s,
 		warn_member(&w, i);
 	warn_counters(&w, recent);
 	return w.list;
+}
+
+/* ", n2 0.2.0" for a member that is heard and runs another version than this dprd; nothing for any other. */
+static bool name_version(const struct config *config, const struct control_snapshot *s, unsigned index,
+			 char text[NOTE_NAME_BYTES])
+{
+	const struct member *m = &config->member[index];
+	const struct node_load *load = control_node_load(s, m->id);
+
+	if (!load || !(load->flags & NODE_HEARD) || memcmp(load->version, dprd_version, VERSION_BYTES) == 0)
+		return false;
+	snprintf(text, NOTE_NAME_BYTES, ", %s %s", m->name, load->version[0] ? load->version : "older");
+	return true;
+}
+
+json_t *control_notes(const struct config *config, const struct control_snapshot *s)
+{
+	char text[NOTE_BYTES], names[NOTE_MEMBERS * NOTE_NAME_BYTES] = "", *end = names;
+	json_t *list = json_array();
+	unsigned i, others = 0;
+
+	for (i = 0; i < config->member_count && control_table_fresh(config, s); i++) {
+		char one[NOTE_NAME_BYTES];
+
+		if (name_version(config, s, i, one) && ++others <= NOTE_MEMBERS)
+			end = stpcpy(end, one);
+	}
+	if (!others)
+		return list;
+	if (others > NOTE_MEMBERS)
+		snprintf(text, sizeof(text), "members run other versions than this dprd (%s): %s, and %u more",
+			 dprd_version, names + 2, others - NOTE_MEMBERS);
+	else
+		snprintf(text, sizeof(text), "members run other versions than this dprd (%s): %s", dprd_version,
+			 names + 2);
+	json_array_append_new(list, control_text(text));
+	return list;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
+#include "dprd/base/version.h"
 #include "dprd/dprctl/dprctl.h"
 
 enum { FLOWS_DEFAULT = 1000, FLOWS_LIMIT_MAX = 1000000, KEY_BYTES = 32 };
@@ -113,8 +114,10 @@ static int command_peers(struct dprctl *c, char **arguments)
 		print_json(answer);
 	else if (c->dump)
 		render_peers_dump(stdout, members);
-	else
+	else {
 		render_peers(stdout, members, &style);
+		render_notes(stdout, answer, &style);
+	}
 	json_decref(answer);
 	return result;
 }
@@ -342,7 +345,7 @@ static int command_version(struct dprctl *c, char **arguments)
 {
 	(void)c;
 	(void)arguments;
-	puts("dprctl " DPRD_VERSION);
+	printf("dprctl %s\n", dprd_version);
 	return DPRCTL_OK;
 }
 

@@ -76,6 +76,7 @@ const char *cell_duration(char cell[CELL_BYTES], double seconds); /* "3 d 4 h" *
 /* dprctl/status.c */
 void render_status(FILE *out, const json_t *status, const struct style *style);
 void render_warnings(FILE *out, const json_t *status, const struct style *style);
+void render_notes(FILE *out, const json_t *answer, const struct style *style); /* of status and peers */
 unsigned count_warnings(const json_t *status);
 
 /* dprctl/peers.c */

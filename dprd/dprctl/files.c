@@ -96,6 +96,8 @@ static json_t *member_json(const struct config *config, unsigned index, const st
 	json_object_set_new(made, "age_ms", known ? json_integer(age_ms) : json_null());
 	if (known)
 		add_sample(made, &load->sample);
+	if (known && load->version[0])
+		json_object_set_new(made, "version", json_string(load->version));
 	return made;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dprd/base/version.h"
 #include "dprd/dprctl/dprctl.h"
 
 static const char usage_text[] =
@@ -139,7 +140,7 @@ static unsigned take_option(struct dprctl *c, int code, int argc, char **argv)
 		c->timeout_s = seconds("--timeout", optarg, TIMEOUT_S_MAX);
 		return ALLOW_WAIT;
 	case OPTION_VERSION:
-		puts("dprctl " DPRD_VERSION);
+		printf("dprctl %s\n", dprd_version);
 		exit(DPRCTL_OK);
 	case 'h':
 		fputs(usage_text, stdout);

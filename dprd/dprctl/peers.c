@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-enum column_kind { COLUMN_NUMBER, COLUMN_AGE, COLUMN_PERCENT };
+#include "dprd/base/version.h"
+
+enum column_kind { COLUMN_NUMBER, COLUMN_AGE, COLUMN_PERCENT, COLUMN_TEXT };
 
 struct column {
 	const char *heading, *key;
@@ -40,6 +42,7 @@ static const struct column peer_columns[] = {
 	{ "CPU", "cpu_ratio", COLUMN_PERCENT, 5, false, true },
 	{ "MTU4", "tunnel_mtu_v4", COLUMN_NUMBER, 6, true, false },
 	{ "MTU6", "tunnel_mtu_v6", COLUMN_NUMBER, 6, true, false },
+	{ "VERSION", "version", COLUMN_TEXT, VERSION_BYTES - 1, false, true },
 	{ 0 },
 };
 
@@ -96,6 +99,8 @@ static const char *column_cell(char cell[CELL_BYTES], const json_t *member, cons
 		return cell_age(cell, member, column->key);
 	case COLUMN_PERCENT:
 		return cell_percent(cell, member, column->key);
+	case COLUMN_TEXT:
+		return text_of(member, column->key);
 	case COLUMN_NUMBER:
 		break;
 	}
@@ -193,6 +198,7 @@ void render_peers_dump(FILE *out, const json_t *members)
 		"sent_since",
 		"tunnel_mtu_v4",
 		"tunnel_mtu_v6",
+		"version",
 	};
 	const json_t *member;
 	size_t i, k;

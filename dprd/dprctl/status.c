@@ -159,6 +159,16 @@ void render_warnings(FILE *out, const json_t *status, const struct style *style)
 		fputs("  no warnings\n", out);
 }
 
+void render_notes(FILE *out, const json_t *answer, const struct style *style)
+{
+	const json_t *notes = json_object_get(answer, "notes"), *note;
+	size_t i;
+
+	if (style->no_heading)
+		return;
+	json_array_foreach(notes, i, note) fprintf(out, "  note: %s\n", json_string_value(note));
+}
+
 void render_status(FILE *out, const json_t *status, const struct style *style)
 {
 	if (!style->no_heading) {
@@ -173,4 +183,5 @@ void render_status(FILE *out, const json_t *status, const struct style *style)
 	if (!style->no_heading)
 		render_counts(out, status);
 	render_warnings(out, status, style);
+	render_notes(out, status, style);
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dprd/base/version.h"
 #include "dprd/sim/report.h"
 
 enum { EXIT_USAGE = 2 };
@@ -170,7 +171,10 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	if (options.help || options.version) {
-		fputs(options.help ? options_usage : "dpr-sim " DPRD_VERSION "\n", stdout);
+		if (options.help)
+			fputs(options_usage, stdout);
+		else
+			printf("dpr-sim %s\n", dprd_version);
 		return EXIT_SUCCESS;
 	}
 	sigaction(SIGINT, &action, NULL);

@@ -181,6 +181,7 @@ static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t
 	m.refuse_node = (uint32_t *)from->refuse;
 	m.hardware_v4 = wire_hardware(from->hardware[0]);
 	m.hardware_v6 = wire_hardware(from->hardware[1]);
+	m.version = (char *)from->version;
 	size = dprd__announcement__get_packed_size(&m);
 	return size > room ? size : dprd__announcement__pack(&m, out);
 }
@@ -368,6 +369,16 @@ static bool take_hardware(const ProtobufCBinaryData *from, uint8_t ret[HARDWARE_
 	return true;
 }
 
+static bool take_version(const char *from, char ret[VERSION_BYTES])
+{
+	size_t length = strlen(from);
+
+	if (length >= VERSION_BYTES)
+		return false;
+	memcpy(ret, from, length);
+	return version_is_valid(ret);
+}
+
 static uint32_t clamp(uint32_t value, uint32_t max)
 {
 	return value < max ? value : max;
@@ -397,7 +408,8 @@ static enum reject take_message(const Dprd__Announcement *m, struct announcement
 	    !take_addresses(m->service_address, m->n_service_address, MEMBER_SERVICES_MAX, ret->service,
 			    &ret->service_count) ||
 	    !take_ports(m, ret) || !take_echoes(m, ret) || !take_shares(m, ret) ||
-	    !take_hardware(&m->hardware_v4, ret->hardware[0]) || !take_hardware(&m->hardware_v6, ret->hardware[1]))
+	    !take_hardware(&m->hardware_v4, ret->hardware[0]) || !take_hardware(&m->hardware_v6, ret->hardware[1]) ||
+	    !take_version(m->version, ret->version))
 		return REJECT_RANGE;
 	memcpy(ret->name, m->node_name, strlen(m->node_name) + 1);
 	ret->state = m->state;

@@ -114,6 +114,7 @@ struct announcement {
 	unsigned refuse_count;
 	uint32_t refuse[MEMBERS_MAX];
 	uint8_t hardware[2][HARDWARE_BYTES]; /* as in struct node_load */
+	char version[VERSION_BYTES]; /* empty: not announced */
 };
 
 static inline uint32_t announce_epoch_low(uint64_t epoch)

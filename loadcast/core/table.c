@@ -166,6 +166,7 @@ static void start_epoch(const struct table *table, struct table_member *m, uint6
 	m->epoch = epoch;
 	m->sequence = 0;
 	m->echoed = false;
+	memset(m->version, 0, sizeof(m->version));
 }
 
 /*
@@ -208,6 +209,9 @@ static void take(struct table_member *m, const struct member *configured, const 
 	m->dprd_up = a->dprd_up;
 	m->sample = a->sample;
 	memcpy(m->hardware, a->hardware, sizeof(m->hardware));
+	/* A full announcement leaves the version out; within an epoch it cannot change. */
+	if (a->version[0])
+		memcpy(m->version, a->version, sizeof(m->version));
 }
 
 static void take_share(struct table *table, unsigned member, const struct announcement *a, const struct proof *proof,
@@ -356,6 +360,7 @@ static void fill_own(const struct table *table, struct announcement *a)
 	a->dprd_up = table->own.dprd_up;
 	a->sample = table->own.sample;
 	memcpy(a->hardware, table->own.hardware, sizeof(a->hardware));
+	memcpy(a->version, table->own.version, sizeof(a->version));
 	if (!addr_is_zero(&self->cluster_v4))
 		a->cluster[a->cluster_count++] = self->cluster_v4;
 	if (!addr_is_zero(&self->cluster_v6))
@@ -364,6 +369,19 @@ static void fill_own(const struct table *table, struct announcement *a)
 	memcpy(a->service, self->service, sizeof(a->service));
 	a->port_count = config->port_count;
 	memcpy(a->port, config->port, sizeof(a->port));
+}
+
+/* Leaves something out of an announcement that is too long. False when nothing is left to leave out. */
+static bool shorten(struct announcement *a)
+{
+	if (a->version[0]) {
+		memset(a->version, 0, sizeof(a->version));
+		return true;
+	}
+	if (!a->echo_count)
+		return false;
+	a->echo_count--;
+	return true;
 }
 
 size_t table_announce(struct table *table, const struct announce_keys *keys, uint64_t now_ms,
@@ -382,7 +400,7 @@ size_t table_announce(struct table *table, const struct announce_keys *keys, uin
 	fill_echoes(table, now_ms, &a);
 	do {
 		size = announce_encode(&a, &header, keys, datagram);
-	} while (!size && a.echo_count-- > 0);
+	} while (!size && shorten(&a));
 	return size;
 }
 
@@ -417,6 +435,7 @@ static void fill_member(const struct table *table, unsigned member, uint64_t now
 	ret->sequence = m->sequence;
 	ret->sample = m->sample;
 	memcpy(ret->hardware, m->hardware, sizeof(ret->hardware));
+	memcpy(ret->version, m->version, sizeof(ret->version));
 	if (m->echoed)
 		ret->echo_age_ms = age_ms(m->echo_sent_ms, now_ms);
 	if (ret->age_ms <= dead_ms(table))
@@ -444,6 +463,7 @@ static void fill_self(const struct table *table, uint64_t now_ms, struct node_lo
 		.sample = table->own.sample,
 	};
 	memcpy(ret->hardware, table->own.hardware, sizeof(ret->hardware));
+	memcpy(ret->version, table->own.version, sizeof(ret->version));
 	if (table->own.dprd_up)
 		ret->flags |= NODE_DPRD_UP;
 	if (table_own_conflict(table, now_ms))

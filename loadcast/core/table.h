@@ -42,6 +42,7 @@ struct table_member {
 	uint32_t period_ms; /* announced; 0: nothing yet */
 	struct load_sample sample;
 	uint8_t hardware[2][HARDWARE_BYTES];
+	char version[VERSION_BYTES]; /* announced in this epoch; empty: not yet */
 	bool heard; /* something: the epoch is known */
 	bool echoed; /* that epoch has echoed something of ours */
 	bool retired; /* that epoch replaced retired_epoch on proof */
@@ -56,6 +57,7 @@ struct table_own {
 	struct load_sample sample;
 	uint64_t sampled_ms;
 	uint8_t hardware[2][HARDWARE_BYTES]; /* as in struct node_load */
+	char version[VERSION_BYTES]; /* the same */
 };
 
 struct table {

@@ -32,6 +32,7 @@ static void check_range(const struct announcement *a)
 	for (i = 0; i < a->port_count; i++)
 		demand(a->port[i] != 0);
 	demand(!(a->hardware[0][0] & 1) && !(a->hardware[1][0] & 1));
+	demand(version_is_valid(a->version) && memchr(a->version, 0, VERSION_BYTES));
 }
 
 static void check_again(const struct announcement *a, const struct announce_header *header)
@@ -51,6 +52,7 @@ static void check_again(const struct announcement *a, const struct announce_head
 	demand(memcmp(got.echo, a->echo, a->echo_count * sizeof(a->echo[0])) == 0);
 	demand(memcmp(&got.sample, &a->sample, sizeof(a->sample)) == 0);
 	demand(memcmp(got.hardware, a->hardware, sizeof(a->hardware)) == 0);
+	demand(memcmp(got.version, a->version, sizeof(a->version)) == 0);
 	demand(memcmp(got.service, a->service, a->service_count * sizeof(a->service[0])) == 0);
 }
 

@@ -20,7 +20,8 @@ static void check_node(const struct load_table *table, const struct node_load *n
 {
 	demand(node->id && node->state < NODE_STATES && node->flags < 1 << 7 && node->weight <= ANNOUNCE_WEIGHT_MAX);
 	demand(node->sample.cpu_permille <= 1000 && node->sample.redirected <= ANNOUNCE_LOAD_MAX);
-	demand(!(node->hardware[0][0] & 1) && !(node->hardware[1][0] & 1) && !node->unused);
+	demand(!(node->hardware[0][0] & 1) && !(node->hardware[1][0] & 1));
+	demand(version_is_valid(node->version) && memchr(node->version, 0, VERSION_BYTES));
 	demand(load_age_ms(table, node, table->published_ms) == node->age_ms);
 	demand(load_age_ms(table, node, table->published_ms + 1) >= node->age_ms);
 	demand(load_age_ms(table, node, UINT64_MAX) >= node->age_ms);

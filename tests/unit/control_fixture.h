@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "dprd/base/clock.h"
+#include "dprd/base/version.h"
 #include "dprd/control/control.h"
 
 static const char fixture_config[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Service]\nPort=80\nPort=8080\n"
@@ -87,6 +88,7 @@ static inline void fixture_table(struct dprd *d)
 		*node = (struct node_load) { .id = d->config.member[i].id, .flags = flags[i], .weight = 1 };
 		node->age_ms = i == 3 ? 3200 : 100 * i;
 		node->echo_age_ms = i == 2 ? LOAD_AGE_NEVER_MS : 50;
+		memcpy(node->version, dprd_version, sizeof(node->version));
 		node->sample = (struct load_sample) { .open_connections = 24 - 10 * (i % 2), .cpu_permille = 610 };
 		d->view_nodes[i] = (struct view_node) { .member = (uint16_t)i, .node_id = node->id, .weight = 1 };
 		d->view_nodes[i].load = node->sample.open_connections;

@@ -126,6 +126,7 @@ static void check_round_trip(const struct announcement *from)
 	assert_int_equal(got.refuse_count, from->refuse_count);
 	assert_memory_equal(got.refuse, from->refuse, got.refuse_count * sizeof(*got.refuse));
 	assert_memory_equal(got.hardware, from->hardware, sizeof(got.hardware));
+	assert_memory_equal(got.version, from->version, sizeof(got.version));
 }
 
 static const uint8_t hardware_a[HARDWARE_BYTES] = { 0x02, 0xfc, 0, 0, 0, 1 };
@@ -155,6 +156,8 @@ static void round_trip(void **state)
 	struct announcement a = small(), b = fullest(), c = { .name = "x", .period_ms = ANNOUNCE_PERIOD_MIN_MS };
 
 	(void)state;
+	check_round_trip(&a);
+	strcpy(a.version, "0.2.0-rc1");
 	check_round_trip(&a);
 	check_round_trip(&b);
 	check_round_trip(&c);
@@ -192,6 +195,26 @@ static void hardware_on_the_wire(void **state)
 	assert_int_equal(without + sizeof(expected), size);
 }
 
+/* The field stands last. Without it the payload is that of a release that has no version to say. */
+static void version_on_the_wire(void **state)
+{
+	static const uint8_t expected[] = { 0xa2, 0x01, 5, '0', '.', '1', '.', '0' }; /* field 20 */
+	struct announce_keys keys = make_keys("lab", key_a, NULL);
+	uint8_t with[ANNOUNCE_BYTES_MAX], without[ANNOUNCE_BYTES_MAX];
+	struct announcement a = sharing(), got;
+	size_t size = announce_encode(&a, &header_a, &keys, without);
+
+	(void)state;
+	strcpy(a.version, "0.1.0");
+	assert_int_equal(announce_encode(&a, &header_a, &keys, with), size + sizeof(expected));
+	assert_memory_equal(with + ANNOUNCE_HEADER_BYTES, without + ANNOUNCE_HEADER_BYTES,
+			    size - ANNOUNCE_HEADER_BYTES - ANNOUNCE_MAC_BYTES);
+	assert_memory_equal(with + size - ANNOUNCE_MAC_BYTES, expected, sizeof(expected));
+	memset(&got, 0xff, sizeof(got));
+	assert_int_equal(open_datagram(without, size, &keys, &got), REJECT_NONE);
+	assert_string_equal(got.version, "");
+}
+
 /* With all that shares add, too, each member of the largest cluster is echoed. docs/announce.md has the numbers. */
 static void fullest_of_shares(void **state)
 {
@@ -202,6 +225,8 @@ static void fullest_of_shares(void **state)
 
 	(void)state;
 	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 1237);
+	strcpy(a.version, "10.20.30~b1");
+	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 1251);
 	a.shares = true;
 	a.share_weight = ANNOUNCE_WEIGHT_MAX;
 	for (i = 0; i < a.echo_count; i++)
@@ -209,6 +234,11 @@ static void fullest_of_shares(void **state)
 	memcpy(a.hardware[0], hardware_a, sizeof(hardware_a));
 	memcpy(a.hardware[1], hardware_b, sizeof(hardware_b));
 	check_round_trip(&a);
+	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), ANNOUNCE_BYTES_MAX);
+	a.ask[a.ask_count++] = 1;
+	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 0);
+	memset(a.version, 0, sizeof(a.version));
+	a.ask_count = 0;
 	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 1386);
 }
 
@@ -427,6 +457,14 @@ static void hostile_payloads(void **state)
 		{ { 0x8a, 0x01, 6, 0x01, 0, 0x5e, 0, 2, 0x64 }, 9, 1, REJECT_RANGE }, /* of a group, of all */
 		{ { 0x92, 0x01, 6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff }, 9, 1, REJECT_RANGE },
 		{ { 0x88, 0x01, 2 }, 3, 1, REJECT_MALFORMED }, /* a number */
+		{ { 0xa2, 0x01, 0 }, 3, 1, REJECT_NONE }, /* versions: of no bytes is as if it were not there */
+		{ { 0xa2, 0x01, 5, '0', '.', '1', '.', '0' }, 8, 100, REJECT_NONE },
+		{ { 0xa2, 0x01, 3, '1', '~', 'Z' }, 6, 1, REJECT_NONE },
+		{ { 0xa2, 0x01, 4, 'v', '1', '.', '0' }, 7, 1, REJECT_RANGE },
+		{ { 0xa2, 0x01, 4, '1', '.', '"', '0' }, 7, 1, REJECT_RANGE },
+		{ { 0xa2, 0x01, 2, '1', '\n' }, 5, 1, REJECT_RANGE },
+		{ { 0xa2, 0x01, 2, '1', 0xff }, 5, 1, REJECT_RANGE },
+		{ { 0xa0, 0x01, 2 }, 3, 1, REJECT_MALFORMED }, /* a number */
 		{ { 0x42, 0 }, 2, 100, REJECT_NONE }, /* an empty load, merged again and again */
 		{ { 0x42, 0 }, 2, 600, REJECT_MALFORMED }, /* the memory for decoding is used up */
 		{ { 0x22, 0 }, 2, 60, REJECT_RANGE },
@@ -460,6 +498,13 @@ static void largest_payloads(void **state)
 	unsigned i;
 
 	(void)state;
+	/* A version of one character too many, and the longest one. */
+	memcpy(payload, start, sizeof(start));
+	memcpy(payload + sizeof(start), (uint8_t[]) { 0xa2, 0x01, VERSION_BYTES }, 3);
+	memset(payload + sizeof(start) + 3, '1', VERSION_BYTES);
+	assert_int_equal(decode_payload(payload, sizeof(start) + 3 + VERSION_BYTES, &got), REJECT_RANGE);
+	payload[sizeof(start) + 2]--;
+	assert_int_equal(decode_payload(payload, sizeof(start) + 3 + VERSION_BYTES - 1, &got), REJECT_NONE);
 	/* A name that does not fit. */
 	memset(payload, 'n', sizeof(payload));
 	payload[0] = 0x0a;
@@ -477,12 +522,19 @@ static void largest_payloads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(round_trip),        cmocka_unit_test(layout),
-		cmocka_unit_test(every_bit_matters), cmocka_unit_test(every_length_matters),
-		cmocka_unit_test(header_reasons),    cmocka_unit_test(foreign_keys),
-		cmocka_unit_test(two_keys),          cmocka_unit_test(ranges),
-		cmocka_unit_test(hostile_payloads),  cmocka_unit_test(hardware_on_the_wire),
-		cmocka_unit_test(fullest_of_shares), cmocka_unit_test(largest_payloads),
+		cmocka_unit_test(round_trip),
+		cmocka_unit_test(layout),
+		cmocka_unit_test(every_bit_matters),
+		cmocka_unit_test(every_length_matters),
+		cmocka_unit_test(header_reasons),
+		cmocka_unit_test(foreign_keys),
+		cmocka_unit_test(two_keys),
+		cmocka_unit_test(ranges),
+		cmocka_unit_test(hostile_payloads),
+		cmocka_unit_test(hardware_on_the_wire),
+		cmocka_unit_test(fullest_of_shares),
+		cmocka_unit_test(largest_payloads),
+		cmocka_unit_test(version_on_the_wire),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

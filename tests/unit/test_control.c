@@ -238,6 +238,57 @@ static void test_peers(void **context)
 	assert_int_equal(json_array_size(json_object_get(peers, "members")), 4);
 }
 
+static const char *note_of(const json_t *line)
+{
+	const json_t *notes = json_object_get(line, "notes");
+
+	assert_true(json_is_array(notes));
+	assert_in_range(json_array_size(notes), 0, 1);
+	return json_string_value(json_array_get(notes, 0));
+}
+
+static void set_version(unsigned member, const char *version)
+{
+	memset(d.table.nodes[member].version, 0, VERSION_BYTES);
+	strcpy(d.table.nodes[member].version, version);
+}
+
+/* A note, and no warning: during an upgrade it is what it should be. */
+static void test_versions(void **context)
+{
+	const json_t *peers = ask("{\"command\":\"peers\"}"), *status;
+	char expected[200];
+	size_t warnings;
+
+	(void)context;
+	assert_null(note_of(peers));
+	assert_string_equal(text_at(member_at(peers, 1), "version"), dprd_version);
+	warnings = json_array_size(json_object_get(ask("{\"command\":\"status\"}"), "warnings"));
+	set_version(1, "0.2.0-rc1");
+	set_version(2, "");
+	set_version(3, "7"); /* not heard: what it ran is no news */
+	peers = ask("{\"command\":\"peers\"}");
+	snprintf(expected, sizeof(expected), "members run other versions than this dprd (%s): n2 0.2.0-rc1, n3 older",
+		 dprd_version);
+	assert_string_equal(note_of(peers), expected);
+	assert_string_equal(text_at(member_at(peers, 1), "version"), "0.2.0-rc1");
+	assert_true(json_is_null(json_object_get(member_at(peers, 2), "version")));
+	status = ask("{\"command\":\"status\"}");
+	assert_string_equal(note_of(status), expected);
+	assert_int_equal(json_array_size(json_object_get(status, "warnings")), warnings);
+	/* The loadcast of this node may have been forgotten, too. */
+	set_version(0, "0.0.9");
+	d.table.nodes[3].flags |= NODE_HEARD;
+	snprintf(expected, sizeof(expected),
+		 "members run other versions than this dprd (%s): n1 0.0.9, n2 0.2.0-rc1, n3 older, and 1 more",
+		 dprd_version);
+	assert_string_equal(note_of(ask("{\"command\":\"status\"}")), expected);
+	d.table_valid = false;
+	peers = ask("{\"command\":\"peers\"}");
+	assert_null(note_of(peers));
+	assert_true(json_is_null(json_object_get(member_at(peers, 1), "version")));
+}
+
 static void test_drain_and_undrain(void **context)
 {
 	(void)context;
@@ -371,6 +422,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_warning_of_flood, start, stop),
 		cmocka_unit_test_setup_teardown(test_warning_of_full_table, start, stop),
 		cmocka_unit_test_setup_teardown(test_peers, start, stop),
+		cmocka_unit_test_setup_teardown(test_versions, start, stop),
 		cmocka_unit_test_setup_teardown(test_drain_and_undrain, start, stop),
 		cmocka_unit_test_setup_teardown(test_others_only_read, start, stop),
 		cmocka_unit_test_setup_teardown(test_reload, start, stop),

@@ -32,12 +32,13 @@ static const char status_text[] =
 	"{'name':'n2','self':false,'state':'active','eligible':true,'why_not':null,'address':'192.0.2.12','weight':1,"
 	"'load':12,'open_connections':12,'cpu_ratio':0.482,'redirected':0,'accept_queue':1,'arrivals_per_second':117,"
 	"'age_ms':700,'echo_age_ms':210,'sent_since':3,'tunnel_mtu_v4':1480,'tunnel_mtu_v6':null,"
-	"'cluster_address':'10.0.0.12'},"
+	"'cluster_address':'10.0.0.12','version':'0.2.0-rc1'},"
 	"{'name':'n3','self':false,'state':'active','eligible':false,'why_not':'not heard','address':'192.0.2.13',"
 	"'weight':1,'load':9,'open_connections':9,'cpu_ratio':0.47,'redirected':0,'age_ms':3200},"
 	"{'name':'n4','self':false,'state':'active','eligible':false,'why_not':'does not hear this node',"
 	"'address':'192.0.2.14','weight':1,'load':2,'open_connections':2,'age_ms':100}],"
-	"'warnings':[{'text':'n3 has not announced for 3.2 s','advice':'on n3: systemctl status loadcast'}]}";
+	"'warnings':[{'text':'n3 has not announced for 3.2 s','advice':'on n3: systemctl status loadcast'}],"
+	"'notes':['members run other versions than this dprd (0.1.0): n2 0.2.0-rc1']}";
 
 static void test_status_text(void **context)
 {
@@ -72,6 +73,8 @@ static void test_status_text(void **context)
 		"  does not hear this node");
 	assert_string_equal(strrchr(line_of(&o, "  ! "), '!'),
 			    "! n3 has not announced for 3.2 s. on n3: systemctl status loadcast");
+	assert_string_equal(line_of(&o, "  note: "),
+			    "  note: members run other versions than this dprd (0.1.0): n2 0.2.0-rc1");
 	assert_hides(&o, "no warnings");
 	assert_hides(&o, "\033");
 	close_output(&o);
@@ -92,6 +95,7 @@ static void test_status_colours_and_headings(void **context)
 	assert_shows(&o, "\033[31mLATE     \033[0m");
 	assert_hides(&o, "NODE");
 	assert_hides(&o, "cluster");
+	assert_hides(&o, "note");
 	close_output(&o);
 	open_output(&o);
 	render_status(o.file, status, &plain);
@@ -160,15 +164,18 @@ static void test_peers_text(void **context)
 	(void)context;
 	open_output(&o);
 	render_peers(o.file, members, &plain);
+	render_notes(o.file, status, &plain);
+	assert_shows(&o, "  note: members run other versions");
 	assert_shows(&o, "ECHO");
-	assert_string_equal(line_of(&o, "  n2"), "  n2     10.0.0.12      up          0.7s   0.2s      12     3       1"
-						 "     12       117      0        ?      1   48%   1480      ?");
+	assert_string_equal(line_of(&o, "  n2"),
+			    "  n2     10.0.0.12      up          0.7s   0.2s      12     3       1"
+			    "     12       117      0        ?      1   48%   1480      ?   0.2.0-rc1");
 	close_output(&o);
 	open_output(&o);
 	render_peers_dump(o.file, members);
 	assert_string_equal(line_of(&o, "n2"),
 			    "n2\tno\tactive\tyes\t-\t192.0.2.12\t10.0.0.12\t1\t12\t12\t0.482\t0\t?\t1"
-			    "\t117\t700\t210\t3\t1480\t?");
+			    "\t117\t700\t210\t3\t1480\t?\t0.2.0-rc1");
 	close_output(&o);
 	json_decref(status);
 }

@@ -35,7 +35,7 @@ static void self_is_first(void **state)
 
 	(void)state;
 	nodes[N3].table.own =
-		(struct table_own) { NODE_DRAINING, true, { .open_connections = 9 }, now_ms - 7, { { 0 } } };
+		(struct table_own) { NODE_DRAINING, true, { .open_connections = 9 }, now_ms - 7, { { 0 } }, "1.2" };
 	table_fill(&nodes[N3].table, now_ms, &t);
 	assert_int_equal(t.count, NODES);
 	assert_int_equal(t.nodes[0].id, member_id("n3"));
@@ -43,7 +43,53 @@ static void self_is_first(void **state)
 	assert_int_equal(t.nodes[0].age_ms, 7);
 	assert_int_equal(t.nodes[0].sample.open_connections, 9);
 	assert_int_equal(t.period_ms, PERIOD_MS);
+	assert_string_equal(t.nodes[0].version, "1.2");
 	assert_true(t.published_ms == now_ms);
+}
+
+static void check_version(unsigned at, unsigned of, const char *expected)
+{
+	struct node_load seen = row(at, of);
+
+	assert_true(version_is_valid(seen.version));
+	assert_string_equal(seen.version, expected);
+}
+
+/*
+ * A rolling upgrade: n1 announces a version, n2 another one, n3 is of a release that announces none. All of them hear
+ * each other. Then n3 is upgraded: its new run says so.
+ */
+static void versions(void **state)
+{
+	unsigned i;
+
+	(void)state;
+	strcpy(nodes[N1].table.own.version, "0.1.0");
+	strcpy(nodes[N2].table.own.version, "0.2.0-rc1");
+	for (i = 0; i < 3; i++)
+		period(ALL_LINKS);
+	for (i = 0; i < NODES; i++) {
+		check_version(i, N1, "0.1.0");
+		check_version(i, N2, "0.2.0-rc1");
+		check_version(i, N3, "");
+		assert_true(has(i, N1, NODE_ECHOES) && has(i, N2, NODE_ECHOES) && has(i, N3, NODE_ECHOES));
+	}
+	/* What one announcement leaves out is still known. */
+	memset(nodes[N2].table.own.version, 0, VERSION_BYTES);
+	period(ALL_LINKS);
+	check_version(N1, N2, "0.2.0-rc1");
+	/* Until another run of that node says nothing. */
+	start(N2, EPOCH + 100);
+	start(N3, EPOCH + 100);
+	strcpy(nodes[N3].table.own.version, "0.2.0");
+	for (i = 0; i < 4; i++) {
+		now_ms += PERIOD_MS;
+		say(N1), say(N2), say(N3);
+		hear(N2, N1), hear(N3, N1), hear(N1, N2), hear(N1, N3);
+	}
+	assert_true(row(N1, N2).epoch == EPOCH + 100);
+	check_version(N1, N2, "");
+	check_version(N1, N3, "0.2.0");
 }
 
 /* What n2 says of itself; whether n1 hears that it takes connections no more. */
@@ -346,6 +392,20 @@ static void read_own(struct table *table, struct announcement *ret)
 	assert_int_equal(announce_decode(datagram, &header, ret), REJECT_NONE);
 }
 
+/* More and more questions: the version makes room first. */
+static void questions_instead_of_version(struct table *table, struct announcement *a)
+{
+	unsigned i;
+
+	for (i = 1; a->version[0]; i++) {
+		assert_int_equal(a->echo_count, MEMBERS_MAX - 1);
+		table->share->peer[i] = (struct share_peer) { .granted = ANNOUNCE_WEIGHT_MAX, .level = SHARE_IN };
+		read_own(table, a);
+		assert_int_equal(a->ask_count, i);
+	}
+	assert_int_equal(a->echo_count, MEMBERS_MAX - 1);
+}
+
 /* The largest cluster, everybody heard, still fits and echoes everybody. */
 static void largest_cluster(void **state)
 {
@@ -375,8 +435,10 @@ static void largest_cluster(void **state)
 		table.member[i].epoch = UINT64_MAX - i;
 		table.member[i].sequence = 0x3ffffffff;
 	}
+	strcpy(table.own.version, "10.20.30~b1");
 	read_own(&table, &a);
 	assert_int_equal(a.echo_count, MEMBERS_MAX - 1);
+	assert_string_equal(a.version, "10.20.30~b1");
 	/* Also with shared addresses. */
 	share.config = &config;
 	share.wanted = ANNOUNCE_WEIGHT_MAX;
@@ -388,6 +450,8 @@ static void largest_cluster(void **state)
 	assert_int_equal(a.echo_count, MEMBERS_MAX - 1);
 	assert_int_equal(a.share_weight, ANNOUNCE_WEIGHT_MAX);
 	assert_memory_equal(a.hardware, table.own.hardware, sizeof(a.hardware));
+	assert_string_equal(a.version, "10.20.30~b1");
+	questions_instead_of_version(&table, &a);
 	/* And with a question to everybody: fewer echoes, in turn, and all the rest. */
 	for (i = 1; i < MEMBERS_MAX; i++)
 		share.peer[i] = (struct share_peer) { .granted = ANNOUNCE_WEIGHT_MAX, .level = SHARE_IN };
@@ -414,6 +478,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(two_way, setup),
 		cmocka_unit_test_setup(refusals, setup),
+		cmocka_unit_test_setup(versions, setup),
 		cmocka_unit_test_setup(self_is_first, setup),
 		cmocka_unit_test_setup(lost, setup),
 		cmocka_unit_test_setup(one_way, setup),

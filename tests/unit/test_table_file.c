@@ -55,7 +55,8 @@ static struct load_table sample_table(unsigned count)
 						  .flags = NODE_HEARD,
 						  .weight = 1,
 						  .age_ms = 10 * i,
-						  .hardware = { { 2, 0, 0, 0, 0, (uint8_t)i }, { 0 } } };
+						  .hardware = { { 2, 0, 0, 0, 0, (uint8_t)i }, { 0 } },
+						  .version = "0.1.0" };
 	return t;
 }
 
@@ -141,14 +142,14 @@ static void layout(void **state)
 
 	(void)state;
 	assert_int_equal(load_table_bytes(0), 32);
-	assert_int_equal(load_table_bytes(2), 32 + 2 * 80);
-	assert_int_equal(sizeof(t), 7552);
+	assert_int_equal(load_table_bytes(2), 32 + 2 * 88);
+	assert_int_equal(sizeof(t), 8304);
 	assert_int_equal(sizeof(struct dprd_status), 48);
 	assert_int_equal(offsetof(struct load_table, published_ms), 16);
 	assert_int_equal(offsetof(struct node_load, epoch), 24);
 	assert_int_equal(offsetof(struct node_load, sample), 40);
 	assert_int_equal(offsetof(struct node_load, hardware), 64);
-	assert_int_equal(offsetof(struct node_load, unused), 76);
+	assert_int_equal(offsetof(struct node_load, version), 76);
 	assert_int_equal(load_table_publish(path, &t), 0);
 	assert_memory_equal(&t, text, 4);
 	/* FNV-1a of 32 zero bytes, by an independent computation. */
@@ -201,6 +202,34 @@ static void check_taken(struct load_table *t)
 	assert_int_equal(load_table_check(t, load_table_bytes(t->count)), 0);
 }
 
+static void versions(const struct load_table *good)
+{
+	static const struct {
+		char text[VERSION_BYTES + 1];
+		bool valid;
+	} cases[] = {
+		{ "", true },         { "0", true },
+		{ "0.2.0", true },    { "10.20.30~b1", true },
+		{ "1.0-rc+Z", true }, { "10.20.30~b12", false }, /* no zero at the end */
+		{ "v1", false },      { ".1", false },
+		{ "1.0 ", false },    { "1.\"0", false },
+		{ "1.\x80", false },  { "1.\n", false },
+		{ "1\0\0x", false }, /* bytes behind the end */
+		{ "\0001", false },
+	};
+	unsigned i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct load_table t = *good;
+
+		memcpy(t.nodes[1].version, cases[i].text, VERSION_BYTES);
+		if (cases[i].valid)
+			check_taken(&t);
+		else
+			check_refused(&t);
+	}
+}
+
 static void values(void **state)
 {
 	struct load_table good = sample_table(2), t;
@@ -224,15 +253,14 @@ static void values(void **state)
 	t = good, t.nodes[1].hardware[0][0] = 1, check_refused(&t);
 	t = good, t.nodes[1].hardware[1][0] = 0xff, check_refused(&t);
 	t = good, t.nodes[0].hardware[1][0] = 0x33, check_refused(&t);
-	t = good, t.nodes[1].unused = 1, check_refused(&t);
-	t = good, t.nodes[0].unused = 1u << 31, check_refused(&t);
+	versions(&good);
 	t = good, memset(t.nodes[1].hardware, 0xfe, sizeof(t.nodes[1].hardware)), check_taken(&t);
 	t = good, memset(t.nodes[1].hardware, 0, sizeof(t.nodes[1].hardware)), check_taken(&t);
 	/* A count beyond the array must be refused before anything is summed over it. */
 	t = good, t.count = LOAD_NODES_MAX + 1;
 	assert_int_equal(load_table_check(&t, sizeof(t)), -EINVAL);
 	/* As many bytes as two nodes, modulo 2^32. */
-	t = good, t.count = (1u << 28) + 2, check_refused(&t);
+	t = good, t.count = (1u << 29) + 2, check_refused(&t);
 	t.count = UINT32_MAX;
 	assert_int_equal(load_table_check(&t, load_table_bytes(2)), -EINVAL);
 }
@@ -263,7 +291,7 @@ static void backend_nodes(void **state)
 	t = good, t.nodes[3].sample.arrivals_per_1000_s = 1, check_refused(&t);
 	t = good, t.nodes[2].hardware[0][0] = 2, check_refused(&t);
 	t = good, t.nodes[3].hardware[1][5] = 1, check_refused(&t);
-	t = good, t.nodes[3].unused = 1, check_refused(&t);
+	t = good, t.nodes[3].version[0] = '1', check_refused(&t);
 	/* One between the members, and one in the place of this node. */
 	t = good, t.nodes[1] = good.nodes[2], t.nodes[2] = good.nodes[1], check_refused(&t);
 	t = good, t.nodes[0] = good.nodes[3], t.count = 1, check_refused(&t);

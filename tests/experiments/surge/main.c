@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dprd/base/version.h"
 #include "tests/experiments/surge/client.h"
 #include "tests/experiments/surge/commands.h"
 #include "tests/experiments/surge/report.h"
@@ -13,6 +14,7 @@ static const char help[] =
 	"usage: surge files DIRECTORY --count N --seed S     make the files of the server, and their index\n"
 	"       surge run --index FILE --server HOST ...     load servers with users, measure\n"
 	"       surge selfcheck                              compare what is drawn with the laws of the model\n"
+	"       surge --version\n"
 	"\n"
 	"Each has --help. A closed loop: N users fetch pages and pause; a slow server is asked less. So look at\n"
 	"X (requests/s) and R (response time) together: N/X - R, the think time, must be the same in all runs that\n"
@@ -62,6 +64,10 @@ int main(int argc, char **argv)
 			return commands[i].command(argc - 1, argv + 1);
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
 		fputs(help, stdout);
+		return 0;
+	}
+	if (argc > 1 && strcmp(argv[1], "--version") == 0) {
+		printf("surge %s\n", dprd_version);
 		return 0;
 	}
 	fputs(help, stderr);
