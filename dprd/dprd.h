@@ -148,8 +148,4 @@ struct dprd {
 	bool rules_gone; /* likewise: the kernel's set was not there */
 };
 
-/* main.c: reads and checks the file again; only then applies it. 0, or -EINVAL with *errors filled
- * and nothing changed. What needs a restart (queues, table sizes) is named in note, else empty. */
-int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES]);
-
 #endif

@@ -18,11 +18,11 @@
 #include "dprd/base/version.h"
 #include "dprd/check/preflight.h"
 #include "dprd/cluster/backend.h"
+#include "dprd/cluster/view.h"
 #include "dprd/control/socket.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/host/flowset.h"
-#include "dprd/plane/decide.h"
 #include "dprd/plane/plane.h"
 #include "dprd/queue/queue.h"
 #include "dprd/queue/standby.h"
@@ -30,6 +30,8 @@
 #include "dprd/shared/shared.h"
 #include "dprd/tick.h"
 #include "dprd/upkeep/presence.h"
+#include "dprd/upkeep/refill.h"
+#include "dprd/upkeep/reload.h"
 #include "loadcast/sample.h"
 
 enum { EXIT_USAGE = 2, EXIT_WARNINGS = 3, RECENT_MS = 120000 };
@@ -79,108 +81,6 @@ static unsigned workers_wanted(const struct config *config)
 	return processors <= 2 ? 1 : processors < 8 ? (unsigned)processors / 2 : 4;
 }
 
-static void apply_config(struct dprd *d)
-{
-	const struct policy *policy = policy_find(d->config.policy);
-
-	if (policy && policy != d->policy) {
-		d->policy = policy;
-		memset(d->policy_state, 0, sizeof(d->policy_state));
-	}
-	d->flow_limits.syn_timeout_ms = d->config.syn_timeout_ms;
-	d->flow_limits.idle_timeout_ms = d->config.idle_timeout_ms;
-	d->flow_limits.fin_timeout_ms = d->config.fin_timeout_ms;
-	d->flow_limits.rst_timeout_ms = d->config.rst_timeout_ms;
-	if (d->flows)
-		flow_table_set_timeouts(d->flows, &d->flow_limits);
-}
-
-/* What cannot change while running stays as it is, and is named. */
-static void keep_fixed(const struct config *old, struct config *fresh, char note[CONFIG_ERROR_BYTES])
-{
-	bool differs = old->queue_first != fresh->queue_first || old->queue_length != fresh->queue_length ||
-		       old->workers != fresh->workers || old->max_flows != fresh->max_flows ||
-		       old->max_half_open != fresh->max_half_open || strcmp(old->run_dir, fresh->run_dir) != 0 ||
-		       old->plane != fresh->plane || old->decide_in != fresh->decide_in ||
-		       strcmp(old->pin_dir, fresh->pin_dir) != 0 || shared_differs(old, fresh);
-
-	note[0] = '\0';
-	if (differs)
-		snprintf(note, CONFIG_ERROR_BYTES,
-			 "[Queue], [Datapath] but for Form, [Shared], MaxFlows, MaxHalfOpen and [Run] Directory take "
-			 "effect at the next restart");
-	fresh->queue_first = old->queue_first;
-	fresh->queue_length = old->queue_length;
-	fresh->workers = old->workers;
-	fresh->max_flows = old->max_flows;
-	fresh->max_half_open = old->max_half_open;
-	fresh->plane = old->plane;
-	fresh->decide_in = old->decide_in;
-	memcpy(fresh->pin_dir, old->pin_dir, sizeof(fresh->pin_dir));
-	memcpy(fresh->run_dir, old->run_dir, sizeof(fresh->run_dir));
-	fresh->shared_count = old->shared_count;
-	memcpy(fresh->shared, old->shared, sizeof(fresh->shared));
-	memcpy(fresh->shared_interface, old->shared_interface, sizeof(fresh->shared_interface));
-	memcpy(fresh->shared_mac, old->shared_mac, sizeof(fresh->shared_mac));
-	fresh->shared_mac_set = old->shared_mac_set;
-	fresh->shared_form = old->shared_form;
-}
-
-int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES])
-{
-	static struct config fresh, former; /* too large for a stack; main thread only */
-	struct sampler *sampler, *old;
-	unsigned mtu[MEMBERS_MAX][2] = { { 0 } }, i;
-	int error = config_read(d->config_path, d->node_name, &fresh, errors);
-
-	if (error)
-		return error;
-	keep_fixed(&d->config, &fresh, note);
-	sampler = sampler_new(&fresh);
-	pthread_mutex_lock(&d->lock);
-	old = sampler ? d->sampler : NULL;
-	/* A member that is no longer one has no address to forward to. */
-	for (i = 0; i < d->config.member_count; i++) {
-		if (config_member_by_id(&fresh, d->config.member[i].id) < 0)
-			tick_forget_node(d, d->config.member[i].id);
-	}
-	for (i = 0; i < d->config.own_backend_count; i++) {
-		uint32_t id = config_own_backend(&d->config, i)->id;
-
-		if (config_own_backend_by_id(&fresh, id) < 0)
-			tick_forget_node(d, id);
-	}
-	for (i = 0; i < fresh.member_count; i++) {
-		/* The order may have changed, not the ways. */
-		int before = config_member_by_id(&d->config, fresh.member[i].id);
-
-		if (before >= 0)
-			memcpy(mtu[i], d->tunnel_mtu[before], sizeof(mtu[i]));
-	}
-	former = d->config;
-	d->config = fresh;
-	memcpy(d->tunnel_mtu, mtu, sizeof(mtu));
-	memset(d->next_hop, 0, sizeof(d->next_hop));
-	if (sampler)
-		d->sampler = sampler;
-	apply_config(d);
-	backend_configure(d, &former);
-	d->rules_changed = true; /* set up anew by the next tick, */
-	pthread_mutex_unlock(&d->lock);
-	sampler_free(old);
-	tick_refresh_mtu(d);
-	backend_refresh_ways(d);
-	tick_refresh_view(d, clock_now_ms());
-	plane_update(d);
-	plane_decide_now(d);
-	/* or at once where they choose servers: who has asked for a reload may count on these then. */
-	if (d->config.own_backend_count || former.own_backend_count)
-		tick_restore_rules(d, clock_now_ms());
-	log_info("configuration read again: policy %s, %u members%s%s", d->config.policy, d->config.member_count,
-		 *note ? "; " : "", note);
-	return 0;
-}
-
 static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *context)
 {
 	struct dprd *d = context;
@@ -193,7 +93,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 	if (!errors)
 		return 0;
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)clock_now_us());
-	if (dprd_reload(d, errors, note)) {
+	if (reload_config(d, errors, note)) {
 		for (i = 0; i < errors->count && i < CONFIG_ERRORS_MAX; i++)
 			log_err("%s", errors->text[i]);
 		log_err("%u errors; the running configuration was not touched", errors->count);
@@ -236,7 +136,7 @@ static int dprd_open_state(struct dprd *d)
 	d->flow_limits = (struct flow_limits) { .max_confirmed = config->max_flows,
 						.max_half_open = config->max_half_open,
 						.hash_key = { d->hash_key[0], d->hash_key[1] } };
-	apply_config(d);
+	reload_apply(d);
 	d->why = calloc(1, sizeof(*d->why));
 	d->sampler = sampler_new(config);
 	d->set = flowset_new();
@@ -279,21 +179,21 @@ static int dprd_open(struct dprd *d)
 	shared_open(d);
 	tick_refresh_mtu(d);
 	backend_refresh_ways(d);
-	tick_refresh_view(d, clock_now_ms());
+	view_read(d, clock_now_ms());
 	backend_refresh(d);
 	/* Flows that were taken over go on at once; new connections are served here until all is ready. */
 	error = plane_attach(d);
 	/* The set lives on without dprd, and must know all flows before a copy of a SYN is decided about. Where there
 	 * is none yet, it gets them below. */
 	if (!error)
-		tick_refill_set(d);
+		refill_set(d);
 	/* Listeners first, so that no packet meets a rule without one. */
 	if (!error)
 		error = queue_start(d);
 	if (!error)
 		error = rules_install(d);
 	if (!error)
-		error = tick_refill_set(d);
+		error = refill_set(d);
 	if (!error)
 		plane_started(d);
 	if (!error)

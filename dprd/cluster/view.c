@@ -233,6 +233,27 @@ void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, 
 	view_own_load(d);
 }
 
+void view_read(struct dprd *d, uint64_t now_ms)
+{
+	static struct load_table fresh; /* too large for a stack; main thread only */
+	int status = load_table_snapshot_new(d->config.table_file, &d->table_seen, &fresh);
+
+	pthread_mutex_lock(&d->lock);
+	d->counters.table_errors += status < 0 && status != -ENOENT;
+	view_refresh(d, status ? NULL : &fresh, status == -ENOENT, now_ms);
+	pthread_mutex_unlock(&d->lock);
+}
+
+void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms)
+{
+	uint64_t syns = d->counters.syns - d->syns_at_rate;
+	uint32_t rate = (uint32_t)(syns * 1000000 / elapsed_ms);
+
+	d->syns_at_rate = d->counters.syns;
+	/* The mean of the new rate and the former mean is steady within a few seconds. */
+	d->arrivals_per_1000_s = d->arrivals_per_1000_s / 2 + rate / 2;
+}
+
 void view_select_family(struct dprd *d, bool v6)
 {
 	uint64_t now_ms = clock_now_ms();

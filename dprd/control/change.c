@@ -7,6 +7,8 @@
 
 #include "dprd/base/log.h"
 #include "dprd/plane/decide.h"
+#include "dprd/control/json.h"
+#include "dprd/upkeep/reload.h"
 
 static json_t *set_draining(struct dprd *d, bool draining)
 {
@@ -48,7 +50,7 @@ json_t *control_reload(struct dprd *d, const struct control_query *query)
 	(void)query;
 	if (!errors)
 		return control_error("out of memory");
-	error = dprd_reload(d, errors, note);
+	error = reload_config(d, errors, note);
 	if (!error) {
 		free(errors);
 		return json_pack("{s:s, s:o}", "schema", "dprd.reload/1", "note", control_text(note));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What loadcast is told of this dprd, by the status file: that it works, and at a stop that it will not.
+ * Tells others about this dprd: loadcast by the status file, the service manager by its socket.
  *
- * Peers forward for as long as they know of no stop, and what they forward to a dprd that has gone is lost and sent
- * again a second later. So it goes a moment after it has said so.
+ * Peers go on forwarding until they learn that this dprd stops. SYNs that they forward after it has gone are lost, and
+ * sent again a second later. So dprd says that it stops, and goes a moment later.
  */
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -60,6 +60,37 @@ void presence_withdraw(const struct dprd *d)
 	unlink(path);
 }
 
+void presence_start(struct dprd *d)
+{
+	uint64_t watchdog_us = 0;
+
+	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
+		d->watchdog_ms = watchdog_us / 1000;
+}
+
+void presence_ping(struct dprd *d, uint64_t now_ms)
+{
+	if (!d->watchdog_ms || now_ms - d->watchdog_pinged_ms < d->watchdog_ms / 3)
+		return;
+	d->watchdog_pinged_ms = now_ms;
+	sd_notify(0, "WATCHDOG=1");
+}
+
+void presence_second(struct dprd *d, uint64_t now_ms)
+{
+	unsigned i, ready = 0;
+	struct flow_counts counts;
+	const char *why_not;
+
+	pthread_mutex_lock(&d->lock);
+	for (i = 0; i < d->config.member_count; i++)
+		ready += i != d->config.self && view_member_eligible(d, i, now_ms, &why_not);
+	counts = flow_counts(d->flows);
+	pthread_mutex_unlock(&d->lock);
+	sd_notifyf(0, "STATUS=%u of %u peers take connections, %u forwarded flows", ready, d->config.member_count - 1,
+		   counts.confirmed + counts.half_open);
+}
+
 static int on_left(sd_event_source *source, uint64_t at_us, void *context)
 {
 	(void)at_us;
@@ -69,7 +100,7 @@ static int on_left(sd_event_source *source, uint64_t at_us, void *context)
 
 int presence_leave(struct dprd *d)
 {
-	/* Whoever asks twice does not want to wait, and alone nobody has to be told. */
+	/* A second request must not wait, and without peers there is nobody to tell. */
 	bool at_once = d->leaving || d->config.member_count < 2;
 
 	d->leaving = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * presence.h - what loadcast, and by it the peers, know of this dprd.
+ * presence.h - tells loadcast (and by it the peers) and the service manager about this dprd.
  */
 #ifndef DPRD_PRESENCE_H
 #define DPRD_PRESENCE_H
@@ -9,9 +9,19 @@
 
 struct dprd;
 
-void presence_tick(struct dprd *d, uint64_t now_ms); /* each tick, while dprd works */
-void presence_withdraw(const struct dprd *d); /* it works no more */
-/* The event loop ends: a moment later, in which peers learn of it and what they forward is still served. 0 or -errno. */
+/* Asks the service manager whether it wants pings. */
+void presence_start(struct dprd *d);
+/* Each tick, while dprd works: the status file for loadcast. */
+void presence_tick(struct dprd *d, uint64_t now_ms);
+/* Each tick, while the workers run: the watchdog's ping. */
+void presence_ping(struct dprd *d, uint64_t now_ms);
+/* Each second: the line that systemctl status shows. */
+void presence_second(struct dprd *d, uint64_t now_ms);
+/* dprd works no more: the status file goes. */
+void presence_withdraw(const struct dprd *d);
+/*
+ * Ends the event loop a moment later. Meanwhile peers learn of it, and what they still forward is served. 0 or -errno.
+ */
 int presence_leave(struct dprd *d);
 
 #endif

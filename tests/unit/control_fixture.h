@@ -14,6 +14,7 @@
 #include "dprd/base/clock.h"
 #include "dprd/base/version.h"
 #include "dprd/control/control.h"
+#include "dprd/upkeep/reload.h"
 
 static const char fixture_config[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Service]\nPort=80\nPort=8080\n"
 				     "[Balance]\nMaxLoad=20\n[Flows]\nMaxFlows=1024\nMaxHalfOpen=256\n"
@@ -23,11 +24,11 @@ static const char fixture_config[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Ser
 				     "[Member \"n3\"]\nService=192.0.2.13 2001:db8::13\nCluster=10.0.0.13\n"
 				     "[Member \"n4\"]\nService=192.0.2.14 2001:db8::14\nCluster=10.0.0.14\n";
 
-/* What dprd_reload() is to say; main.c's is not in the library. */
+/* What reload_config() is to say, in place of upkeep/reload.c. */
 static int fixture_reload_error;
 static unsigned fixture_reloads;
 
-int dprd_reload(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES])
+int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES])
 {
 	(void)d;
 	fixture_reloads++;

@@ -201,6 +201,21 @@ static void test_why_not(void **context)
 	assert_false(d.view_nodes[N2].eligible);
 }
 
+static void test_rate(void **context)
+{
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < 20; i++) {
+		d.counters.syns += 300;
+		view_count_arrivals(&d, 1500);
+	}
+	assert_in_range(d.arrivals_per_1000_s, 199000, 200000);
+	for (i = 0; i < 3; i++)
+		view_count_arrivals(&d, 1000);
+	assert_in_range(d.arrivals_per_1000_s, 24000, 25000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,6 +226,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_weight, start, stop),
 		cmocka_unit_test_setup_teardown(test_self, start, stop),
 		cmocka_unit_test_setup_teardown(test_why_not, start, stop),
+		cmocka_unit_test_setup_teardown(test_rate, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The clock's work on flows whose node is silent; and how fast SYNs come. */
+/* Flows whose node is silent or was removed. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/tick.c" // NOLINT(bugprone-suspicious-include)
+#include "dprd/upkeep/expire.c" // NOLINT(bugprone-suspicious-include)
 #include "tests/unit/control_fixture.h"
 
 enum { N1, N2, N3, N4, FLOWS = 600 };
@@ -111,24 +111,9 @@ static void test_never_heard(void **context)
 static void test_forget(void **context)
 {
 	(void)context;
-	tick_forget_node(&d, d.config.member[N3].id);
+	expire_node(&d, d.config.member[N3].id);
 	assert_int_equal(flows_to(N3), 0);
 	assert_int_equal(flows_to(N2), FLOWS / 2);
-}
-
-static void test_rate(void **context)
-{
-	unsigned i;
-
-	(void)context;
-	for (i = 0; i < 20; i++) {
-		d.counters.syns += 300;
-		update_rate(&d, 1500);
-	}
-	assert_in_range(d.arrivals_per_1000_s, 199000, 200000);
-	for (i = 0; i < 3; i++)
-		update_rate(&d, 1000);
-	assert_in_range(d.arrivals_per_1000_s, 24000, 25000);
 }
 
 int main(void)
@@ -138,7 +123,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_deaf, start, stop),
 		cmocka_unit_test_setup_teardown(test_never_heard, start, stop),
 		cmocka_unit_test_setup_teardown(test_forget, start, stop),
-		cmocka_unit_test_setup_teardown(test_rate, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

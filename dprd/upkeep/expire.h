@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * expire.h - ends flows, in the table and in the kernel's set.
+ */
+#ifndef DPRD_EXPIRE_H
+#define DPRD_EXPIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dprd;
+
+/* Each tick: ends what timed out in a part of the table; each second also the flows of peers that are dead. */
+void expire_tick(struct dprd *d, uint64_t now_ms, bool each_second);
+/* Ends the flows to this node. Lock held. */
+void expire_node(struct dprd *d, uint32_t node_id);
+
+#endif

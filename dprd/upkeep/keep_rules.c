@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Sets the firewall rules up again when somebody flushed them, when they must change, and when setting them up failed;
+ * switches their limit of SYNs on and off as a flood begins and ends.
+ */
+#include "dprd/upkeep/keep_rules.h"
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+#include "dprd/core/decide/flood.h"
+#include "dprd/dprd.h"
+#include "dprd/rules/rules.h"
+#include "dprd/upkeep/refill.h"
+
+enum {
+	RULES_CHECK_MS = 2000, /* between two looks */
+	RULES_DOUBT_MS = 1000, /* the same after a change of the firewall by others */
+	RULES_RETRY_MS = 1000, /* after a tool failed */
+};
+
+static void set_up_rules(struct dprd *d)
+{
+	bool failed = rules_install(d) || refill_set(d);
+
+	if (failed) {
+		pthread_mutex_lock(&d->lock);
+		d->rules_changed = true;
+		pthread_mutex_unlock(&d->lock);
+	}
+	if (failed && !d->rules_failed)
+		log_warning("the firewall rules are incomplete; trying again each second; new connections are "
+			    "served here");
+	else if (!failed && d->rules_failed)
+		log_info("the firewall rules are complete");
+	d->rules_failed = failed;
+	/* The tools may have taken their time. */
+	d->rules_tried_ms = clock_now_ms();
+}
+
+/*
+ * True when it is time to look and rules are missing. It also looks after this node itself has set them up: the program
+ * that flushed them may have gone on meanwhile.
+ */
+static bool rules_missed(struct dprd *d, uint64_t now_ms)
+{
+	bool doubted, changed;
+
+	d->rules_doubted = rules_watch_hit(d->rules_watch) || d->rules_doubted;
+	doubted = d->rules_doubted && now_ms - d->rules_doubt_checked_ms >= RULES_DOUBT_MS;
+	if (!doubted && now_ms - d->rules_checked_ms < RULES_CHECK_MS)
+		return false;
+	d->rules_checked_ms = now_ms;
+	if (doubted) {
+		d->rules_doubt_checked_ms = now_ms;
+		d->rules_doubted = false;
+	}
+	pthread_mutex_lock(&d->lock);
+	changed = d->rules_changed;
+	pthread_mutex_unlock(&d->lock);
+	/* Rules that are about to be set up are not missing. */
+	return !changed && !rules_present(d);
+}
+
+void keep_rules_tick(struct dprd *d, uint64_t now_ms)
+{
+	bool gone = rules_missed(d, now_ms), wanted;
+
+	pthread_mutex_lock(&d->lock);
+	/* Rules that could not be set up are expected to be missing. */
+	gone = (gone || d->rules_gone) && !d->rules_failed;
+	wanted = (d->rules_changed || gone) && (!d->rules_failed || now_ms >= d->rules_tried_ms + RULES_RETRY_MS);
+	if (wanted)
+		d->rules_changed = false;
+	d->rules_gone = false;
+	d->counters.rules_restored += gone;
+	pthread_mutex_unlock(&d->lock);
+	if (!wanted)
+		return;
+	if (gone)
+		log_warning("firewall rules of dprd were gone; setting them up again");
+	set_up_rules(d);
+}
+
+/* Not with real servers: their rules could not tell that a SYN which bypassed dprd is a new connection. */
+void keep_rules_flood(struct dprd *d, uint64_t now_ms)
+{
+	bool guarded = !d->config.own_backend_count && d->config.max_new_flows_per_s != NEW_FLOWS_UNGUARDED, changed;
+	struct flood_signs signs = { .max_half_open = d->flow_limits.max_half_open,
+				     .max_per_second = d->config.max_new_flows_per_s };
+
+	if (d->fastpath || d->flood_refused || (!guarded && !d->flood.on))
+		return;
+	/* A reload took the guard away during a flood: end the flood without another sign. */
+	if (!guarded)
+		signs.max_half_open = signs.max_per_second = UINT32_MAX;
+	pthread_mutex_lock(&d->lock);
+	signs.half_open = flow_counts(d->flows).half_open;
+	signs.syns = d->counters.syns;
+	changed = flood_update(&d->flood, &signs, now_ms);
+	pthread_mutex_unlock(&d->lock);
+	if (!changed)
+		return;
+	if (d->flood.on)
+		log_warning("a flood of SYNs: this node serves them without a decision, except one of %d",
+			    FLOOD_DECIDED_OF);
+	else
+		log_info("the flood of SYNs is over");
+	if (!rules_set_flood(d))
+		return;
+	log_warning("the firewall rules are as before; check that this kernel has CONFIG_NFT_LIMIT");
+	d->flood_refused = d->flood.on;
+	/* A flood that could not be ended is ended when it seems to be over once more. */
+	d->flood = (struct flood) { .on = !d->flood.on, .since_ms = now_ms };
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * keep_rules.h - keeps the firewall rules as they must be.
+ */
+#ifndef DPRD_KEEP_RULES_H
+#define DPRD_KEEP_RULES_H
+
+#include <stdint.h>
+
+struct dprd;
+
+/* Each tick, and after a reload: sets up the rules if they are gone or must change. After a failure it tries again each
+ * second. Main thread, lock not held. */
+void keep_rules_tick(struct dprd *d, uint64_t now_ms);
+/* Each tick, nfqueue plane: tells the firewall when a flood of SYNs begins and ends. Main thread, lock not held. */
+void keep_rules_flood(struct dprd *d, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Applies a changed configuration while dprd runs.
+ */
+#include "dprd/upkeep/reload.h"
+
+#include "dprd/base/clock.h"
+#include "dprd/base/log.h"
+#include "dprd/cluster/backend.h"
+#include "dprd/cluster/view.h"
+#include "dprd/dprd.h"
+#include "dprd/plane/decide.h"
+#include "dprd/plane/plane.h"
+#include "dprd/shared/shared.h"
+#include "dprd/tick.h"
+#include "dprd/upkeep/expire.h"
+#include "dprd/upkeep/keep_rules.h"
+#include "loadcast/sample.h"
+
+void reload_apply(struct dprd *d)
+{
+	const struct policy *policy = policy_find(d->config.policy);
+
+	if (policy && policy != d->policy) {
+		d->policy = policy;
+		memset(d->policy_state, 0, sizeof(d->policy_state));
+	}
+	d->flow_limits.syn_timeout_ms = d->config.syn_timeout_ms;
+	d->flow_limits.idle_timeout_ms = d->config.idle_timeout_ms;
+	d->flow_limits.fin_timeout_ms = d->config.fin_timeout_ms;
+	d->flow_limits.rst_timeout_ms = d->config.rst_timeout_ms;
+	if (d->flows)
+		flow_table_set_timeouts(d->flows, &d->flow_limits);
+}
+
+/* What cannot change while running stays as it is, and is named. */
+static void keep_fixed(const struct config *old, struct config *fresh, char note[CONFIG_ERROR_BYTES])
+{
+	bool differs = old->queue_first != fresh->queue_first || old->queue_length != fresh->queue_length ||
+		       old->workers != fresh->workers || old->max_flows != fresh->max_flows ||
+		       old->max_half_open != fresh->max_half_open || strcmp(old->run_dir, fresh->run_dir) != 0 ||
+		       old->plane != fresh->plane || old->decide_in != fresh->decide_in ||
+		       strcmp(old->pin_dir, fresh->pin_dir) != 0 || shared_differs(old, fresh);
+
+	note[0] = '\0';
+	if (differs)
+		snprintf(note, CONFIG_ERROR_BYTES,
+			 "[Queue], [Datapath] but for Form, [Shared], MaxFlows, MaxHalfOpen and [Run] Directory take "
+			 "effect at the next restart");
+	fresh->queue_first = old->queue_first;
+	fresh->queue_length = old->queue_length;
+	fresh->workers = old->workers;
+	fresh->max_flows = old->max_flows;
+	fresh->max_half_open = old->max_half_open;
+	fresh->plane = old->plane;
+	fresh->decide_in = old->decide_in;
+	memcpy(fresh->pin_dir, old->pin_dir, sizeof(fresh->pin_dir));
+	memcpy(fresh->run_dir, old->run_dir, sizeof(fresh->run_dir));
+	fresh->shared_count = old->shared_count;
+	memcpy(fresh->shared, old->shared, sizeof(fresh->shared));
+	memcpy(fresh->shared_interface, old->shared_interface, sizeof(fresh->shared_interface));
+	memcpy(fresh->shared_mac, old->shared_mac, sizeof(fresh->shared_mac));
+	fresh->shared_mac_set = old->shared_mac_set;
+	fresh->shared_form = old->shared_form;
+}
+
+int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES])
+{
+	static struct config fresh, former; /* too large for a stack; main thread only */
+	struct sampler *sampler, *old;
+	unsigned mtu[MEMBERS_MAX][2] = { { 0 } }, i;
+	int error = config_read(d->config_path, d->node_name, &fresh, errors);
+
+	if (error)
+		return error;
+	keep_fixed(&d->config, &fresh, note);
+	sampler = sampler_new(&fresh);
+	pthread_mutex_lock(&d->lock);
+	old = sampler ? d->sampler : NULL;
+	/* A member that is no longer one has no address to forward to. */
+	for (i = 0; i < d->config.member_count; i++) {
+		if (config_member_by_id(&fresh, d->config.member[i].id) < 0)
+			expire_node(d, d->config.member[i].id);
+	}
+	for (i = 0; i < d->config.own_backend_count; i++) {
+		uint32_t id = config_own_backend(&d->config, i)->id;
+
+		if (config_own_backend_by_id(&fresh, id) < 0)
+			expire_node(d, id);
+	}
+	for (i = 0; i < fresh.member_count; i++) {
+		/* The order may have changed, not the ways. */
+		int before = config_member_by_id(&d->config, fresh.member[i].id);
+
+		if (before >= 0)
+			memcpy(mtu[i], d->tunnel_mtu[before], sizeof(mtu[i]));
+	}
+	former = d->config;
+	d->config = fresh;
+	memcpy(d->tunnel_mtu, mtu, sizeof(mtu));
+	memset(d->next_hop, 0, sizeof(d->next_hop));
+	if (sampler)
+		d->sampler = sampler;
+	reload_apply(d);
+	backend_configure(d, &former);
+	d->rules_changed = true; /* set up anew by the next tick, */
+	pthread_mutex_unlock(&d->lock);
+	sampler_free(old);
+	tick_refresh_mtu(d);
+	backend_refresh_ways(d);
+	view_read(d, clock_now_ms());
+	plane_update(d);
+	plane_decide_now(d);
+	/* or at once where they choose servers: who has asked for a reload may count on these then. */
+	if (d->config.own_backend_count || former.own_backend_count)
+		keep_rules_tick(d, clock_now_ms());
+	log_info("configuration read again: policy %s, %u members%s%s", d->config.policy, d->config.member_count,
+		 *note ? "; " : "", note);
+	return 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * reload.h - applies a changed configuration while dprd runs.
+ */
+#ifndef DPRD_RELOAD_H
+#define DPRD_RELOAD_H
+
+#include "dprd/config/config.h"
+
+struct dprd;
+
+/* Takes from the configuration what policy and flow table need; also at start. Lock held, or before any thread. */
+void reload_apply(struct dprd *d);
+/*
+ * Reads and checks the file again; only then applies it. 0, or -EINVAL with *errors filled and nothing changed. note
+ * names what takes effect at a restart only (queues, table sizes); else it is empty. Main thread, lock not held.
+ */
+int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES]);
+
+#endif
