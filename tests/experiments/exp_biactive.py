@@ -327,11 +327,11 @@ class BiActive(Experiment):
     def notes(self, p):
         return [f"The paper: \"up to\" {PAPER['replies']} % more replies and {PAPER['errors']} % fewer errors; its "
                 "curves and rates are not in its text. With open arrivals both ways collapse beyond their knees, so "
-                "the gain at one rate can be anything: compare knees and whole curves.",
+                "the gain at a single rate says little: compare knees and whole curves.",
                 f"The packet budget gives +{100 * (SERVER_PACKETS / CLIENT_PACKETS - 1):.0f} % at the knee. It is a "
-                "fitted explanation: the paper's balancers were limited by processors that nobody described. Only what "
-                "balancers send is capped; with an equal cap on what they receive there would be no gain, as every "
-                "packet of a client arrives at a balancer either way.",
+                "fitted explanation: processors limited the paper's balancers, and the paper does not describe them. "
+                "Only the sent packets have a limit. With an equal limit on received packets there would be no gain, "
+                "because every packet of a client arrives at a balancer either way.",
                 f"Knee: the largest rate up to which no repetition had more than {ERRORS_MOST:.0%} errors. A "
                 "connection of this length can lose a packet and still end in time.",
                 "Between runs all servers and daemons are started anew and tracked connections are forgotten.",

@@ -265,13 +265,14 @@ class Director(Experiment):
                 f"{PAPER['director']:,} through its director, {PAPER['director'] / PAPER['direct']:.2f} of it: as much "
                 f"as {PAPER['servers'] * PAPER['director'] / PAPER['direct']:.1f} servers. Its figure is not in its "
                 "text.",
-                "That director was limited by its processor. All hosts here share this machine's, so the director's "
-                "limit is its wire, and the answers' size is fitted: a wire carries about two servers' answers.",
-                "With a wide wire the stand-in is no bottleneck: the limit is what all answers pass, not the NAT. "
+                "The paper's director was limited by its processor. All hosts here share one machine's processors, so "
+                "the director's wire is its limit. The answers' size is fitted: a wire carries about two servers' "
+                "answers.",
+                "With a wide wire the stand-in is no bottleneck: the wire that all answers pass is the limit, not NAT. "
                 "dprd's entry node carries every request and acknowledgement, but only its own answers.",
                 "No client pauses, so by Little's law the mean delay is N divided by connections/s; p99 shows how "
                 "evenly clients waited.",
-                "The director is as simple as can be: round robin, which is ideal for equal requests; no health check, "
+                "The director is the simplest one: round robin, which is ideal for equal requests; no health check, "
                 "no second director."]
 
 

@@ -94,8 +94,8 @@ class Herd(Experiment):
         return p["load"] * p["nodes"] * p["workers"] * 1000 / service_ms
 
     def caption(self, p):
-        slow = (f" (slow service: {p['slow_service_ms']:.0f} ms, and so many times fewer arrivals in as many times the "
-                "seconds)") if p["slow_policies"] else ""
+        slow = (f" (slow service: {p['slow_service_ms']:.0f} ms, with arrivals rarer and the run longer by the same "
+                "factor)") if p["slow_policies"] else ""
         return (f"Open loop (Poisson arrivals of {self._rate(p, p['service_ms']):.0f} connections/s, one request each), {p['nodes']} "
                 f"nodes; 30 % of the connections come to one node, 15 % to another, the rest evenly; {p['seconds']} s "
                 f"measured after {p['warmup']} s. Each node: a queue of any length before {p['workers']} worker, "
