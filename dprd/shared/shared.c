@@ -319,12 +319,3 @@ void shared_purge(const struct config *config)
 	if (config->shared_count && config->shared_form != SHARED_BPF)
 		shared_module_clear();
 }
-
-bool shared_differs(const struct config *old, const struct config *fresh)
-{
-	return old->shared_count != fresh->shared_count ||
-	       memcmp(old->shared, fresh->shared, sizeof(old->shared)) != 0 ||
-	       strcmp(old->shared_interface, fresh->shared_interface) != 0 ||
-	       memcmp(old->shared_mac, fresh->shared_mac, sizeof(old->shared_mac)) != 0 ||
-	       old->shared_form != fresh->shared_form;
-}

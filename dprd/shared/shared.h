@@ -60,9 +60,6 @@ const struct fastpath_shared *shared_programs(const struct dprd *d);
 /* What the programs counted. Lock held. */
 void shared_count(struct dprd *d, const uint64_t counters[BIACTIVE_COUNTER_COUNT]);
 
-/* Whether a change of the configuration is one of shared addresses. */
-bool shared_differs(const struct config *old, const struct config *fresh);
-
 /* The key of the buckets: for everybody who knows the cluster's key, and nobody else. */
 void shared_key(const uint8_t cluster_key[32], const char *cluster_name, uint64_t ret[2]);
 

@@ -11,7 +11,6 @@
 #include "dprd/dprd.h"
 #include "dprd/plane/decide.h"
 #include "dprd/plane/plane.h"
-#include "dprd/shared/shared.h"
 #include "dprd/tick.h"
 #include "dprd/upkeep/expire.h"
 #include "dprd/upkeep/keep_rules.h"
@@ -33,37 +32,6 @@ void reload_apply(struct dprd *d)
 		flow_table_set_timeouts(d->flows, &d->flow_limits);
 }
 
-/* What cannot change while running stays as it is, and is named. */
-static void keep_fixed(const struct config *old, struct config *fresh, char note[CONFIG_ERROR_BYTES])
-{
-	bool differs = old->queue_first != fresh->queue_first || old->queue_length != fresh->queue_length ||
-		       old->workers != fresh->workers || old->max_flows != fresh->max_flows ||
-		       old->max_half_open != fresh->max_half_open || strcmp(old->run_dir, fresh->run_dir) != 0 ||
-		       old->plane != fresh->plane || old->decide_in != fresh->decide_in ||
-		       strcmp(old->pin_dir, fresh->pin_dir) != 0 || shared_differs(old, fresh);
-
-	note[0] = '\0';
-	if (differs)
-		snprintf(note, CONFIG_ERROR_BYTES,
-			 "[Queue], [Datapath] but for Form, [Shared], MaxFlows, MaxHalfOpen and [Run] Directory take "
-			 "effect at the next restart");
-	fresh->queue_first = old->queue_first;
-	fresh->queue_length = old->queue_length;
-	fresh->workers = old->workers;
-	fresh->max_flows = old->max_flows;
-	fresh->max_half_open = old->max_half_open;
-	fresh->plane = old->plane;
-	fresh->decide_in = old->decide_in;
-	memcpy(fresh->pin_dir, old->pin_dir, sizeof(fresh->pin_dir));
-	memcpy(fresh->run_dir, old->run_dir, sizeof(fresh->run_dir));
-	fresh->shared_count = old->shared_count;
-	memcpy(fresh->shared, old->shared, sizeof(fresh->shared));
-	memcpy(fresh->shared_interface, old->shared_interface, sizeof(fresh->shared_interface));
-	memcpy(fresh->shared_mac, old->shared_mac, sizeof(fresh->shared_mac));
-	fresh->shared_mac_set = old->shared_mac_set;
-	fresh->shared_form = old->shared_form;
-}
-
 int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES])
 {
 	static struct config fresh, former; /* too large for a stack; main thread only */
@@ -73,7 +41,7 @@ int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG
 
 	if (error)
 		return error;
-	keep_fixed(&d->config, &fresh, note);
+	config_keep_fixed(&d->config, &fresh, note);
 	sampler = sampler_new(&fresh);
 	pthread_mutex_lock(&d->lock);
 	old = sampler ? d->sampler : NULL;
