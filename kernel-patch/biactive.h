@@ -12,6 +12,7 @@
 #include <linux/string.h>
 #include <linux/types.h>
 #else
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #endif
@@ -105,6 +106,19 @@ struct biactive_address {
 #define BIACTIVE_COUNTER_ENTRY(upper, lower) BIACTIVE_##upper,
 enum biactive_counter { BIACTIVE_COUNTERS(BIACTIVE_COUNTER_ENTRY) BIACTIVE_COUNTER_COUNT };
 #undef BIACTIVE_COUNTER_ENTRY
+
+/* True when a frame with this verdict goes on into the stack of this node; false: the node drops it. */
+static inline bool biactive_is_taken(enum biactive_counter verdict)
+{
+	switch (verdict) {
+#define BIACTIVE_CASE(upper, lower) case BIACTIVE_##upper:
+		BIACTIVE_ACCEPTS(BIACTIVE_CASE)
+#undef BIACTIVE_CASE
+		return true;
+	default:
+		return false;
+	}
+}
 
 /* The hardware address that belongs to a shared address (16 bytes) by itself (RFC 1112 6.4, RFC 2464 7). */
 static inline void biactive_default_mac(const uint8_t ip[16], uint8_t mac[6])

@@ -257,7 +257,7 @@ static enum biactive_counter judge_icmp_v6(const struct biactive_setup *setup, s
 static unsigned int carry_out(const struct biactive_setup *setup, struct sk_buff *skb, enum biactive_counter verdict)
 {
 	biactive_count(setup->bn, verdict);
-	if (verdict > BIACTIVE_PASS_NEIGHBOUR)
+	if (!biactive_is_taken(verdict))
 		return NF_DROP;
 	if (verdict != BIACTIVE_PASS_NEIGHBOUR)
 		skb->pkt_type = PACKET_HOST;

@@ -7,25 +7,22 @@
 #define DPRD_BPF_DECISION_H
 
 #include "dprd/bpf/maps.h"
+#include "dprd/core/flow/syn.h"
 
-/* Like COPY_PATIENCE_MS, in ticks. */
-enum { COPY_PATIENCE_TICKS = (int)COPY_PATIENCE_MS * 1000 / 16777 };
-
-/* A copy of the SYN that made the flow, for which nothing has changed since. */
+/* A copy of the SYN that made the flow, so young that nothing has changed since. */
 INLINE bool is_clear_copy(const struct packet *p, const struct flow_slot *slot)
 {
-	uint32_t age = (tick_of(now_ns()) - (slot->state >> FLOW_TIME_SHIFT)) & (UINT32_MAX >> FLOW_TIME_SHIFT);
+	bool young = flow_word_is_young(slot->state, tick_of(now_ns()));
 
-	return slot->target >> FLOW_SEQUENCE_SHIFT == (p->tcp_sequence & FLOW_SEQUENCE_MASK) &&
-	       (slot->state & FLOW_STATE_MASK) == SLOT_HALF_OPEN && age < COPY_PATIENCE_TICKS;
+	return flow_slot_syn(slot->target, slot->state, p->tcp_sequence) == FLOW_SYN_EARLY_COPY && young;
 }
 
-/* The flow has ended, or led here: a SYN that is no copy of its own is a connection of its own. */
+/* The flow has ended, or led here: a SYN that is not its copy gets a new decision. */
 INLINE bool is_over(const struct packet *p, const struct flow_slot *slot, uint32_t self)
 {
-	bool same = slot->target >> FLOW_SEQUENCE_SHIFT == (p->tcp_sequence & FLOW_SEQUENCE_MASK);
+	enum flow_syn syn = flow_slot_syn(slot->target, slot->state, p->tcp_sequence);
 
-	return !same && ((slot->state & FLOW_STATE_MASK) >= SLOT_CLOSING || (slot->target & FLOW_NODE_MASK) == self);
+	return syn == FLOW_SYN_OVER || (!flow_syn_is_copy(syn) && (slot->target & FLOW_NODE_MASK) == self);
 }
 
 /* In a flood most are not: dprd reads but so many, and there is no end of them. */

@@ -19,17 +19,23 @@ INLINE bool is_tunnel(const struct packet *p, bool v6)
 	return p->protocol == (v6 ? PROTO_IPV6 : PROTO_IPIP);
 }
 
-/* Of a packet to a shared address: whether entry() has to find out for whom the frame is. Negative: nothing for us. */
-INLINE int is_to_be_judged(const struct __sk_buff *skb, const struct fastpath_tables *t, bool v6)
+/* What the programs do about a frame to an own service address. */
+enum frame_part {
+	FRAME_LEAVE, /* nothing */
+	FRAME_TAKE, /* it is for this node, or the kernel module, which comes next, finds that out */
+	FRAME_JUDGE, /* entry() has to find out for which node it is */
+};
+
+INLINE enum frame_part shared_part(const struct __sk_buff *skb, const struct fastpath_tables *t, bool v6)
 {
 	uint32_t type = frame_type(skb);
 
-	/* A fellow node handed it over, which has decided. Whatever is known of the connection here is older. */
+	/* A fellow node has decided and handed the frame over. All that is known here of the connection is older. */
 	if (type == FRAME_TO_HOST)
-		return -1;
+		return FRAME_LEAVE;
 	if (t->shared_by_module && type == FRAME_MULTICAST)
-		return 0;
-	return type == FRAME_TO_OTHER || skb->ifindex != t->shared_interface[v6] ? -1 : 1;
+		return FRAME_TAKE;
+	return type == FRAME_TO_OTHER || skb->ifindex != t->shared_interface[v6] ? FRAME_LEAVE : FRAME_JUDGE;
 }
 
 /* v6 is known when this is compiled: each family has a program text of its own, without the other's questions. */
@@ -40,7 +46,7 @@ INLINE int general(struct __sk_buff *skb, bool v6)
 	struct fastpath_counters *c;
 	struct addr destination;
 	struct packet p;
-	int judge = 0;
+	enum frame_part part = FRAME_TAKE;
 
 	if (!packet_read(skb, v6, &p))
 		return TC_ACT_UNSPEC;
@@ -59,8 +65,8 @@ INLINE int general(struct __sk_buff *skb, bool v6)
 	if (!(to->roles & ROLE_OWN_SERVICE))
 		return TC_ACT_UNSPEC;
 	if (to->roles & ROLE_SHARED)
-		judge = is_to_be_judged(skb, t, v6);
-	return judge < 0 ? TC_ACT_UNSPEC : entry(skb, &p, v6, t, to, judge);
+		part = shared_part(skb, t, v6);
+	return part == FRAME_LEAVE ? TC_ACT_UNSPEC : entry(skb, &p, v6, t, to, part == FRAME_JUDGE);
 }
 
 /*

@@ -15,8 +15,28 @@
 #include "dprd/bpf/too_big.h"
 #include "dprd/core/packet/encap.h"
 
-/* What the functions below return beside TC_ACT_*: forward it, for this reason. */
-enum { ENTRY_FORWARD = 0x100 };
+/* The verdict on a packet to one of the service addresses; entry() carries it out. */
+enum entry_kind {
+	ENTRY_PASS, /* to the stack */
+	ENTRY_DROP,
+	ENTRY_QUEUE, /* a SYN: dprd decides */
+	ENTRY_FORWARD, /* where its flow leads */
+};
+
+struct entry_verdict {
+	enum entry_kind kind;
+	enum reason reason; /* ENTRY_FORWARD */
+};
+
+INLINE struct entry_verdict entry_verdict(enum entry_kind kind)
+{
+	return (struct entry_verdict) { .kind = kind };
+}
+
+INLINE struct entry_verdict entry_forward(enum reason reason)
+{
+	return (struct entry_verdict) { .kind = ENTRY_FORWARD, .reason = reason };
+}
 
 /* A packet that leaves for a node. */
 struct leaving {
@@ -216,18 +236,20 @@ INLINE bool has_socket(struct __sk_buff *skb, const struct packet *p, bool v6)
 	return state >= 0 && state != BPF_TCP_LISTEN && state != BPF_TCP_TIME_WAIT;
 }
 
-/* dprd does not work: copies and flows keep their node. 0: the port is used again. */
-INLINE int syn_alone(const struct packet *p, struct flow_slot *slot, uint8_t self)
+/*
+ * dprd does not work: copies and flows keep their node. ENTRY_PASS: the client uses its port again, and the flow leads to
+ * this node from now on.
+ */
+INLINE struct entry_verdict syn_alone(const struct packet *p, struct flow_slot *slot, uint8_t self)
 {
 	uint32_t target = *(volatile uint32_t *)&slot->target;
+	enum flow_syn syn = flow_slot_syn(target, slot->state, p->tcp_sequence);
 
-	if (target >> FLOW_SEQUENCE_SHIFT == (p->tcp_sequence & FLOW_SEQUENCE_MASK))
-		return ENTRY_FORWARD + REASON_SAME_SYN;
-	if ((slot->state & FLOW_STATE_MASK) == SLOT_CONFIRMED)
-		return ENTRY_FORWARD + REASON_SAME_FLOW;
-	/* Unless a real server gets it, what follows belongs to the socket here. Not done: the flow has gone. */
+	if (!flow_syn_is_new(syn))
+		return entry_forward(syn == FLOW_SYN_SAME_FLOW ? REASON_SAME_FLOW : REASON_SAME_SYN);
+	/* Unless a real server gets it, later packets are for the socket here. When this fails, the flow has gone. */
 	__sync_val_compare_and_swap(&slot->target, target, p->tcp_sequence << FLOW_SEQUENCE_SHIFT | self);
-	return 0;
+	return entry_verdict(ENTRY_PASS);
 }
 
 /* The client uses the port again: in the old flow's place. False: that has gone. */
@@ -249,14 +271,15 @@ INLINE void flow_begin(const struct flow_search *search, uint32_t sequence, uint
  * part, by weight.
  * What the kernel module may still drop is left to the rules, which know those with NAT alone.
  */
-INLINE int new_alone(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
-		     const struct flow_search *search, struct flow_slot **ret)
+INLINE struct entry_verdict new_alone(struct __sk_buff *skb, const struct packet *p, bool v6,
+				      const struct fastpath_tables *t, const struct flow_search *search,
+				      struct flow_slot **ret)
 {
 	uint32_t at = bpf_get_prandom_u32() & (FASTPATH_CHOICES - 1), node;
 	const struct fastpath_way *way;
 
 	if (is_unjudged(skb))
-		return TC_ACT_UNSPEC;
+		return entry_verdict(ENTRY_PASS);
 	if (v6)
 		at += FASTPATH_CHOICES;
 	/* The compiler sees that it is in bounds; the verifier wants to be told. */
@@ -266,52 +289,34 @@ INLINE int new_alone(struct __sk_buff *skb, const struct packet *p, bool v6, con
 		mark_set(skb, skb->mark | BACKEND_MARK_MASK);
 	way = way_get(node, v6);
 	if (!node || node == t->self_node || !(way->flags & WAY_USABLE))
-		return TC_ACT_UNSPEC;
+		return entry_verdict(ENTRY_PASS);
 	flow_begin(search, p->tcp_sequence, node, ret);
-	return *ret ? ENTRY_FORWARD + REASON_BACKEND : TC_ACT_UNSPEC;
-}
-
-/*
- * With a flow in the table a SYN must not pass by a full queue: what follows would go elsewhere. Nor may it where the rule
- * for the queue is gone, and this node serves the SYN: a flow of the key that dprd would forget leads here until dprd
- * says otherwise.
- */
-INLINE int queue_syn(struct __sk_buff *skb, const struct packet *p, struct flow_slot *slot, uint8_t self)
-{
-	uint32_t target;
-
-	if (!slot)
-		return queue_to_daemon(skb, MARK_DECIDE);
-	target = *(volatile uint32_t *)&slot->target;
-	if (target >> FLOW_SEQUENCE_SHIFT != (p->tcp_sequence & FLOW_SEQUENCE_MASK) &&
-	    (slot->state & FLOW_STATE_MASK) != SLOT_CONFIRMED)
-		__sync_val_compare_and_swap(&slot->target, target, (target & ~FLOW_NODE_MASK) | self);
-	return queue_to_daemon(skb, MARK_FORWARD);
+	return *ret ? entry_forward(REASON_BACKEND) : entry_verdict(ENTRY_PASS);
 }
 
 /*
  * slot: of an ended flow of this key, or NULL. With real servers behind this node: chosen among them and it; where it is
  * none of them, dprd finds out who else might serve.
  */
-INLINE int serve(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
-		 const struct flow_search *search, struct flow_slot *slot, uint32_t reason)
+INLINE struct entry_verdict serve(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
+				  const struct flow_search *search, struct flow_slot *slot, uint32_t reason)
 {
 	struct fastpath_counters *c = counters_get();
 
 	if (t->choices == CHOICES && reason != REASON_NO_BACKEND)
-		return queue_syn(skb, p, slot, (uint8_t)t->self_node);
+		return entry_verdict(ENTRY_QUEUE);
 	if (!c)
-		return TC_ACT_UNSPEC;
+		return entry_verdict(ENTRY_PASS);
 	c->syns++;
 	count_in(c, reason);
 	remember(p, (uint8_t)reason, 0);
 	if (reason == REASON_NO_BACKEND)
-		return TC_ACT_SHOT;
+		return entry_verdict(ENTRY_DROP);
 	if (slot)
 		flow_renew(slot, search, p->tcp_sequence, t->self_node);
 	if (t->choices)
 		mark_set(skb, skb->mark | BACKEND_MARK_MASK);
-	return TC_ACT_UNSPEC;
+	return entry_verdict(ENTRY_PASS);
 }
 
 /* Decide=kernel: node << 8 | reason; node 0: served here. -1: dprd must decide. */
@@ -330,17 +335,18 @@ INLINE bool is_served_anyway(const struct fastpath_tables *t, int verdict)
 }
 
 /* Carries a verdict out. There is no flow of this key yet, or an ended one, which the verdict replaces. */
-INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, int verdict, bool v6,
-			const struct fastpath_tables *t, const struct flow_search *search, struct flow_slot **ret)
+INLINE struct entry_verdict entry_decide(struct __sk_buff *skb, const struct packet *p, int verdict, bool v6,
+					 const struct fastpath_tables *t, const struct flow_search *search,
+					 struct flow_slot **ret)
 {
 	struct fastpath_counters *c = counters_get();
 	const struct fastpath_way *way;
 	uint32_t node, reason;
 
 	if (!c)
-		return TC_ACT_UNSPEC;
+		return entry_verdict(ENTRY_PASS);
 	if (verdict < 0)
-		return queue_syn(skb, p, *ret, (uint8_t)t->self_node);
+		return entry_verdict(ENTRY_QUEUE);
 	node = (uint32_t)verdict >> 8;
 	reason = (uint32_t)verdict & 0xff;
 	if (!node || reason >= REASONS)
@@ -358,19 +364,21 @@ INLINE int entry_decide(struct __sk_buff *skb, const struct packet *p, int verdi
 	if (search->bucket < control.swept)
 		__sync_fetch_and_add(&control.made_behind, 1);
 	remember(p, (uint8_t)reason, (uint8_t)node);
-	return ENTRY_FORWARD + (int)reason;
+	return entry_forward((enum reason)reason);
 }
 
-INLINE int entry_syn(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
-		     const struct flow_search *search, struct flow_slot **slot)
+INLINE struct entry_verdict entry_syn(struct __sk_buff *skb, const struct packet *p, bool v6,
+				      const struct fastpath_tables *t, const struct flow_search *search,
+				      struct flow_slot **slot)
 {
 	bool works = daemon_works(), decides, draws;
-	int known = !works && *slot ? syn_alone(p, *slot, (uint8_t)t->self_node) : 0, verdict;
+	struct entry_verdict known = entry_verdict(ENTRY_PASS);
+	int verdict;
 
-	if (known)
+	if (!works && *slot)
+		known = syn_alone(p, *slot, (uint8_t)t->self_node);
+	if (known.kind == ENTRY_FORWARD || (!works && !t->choices))
 		return known;
-	if (!works && !t->choices)
-		return TC_ACT_UNSPEC;
 	/* The kernel module may still drop it: dprd decides about what it lets through. */
 	decides = works && decide_in_kernel && !is_unjudged(skb);
 	draws = decides && (!*slot || is_over(p, *slot, t->self_node));
@@ -379,26 +387,41 @@ INLINE int entry_syn(struct __sk_buff *skb, const struct packet *p, bool v6, con
 		flow_expect(search);
 	if (!is_served_anyway(t, verdict) && has_socket(skb, p, v6)) {
 		count(REASON_LOCAL_SOCKET);
-		return TC_ACT_UNSPEC;
+		return entry_verdict(ENTRY_PASS);
 	}
 	if (!works)
 		return new_alone(skb, p, v6, t, search, slot);
 	if (draws)
 		return entry_decide(skb, p, verdict, v6, t, search, slot);
-	if (!decides)
-		return queue_syn(skb, p, *slot, (uint8_t)t->self_node);
-	return is_clear_copy(p, *slot) ? ENTRY_FORWARD + REASON_SAME_SYN
-				       : queue_syn(skb, p, *slot, (uint8_t)t->self_node);
+	return decides && is_clear_copy(p, *slot) ? entry_forward(REASON_SAME_SYN) : entry_verdict(ENTRY_QUEUE);
 }
 
-INLINE int entry_judge(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
-		       const struct flow_search *search, struct flow_slot **slot)
+INLINE struct entry_verdict entry_judge(struct __sk_buff *skb, const struct packet *p, bool v6,
+					const struct fastpath_tables *t, const struct flow_search *search,
+					struct flow_slot **slot)
 {
-	if (p->kind == PACKET_ICMP_ERROR)
-		return *slot ? ENTRY_FORWARD + REASON_ICMP_RELAY : TC_ACT_UNSPEC;
 	if (packet_is_syn(p))
 		return entry_syn(skb, p, v6, t, search, slot);
-	return *slot ? ENTRY_FORWARD + REASON_FLOW : TC_ACT_UNSPEC;
+	if (!*slot)
+		return entry_verdict(ENTRY_PASS);
+	return entry_forward(p->kind == PACKET_ICMP_ERROR ? REASON_ICMP_RELAY : REASON_FLOW);
+}
+
+/*
+ * With a flow in the table a SYN must not pass by a full queue: what follows would go elsewhere. Nor may it where the rule
+ * for the queue is gone, and this node serves the SYN: a flow of the key that dprd would forget leads here until dprd
+ * says otherwise.
+ */
+INLINE int queue_syn(struct __sk_buff *skb, const struct packet *p, struct flow_slot *slot, uint8_t self)
+{
+	uint32_t target;
+
+	if (!slot)
+		return queue_to_daemon(skb, MARK_DECIDE);
+	target = *(volatile uint32_t *)&slot->target;
+	if (flow_syn_is_new(flow_slot_syn(target, slot->state, p->tcp_sequence)))
+		__sync_val_compare_and_swap(&slot->target, target, (target & ~FLOW_NODE_MASK) | self);
+	return queue_to_daemon(skb, MARK_FORWARD);
 }
 
 /*
@@ -413,8 +436,8 @@ INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const s
 	uint32_t port = any_number(t, of_tcp ? (uint32_t)known_port(t, p->key.service_port) + 1 : 0);
 	uint32_t service = to->service & (FASTPATH_SERVICES + FASTPATH_SHARED - 1);
 	struct flow_slot *slot = NULL;
+	struct entry_verdict verdict;
 	struct flow_search search;
-	int action;
 
 	if (port) {
 		search_make(&search, p, v6, t->own_service[service][(port - 1) & (FASTPATH_PORTS - 1)]);
@@ -424,10 +447,18 @@ INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const s
 		return TC_ACT_SHOT;
 	if (!port)
 		return TC_ACT_UNSPEC;
-	action = entry_judge(skb, p, v6, t, &search, &slot);
-	return action < ENTRY_FORWARD || !slot
-		       ? action
-		       : forward(skb, p, v6, t, to, slot, (enum reason)(action - ENTRY_FORWARD));
+	verdict = entry_judge(skb, p, v6, t, &search, &slot);
+	switch (verdict.kind) {
+	case ENTRY_DROP:
+		return TC_ACT_SHOT;
+	case ENTRY_QUEUE:
+		return queue_syn(skb, p, slot, (uint8_t)t->self_node);
+	case ENTRY_FORWARD:
+		return slot ? forward(skb, p, v6, t, to, slot, verdict.reason) : TC_ACT_UNSPEC;
+	case ENTRY_PASS:
+		break;
+	}
+	return TC_ACT_UNSPEC;
 }
 
 #endif

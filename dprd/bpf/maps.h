@@ -14,8 +14,16 @@
 
 enum { ETHERNET_BYTES = 14, VLAN_ID_MASK = 0xfff };
 
-/* skb->pkt_type (linux/if_packet.h) */
+/* The longest headers that matter: a tunnelled SYN with all TCP options. A tunnelled ICMP error needs fewer. */
+enum {
+	HEADERS_BYTES_MAX = ETHERNET_BYTES + 2 * IPV6_HEADER_BYTES + TCP_HEADER_BYTES_MAX,
+	HEADERS_BYTES_ERROR = ETHERNET_BYTES + 3 * IPV6_HEADER_BYTES + ICMP_HEADER_BYTES + ICMP_QUOTED_TCP_BYTES,
+};
+
+_Static_assert((int)HEADERS_BYTES_MAX >= (int)HEADERS_BYTES_ERROR, "all that the parser reads");
+
 enum { FAMILY_V4 = 2, FAMILY_V6 = 10 }; /* AF_INET, AF_INET6 */
+/* skb->pkt_type (linux/if_packet.h) */
 enum { FRAME_TO_HOST = 0, FRAME_MULTICAST = 2, FRAME_TO_OTHER = 3 };
 
 /* Set before the programs are loaded, from the flow table's header. */
@@ -238,10 +246,13 @@ INLINE const uint8_t *header_read(struct __sk_buff *skb, bool v6)
 	return data + bytes <= packet_end(skb) ? data + ETHERNET_BYTES : NULL;
 }
 
-/*
- * Parses the packet. What cannot be read at once is pulled together, up to the longest headers that
- * matter: a tunnelled ICMP error. False: nothing for us.
- */
+/* Pulls the headers together, so that they can be read at once. False: that failed. */
+INLINE bool headers_pull(struct __sk_buff *skb)
+{
+	return !bpf_skb_pull_data(skb, skb->len < HEADERS_BYTES_MAX ? skb->len : HEADERS_BYTES_MAX);
+}
+
+/* Parses the packet, and pulls its headers together where that is needed. False: it is of no interest here. */
 INLINE bool packet_read(struct __sk_buff *skb, bool v6, struct packet *p)
 {
 	int attempt;
@@ -257,7 +268,7 @@ INLINE bool packet_read(struct __sk_buff *skb, bool v6, struct packet *p)
 			return false;
 		if (packet_parse_family(&b, v6, p) != PACKET_TRUNCATED)
 			return p->total_bytes <= b.length && !(v6 && is_forbidden(p));
-		if (attempt || bpf_skb_pull_data(skb, skb->len < 154 ? skb->len : 154))
+		if (attempt || !headers_pull(skb))
 			return false;
 	}
 	return false;

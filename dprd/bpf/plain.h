@@ -12,11 +12,13 @@
 #include "dprd/bpf/entry.h"
 #include "dprd/bpf/serving.h"
 
-/* What the functions below return beside TC_ACT_*: */
-enum {
-	INGRESS_GENERAL = 0x200, /* not plain, and nothing has been done about it yet */
-	INGRESS_TUNNEL, /* nor is this; it is tunnelled to this node */
+/* Each way of a packet ends with an action of tc (TC_ACT_*), or with a way that it has to go instead: */
+enum ingress_way {
+	INGRESS_GENERAL = 0x100, /* it is not plain, and nothing was done about it yet */
+	INGRESS_TUNNEL, /* the same, and it is tunnelled to this node */
 };
+
+_Static_assert((int)INGRESS_GENERAL > (int)TC_ACT_VALUE_MAX, "no action of tc is a way");
 
 enum { PLAIN_V4 = 0x45 }; /* the first byte of a header without options */
 

@@ -82,7 +82,7 @@ INLINE enum verdict_kind judge(struct __sk_buff *skb, const struct packet *outer
 	if (outer->kind != PACKET_TUNNEL)
 		return VERDICT_DROP;
 	if (inner_read(skb, outer, v6, inner) == PACKET_TRUNCATED) {
-		if (bpf_skb_pull_data(skb, skb->len < 154 ? skb->len : 154))
+		if (!headers_pull(skb))
 			return VERDICT_DROP;
 		inner_read(skb, outer, v6, inner);
 	}

@@ -12,6 +12,7 @@
 
 #include "dprd/bpf/maps.h"
 #include "dprd/bpf/socket.h"
+#include "dprd/core/flow/syn.h"
 #include "kernel-patch/biactive.h"
 #include "kernel-patch/bucket.h"
 
@@ -213,7 +214,7 @@ INLINE bool shared_has_flow(const struct shared_frame *f)
 /* And whether it began with this very SYN. */
 INLINE bool shared_began_so(const struct shared_frame *f)
 {
-	return f->flow_target >> FLOW_SEQUENCE_SHIFT == (f->sequence & FLOW_SEQUENCE_MASK);
+	return flow_target_has_sequence(f->flow_target, f->sequence);
 }
 
 /* Whether a half-open connection of this node began with this very SYN. */
@@ -349,7 +350,7 @@ INLINE bool shared_accepts(struct __sk_buff *skb, const struct packet *p, const 
 	asm volatile("" : "+r"(verdict));
 	if (verdict >= 0 && verdict < BIACTIVE_COUNTER_COUNT)
 		c->shared[verdict]++;
-	return verdict < BIACTIVE_REFUSE_SOCKET && !bpf_skb_change_type(skb, FRAME_TO_HOST);
+	return biactive_is_taken((enum biactive_counter)verdict) && !bpf_skb_change_type(skb, FRAME_TO_HOST);
 }
 
 #endif

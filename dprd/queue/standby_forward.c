@@ -15,13 +15,13 @@
 #include "dprd/host/tunnel.h"
 #include "dprd/host/flowset.h"
 
-/* Whether a SYN begins a connection anew: syn_of_flow() in decide.c, but that a copy never asks for another node. */
+/* True when a SYN begins a new connection. Unlike dprd (decide.c), this process sends a copy to no other node. */
 static bool begins_anew(const struct standby_members *members, const struct flow *flow, unsigned member,
 			const struct packet *syn)
 {
 	if (!(members->living >> member & 1))
 		return true;
-	return !flow_same_sequence(flow, syn->tcp_sequence) && flow->state != FLOW_CONFIRMED;
+	return flow_syn_is_new(flow_syn_of(flow, syn->tcp_sequence));
 }
 
 enum standby_fate standby_judge_forward(const struct flow_table *flows, const struct standby_members *members,

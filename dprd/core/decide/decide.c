@@ -113,33 +113,31 @@ static bool is_self(const struct decide_env *env, const struct flow *flow)
 }
 
 /*
- * Whether a SYN stays with the node that its key was last forwarded to, and why; REASONS: no, it is
- * a new connection that wants a decision of its own.
+ * The reason why a SYN stays with the node to which its flow leads; REASONS: it does not, and wants a decision of its own
+ * (flow/syn.h has the table).
  *
- *   flow \ SYN     the same sequence number           another one
- *   half-open      same_syn if eligible, or young     decide: the client gave the first one up
- *   confirmed      same_syn if the node is alive      same_flow if the node is alive: it has the
- *                                                     socket and answers by RFC 9293 and 5961, so
- *                                                     that a forged SYN cannot break the connection
- *   closing, reset same_syn if the node is alive      decide: the client uses the port again
- *
- * A half-open flow asks for more than life, since nothing is lost yet and a node that is not heard
- * any more would swallow all copies. But a node that is merely slow may have answered the first one,
- * and a second node must not answer, too (I3): so only after COPY_PATIENCE_MS.
+ * For an early copy it is not enough that the node is alive: nothing is lost yet, and a node that is not heard any more
+ * would swallow all copies. But a node that is merely slow may have answered the first SYN, and a second node must not
+ * answer, too (I3): so the copy may leave only after COPY_PATIENCE_MS.
  */
 static enum reason syn_of_flow(const struct decide_env *env, const struct flow *flow, uint32_t sequence)
 {
-	bool same = flow_same_sequence(flow, sequence);
-	/* A half-open flow keeps the time of its first SYN. */
-	bool young = env->now_ms < flow->last_seen_ms + COPY_PATIENCE_MS;
+	bool young = flow_is_young(flow, env->now_ms);
 
 	if (!env->node_alive(env->context, flow->node_id))
 		return REASONS;
-	if (flow->state == FLOW_HALF_OPEN)
-		return same && (young || env->node_eligible(env->context, flow->node_id)) ? REASON_SAME_SYN : REASONS;
-	if (same)
+	switch (flow_syn_of(flow, sequence)) {
+	case FLOW_SYN_EARLY_COPY:
+		return young || env->node_eligible(env->context, flow->node_id) ? REASON_SAME_SYN : REASONS;
+	case FLOW_SYN_LATE_COPY:
 		return REASON_SAME_SYN;
-	return flow->state == FLOW_CONFIRMED ? REASON_SAME_FLOW : REASONS;
+	case FLOW_SYN_SAME_FLOW:
+		return REASON_SAME_FLOW;
+	case FLOW_SYN_GIVEN_UP:
+	case FLOW_SYN_OVER:
+		break;
+	}
+	return REASONS;
 }
 
 /* What the policy says. An answer that its contract forbids counts as "self": serving is always safe. */

@@ -114,9 +114,6 @@ enum {
 	/* dprd acts on a SYN within this time after it read the SYN, or not at all. With STALE_MS that is less than
 	 * the 1 s after which a client sends a copy. */
 	IN_HAND_MS = 400,
-	/* As long as this a SYN's copies go where it went, though the node looks away: after the first
-	 * copy (1 s, RFC 6298 2), before the second (3 s). */
-	COPY_PATIENCE_MS = 2500,
 };
 
 /*

@@ -40,7 +40,7 @@ bool flow_slot_read(const struct flow_table *t, uint32_t index, struct flow *ret
 	ret->key.client_port = copy.v4.client_port;
 	ret->node_id = t->nodes[copy.target & FLOW_NODE_MASK].id;
 	ret->syn_sequence = copy.target >> FLOW_SEQUENCE_SHIFT;
-	ret->state = (uint8_t)((copy.state & FLOW_STATE_MASK) + FLOW_HALF_OPEN);
+	ret->state = (uint8_t)flow_state_of(copy.state);
 	ret->last_seen_ms = ms_of(t->now_ms, copy.state);
 	ret->slot = index;
 	return true;

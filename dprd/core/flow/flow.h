@@ -23,15 +23,28 @@
 #include <stdint.h>
 
 #include "dprd/core/flow/slot.h"
+#include "dprd/core/flow/syn.h"
 #include "dprd/core/packet/packet.h"
 
+/* The states of a slot, and none. */
 enum flow_state {
 	FLOW_FREE,
-	FLOW_HALF_OPEN, /* SYN forwarded, nothing else seen */
-	FLOW_CONFIRMED, /* a non-SYN packet of the client came */
-	FLOW_CLOSING, /* the client sent FIN */
-	FLOW_RESET, /* the client sent RST; a later packet belies it: closing, then */
+	FLOW_HALF_OPEN = 1 + SLOT_HALF_OPEN, /* SYN forwarded, nothing else seen */
+	FLOW_CONFIRMED = 1 + SLOT_CONFIRMED, /* a non-SYN packet of the client came */
+	FLOW_CLOSING = 1 + SLOT_CLOSING, /* the client sent FIN */
+	FLOW_RESET = 1 + SLOT_RESET, /* the client sent RST; a later packet belies it: closing, then */
 };
+
+/* The state of a flow by its slot's state word; and back, for any state except FLOW_FREE. */
+static inline enum flow_state flow_state_of(uint32_t state_word)
+{
+	return (enum flow_state)(1 + (state_word & FLOW_STATE_MASK));
+}
+
+static inline enum flow_slot_state flow_slot_state_of(enum flow_state state)
+{
+	return (enum flow_slot_state)(state - 1);
+}
 
 enum {
 	FLOW_SERVICES_MAX = 250, /* pairs of service address and port that a table can name */
@@ -122,6 +135,18 @@ void flow_prefetch(const struct flow_table *table, const struct flow_key *key, b
 static inline bool flow_same_sequence(const struct flow *flow, uint32_t sequence)
 {
 	return flow->syn_sequence == (sequence & FLOW_SEQUENCE_MASK);
+}
+
+/* What a SYN with this sequence number is to the flow (flow/syn.h). */
+static inline enum flow_syn flow_syn_of(const struct flow *flow, uint32_t sequence)
+{
+	return flow_syn(flow_slot_state_of((enum flow_state)flow->state), flow_same_sequence(flow, sequence));
+}
+
+/* True while the first SYN of a half-open flow is younger than COPY_PATIENCE_MS. */
+static inline bool flow_is_young(const struct flow *flow, uint64_t now_ms)
+{
+	return now_ms < flow->last_seen_ms + COPY_PATIENCE_MS;
 }
 
 /*

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "dprd/base/inline.h"
+#include "dprd/core/packet/packet.h"
 
 enum {
 	FLOW_BUCKET_SLOTS = 8,
@@ -51,7 +52,7 @@ enum {
 	FLOW_OCCUPIED_WORDS = 16, /* in a bucket's room */
 };
 
-/* What FLOW_STATE_MASK covers; enum flow_state is one more. */
+/* The bits of FLOW_STATE_MASK. enum flow_state in flow.h is the same list behind FLOW_FREE. */
 enum flow_slot_state { SLOT_HALF_OPEN, SLOT_CONFIRMED, SLOT_CLOSING, SLOT_RESET };
 
 struct flow_slot {
@@ -310,13 +311,13 @@ static inline uint32_t flow_state_after(uint32_t word, uint8_t tcp_flags, uint32
 	uint32_t next = state;
 
 	if (state == SLOT_HALF_OPEN) {
-		if (tcp_flags & 0x02)
+		if (tcp_flags & TCP_SYN)
 			return word;
 		next = SLOT_CONFIRMED;
 	}
-	if (tcp_flags & 0x04)
+	if (tcp_flags & TCP_RST)
 		next = SLOT_RESET;
-	else if (state == SLOT_RESET || (tcp_flags & 0x01 && next == SLOT_CONFIRMED))
+	else if (state == SLOT_RESET || (tcp_flags & TCP_FIN && next == SLOT_CONFIRMED))
 		next = SLOT_CLOSING;
 	if (next == state && age < FLOW_REFRESH_TICKS)
 		return word;

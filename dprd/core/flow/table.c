@@ -244,8 +244,7 @@ static void merge(struct flow_table *t, struct flow_slot *slot, uint32_t theirs)
 	if ((((theirs >> FLOW_TIME_SHIFT) - tick) & (FLOW_TICKS - 1)) < FLOW_TICKS / 2)
 		tick = theirs >> FLOW_TIME_SHIFT;
 	if (__sync_bool_compare_and_swap(&slot->state, mine, tick << FLOW_TIME_SHIFT | (mine & FLOW_OVERFLOW) | state))
-		flow_count(t, (uint32_t)(slot - flow_slot_at(t, 0)), (mine & FLOW_STATE_MASK) + FLOW_HALF_OPEN,
-			   state + FLOW_HALF_OPEN);
+		flow_count(t, (uint32_t)(slot - flow_slot_at(t, 0)), flow_state_of(mine), state + FLOW_HALF_OPEN);
 }
 
 static bool adopt_one(struct flow_table *t, const struct flow *flow, uint32_t word)
@@ -270,7 +269,7 @@ static bool adopt_one(struct flow_table *t, const struct flow *flow, uint32_t wo
 	if (flow->state == FLOW_HALF_OPEN ? flow_counts(t).half_open >= t->limits.max_half_open
 					  : flow_counts(t).confirmed >= t->limits.max_confirmed)
 		return false;
-	word = (word & ~(uint32_t)FLOW_STATE_MASK) | (flow->state - FLOW_HALF_OPEN);
+	word = (word & ~(uint32_t)FLOW_STATE_MASK) | flow_slot_state_of((enum flow_state)flow->state);
 	slot = flow_insert(t, &s, target, word);
 	if (slot)
 		flow_count(t, (uint32_t)(slot - flow_slot_at(t, 0)), FLOW_FREE, flow->state);

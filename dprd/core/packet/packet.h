@@ -22,6 +22,7 @@ enum packet_limits {
 	IPV4_HEADER_BYTES = 20,
 	IPV6_HEADER_BYTES = 40,
 	TCP_HEADER_BYTES = 20,
+	TCP_HEADER_BYTES_MAX = 60, /* with all options that fit */
 	ICMP_HEADER_BYTES = 8,
 	ICMP_QUOTED_TCP_BYTES = 8, /* ports and sequence number: all that RFC 792 promises */
 };
