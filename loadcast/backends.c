@@ -15,8 +15,8 @@ _Static_assert((int)SERVERS_MAX == (int)BACKENDS_SOCKETS, "one socket for each")
 
 struct server_probes {
 	const struct config *config;
-	struct health *health[SERVERS_MAX]; /* the own server, the own backends; NULL: none, or nobody asks it */
-	bool was_good[SERVERS_MAX]; /* as the log says */
+	struct health *health[SERVERS_MAX]; /* the own server, then the own backends; NULL: none, or not probed */
+	bool was_good[SERVERS_MAX]; /* as last logged */
 };
 
 static bool uses_own_server(const struct config *c)
@@ -34,7 +34,7 @@ static unsigned server_count(const struct config *c)
 	return FIRST_BACKEND + c->own_backend_count;
 }
 
-/* One family is asked for both: IPv4 where there is one. */
+/* A backend with addresses of both families is probed by IPv4 only. */
 static struct health *backend_health(const struct config *c, const struct backend *backend)
 {
 	const struct addr *v4 = backend_address(backend, false);
@@ -93,13 +93,13 @@ void backends_inherit(struct server_probes *probes, struct server_probes *former
 		if (!probes->health[i] || !former->health[before])
 			continue;
 		health_inherit(probes->health[i], former->health[before]);
-		/* A change that nobody has heard of yet is the next tick's. */
+		/* backends_tick() logs a change that was not logged yet. */
 		if (probes->config->health != HEALTH_NONE)
 			probes->was_good[i] = former->was_good[before];
 	}
 }
 
-/* True: it came or went. */
+/* True when the server came or went since the last call. */
 static bool log_change(struct server_probes *p, unsigned server)
 {
 	bool good = health_is_good(p->health[server]);

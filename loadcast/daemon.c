@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The daemon: waits, takes announcements in, samples and announces, publishes the table.
- */
+/* The daemon: waits, takes announcements in, samples the load, announces, publishes the load table. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
@@ -21,13 +19,13 @@
 
 enum {
 	PUBLISH_SOON_MS = 20, /* announcements that come close together make one publication */
-	FAREWELLS = 3, /* copies of the last announcement: nobody answers it */
+	FAREWELLS = 3, /* copies of the last announcement, which is never acknowledged */
 	LOG_INTERVAL_MS = 10000,
 	MEMBER_LOG_INTERVAL_MS = 1000,
 	STATUS_INTERVAL_MS = 5000,
 };
 
-/* In the order in which they run: news of servers and of dprd goes into the announcement, and all of it into the table. */
+/* They run in this order: news of servers and of dprd goes into the announcement, and all of it into the load table. */
 enum timer {
 	TIMER_HEALTH,
 	TIMER_DPRD,
@@ -71,7 +69,7 @@ static uint64_t jittered_ms(struct daemon *d, uint64_t now_ms)
 	return period_ms / 2 + randombytes_uniform(period_ms + 1);
 }
 
-/* As much of it as an announcement may say. */
+/* The sum, limited to the largest count that an announcement may carry. */
 static uint32_t load_sum(uint32_t a, uint32_t b)
 {
 	uint64_t sum = (uint64_t)a + b;
@@ -96,13 +94,13 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 		own.state = NODE_DRAINING;
 	own.sample.redirected = load_sum(status.redirected, 0);
 	own.sample.arrivals_per_1000_s = load_sum(status.arrivals_per_1000_s, 0);
-	/* To its peers a node and its backends are one: their connections are its load. */
+	/* For its peers a node and its backends are one server: their connections are its load. */
 	own.sample.open_connections = load_sum(own.sample.open_connections, status.backend_connections);
 	memcpy(own.version, dprd_version, sizeof(own.version));
 	d->table.own = own;
 }
 
-/* To all, and to some members (a bit each) on every way that there is. */
+/* Announces to all; to each of some members (one bit each) on every way there is. */
 static void announce(struct daemon *d, uint64_t members, uint64_t now_ms)
 {
 	uint8_t datagram[ANNOUNCE_BYTES_MAX];
@@ -112,11 +110,11 @@ static void announce(struct daemon *d, uint64_t members, uint64_t now_ms)
 	size_t size;
 
 	if (silent != d->was_silent && silent)
-		log_err("another host announces itself as \"%s\": this one is silent until the other is gone "
+		log_err("another host announces itself as \"%s\": this host stops announcing until the other is gone "
 			"(see [Node] Name= on both)",
 			config_of(d)->node_name);
 	else if (silent != d->was_silent)
-		log_info("no other host is heard as \"%s\" any more: announcing again", config_of(d)->node_name);
+		log_info("no other host is heard as \"%s\" any more; announcing again", config_of(d)->node_name);
 	d->was_silent = silent;
 	if (silent)
 		return;
@@ -128,7 +126,7 @@ static void announce(struct daemon *d, uint64_t members, uint64_t now_ms)
 			mcast_send_member(d->parts.mcast, i, datagram, size);
 	}
 	if (count->send_errors != d->send_errors && log_allowed(&d->send_log, now_ms, LOG_INTERVAL_MS, &held_back)) {
-		log_warning("sending announcements: %s (%llu of %llu failed)", strerror(count->last_error),
+		log_warning("cannot send announcements: %s (%llu of %llu failed)", strerror(count->last_error),
 			    (unsigned long long)count->send_errors,
 			    (unsigned long long)(count->sent + count->send_errors));
 		d->send_errors = count->send_errors;
@@ -164,12 +162,12 @@ static void publish(struct daemon *d, uint64_t now_ms)
 		log_member(d, &d->published.nodes[i], now_ms);
 	backends_fill(d->parts.servers, &d->published);
 	error = load_table_publish(path, &d->published);
-	/* Said when it changes: the next success or another error ends it. */
+	/* Logged when it changes: the next success or another error ends it. */
 	if (error != d->publish_error && error)
 		log_err("cannot write the load table %s: %s (its directory must exist and belong to this user)", path,
 			strerror(-error));
 	else if (error != d->publish_error)
-		log_info("the load table %s is written again", path);
+		log_info("the load table %s can be written again", path);
 	d->publish_error = error;
 	d->due_ms[TIMER_PUBLISH] = now_ms + config_of(d)->period_ms / 2;
 }
@@ -183,8 +181,8 @@ static void log_reject(struct daemon *d, const struct addr *source, enum reject 
 		log_debug("announcement from %s not taken: %s", addr_format(source, text), reject_text(reason));
 		return;
 	}
-	log_warning("announcement from %s not taken: %s (%llu such in all)", addr_format(source, text),
-		    reject_text(reason), (unsigned long long)d->table.rejected[reason]);
+	log_warning("announcement from %s not taken: %s (%llu for this reason since the start)",
+		    addr_format(source, text), reject_text(reason), (unsigned long long)d->table.rejected[reason]);
 }
 
 static void receive(struct daemon *d, int socket)
@@ -206,13 +204,13 @@ static void receive(struct daemon *d, int socket)
 		if (d->due_ms[TIMER_PUBLISH] > now_ms + PUBLISH_SOON_MS)
 			d->due_ms[TIMER_PUBLISH] = now_ms + PUBLISH_SOON_MS;
 	}
-	/* No connection should go there any more. */
+	/* Peers must not send connections there any more: publish at once. */
 	if (d->table.lost)
 		d->due_ms[TIMER_PUBLISH] = now_ms;
 	d->table.lost = false;
 }
 
-/* Before the former configuration goes. What is wrong is logged. */
+/* Call while the former configuration still exists. Errors are logged. */
 static int share_addresses(struct daemon *d, const struct config *config)
 {
 	char message[CONFIG_ERROR_BYTES];
@@ -236,7 +234,7 @@ static void reload(struct daemon *d)
 	if (!made || share_addresses(d, &fresh.setup->config) < 0) {
 		if (made)
 			parts_free(&fresh);
-		log_err("nothing was changed: the former configuration stays");
+		log_err("the reload failed: loadcast goes on with the former configuration");
 		notify_manager("READY=1");
 		return;
 	}
@@ -293,7 +291,9 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Shares follow what was heard; who waits for an answer, or is asked for one, gets an announcement at once. */
+/*
+ * Shares follow what was heard. A member that waits for an answer, or is asked for one, gets an announcement at once.
+ */
 static void step_shares(struct daemon *d, uint64_t now_ms)
 {
 	struct sharing_news news = {
@@ -419,7 +419,7 @@ static void wait_once(struct daemon *d)
 	}
 	if (fds[LEASE].revents || fds[LEASE + 1].revents)
 		lease_ready(d->sharing.lease);
-	/* Last, because a reload replaces all of the above. */
+	/* Signals come last, because a reload replaces all of the above. */
 	if (fds[SIGNALS].revents)
 		take_signal(d);
 }
@@ -457,7 +457,7 @@ int daemon_run(const struct options *options)
 	d.watchdog_ms = notify_watchdog_ms();
 	d.signals = block_signals();
 	if (d.signals < 0) {
-		log_err("signalfd: %s", strerror(errno));
+		log_err("cannot receive signals (signalfd): %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
 	if (parts_make(options, &d.parts) < 0)

@@ -33,7 +33,10 @@ bool dprd_process_read(struct dprd_process *r, const char *run_dir, uint64_t now
 	if (ret->pid != r->pid || r->process < 0) {
 		dprd_process_close(r);
 		r->pid = ret->pid;
-		/* In a container of its own it has another number here, or none: then its silence alone tells. */
+		/*
+		 * In another PID namespace dprd's number means another process or none. Then only dprd's silence shows
+		 * that it ended.
+		 */
 		r->process = (int)syscall(SYS_pidfd_open, ret->pid, 0);
 	}
 	return true;

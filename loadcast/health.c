@@ -11,7 +11,7 @@
 
 enum {
 	REQUEST_BYTES = 512,
-	ANSWER_BYTES = 16, /* "HTTP/1.1 200 " is all that is looked at */
+	ANSWER_BYTES = 16, /* "HTTP/1.1 200 " is all that is read */
 	REASON_BYTES = 128,
 };
 

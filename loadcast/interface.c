@@ -63,7 +63,7 @@ int interface_hardware(unsigned interface, uint8_t ret[HARDWARE_BYTES])
 		return -errno;
 	error = ioctl(fd, SIOCGIFHWADDR, &request) < 0 ? -errno : 0;
 	close(fd);
-	/* Peers would refuse all that is said beside any other. */
+	/* Peers refuse an announcement with any other address. */
 	if (!error && request.ifr_hwaddr.sa_family == ARPHRD_ETHER && !(request.ifr_hwaddr.sa_data[0] & 1))
 		memcpy(ret, request.ifr_hwaddr.sa_data, HARDWARE_BYTES);
 	return error;

@@ -17,15 +17,15 @@ union socket_address {
 
 struct addr address_of(const union socket_address *s);
 
-/* The size of what was filled. */
+/* Returns the size of the address filled in. */
 socklen_t fill_address(union socket_address *s, const struct addr *a, uint16_t port);
 
 /* Interface of this host that has the address; 0: none has it. */
 unsigned interface_of(const struct addr *address);
 
 /*
- * The unicast Ethernet address of an interface; all zero: it has none. 0, or -errno when the interface is gone.
- * Unlike interface_of(), it waits for nobody who changes the network's configuration.
+ * The unicast Ethernet address of an interface; all zero: it has none. 0, or -errno when the interface is gone. Unlike
+ * interface_of(), it takes no lock that a change of the network's configuration holds.
  */
 int interface_hardware(unsigned interface, uint8_t ret[HARDWARE_BYTES]);
 

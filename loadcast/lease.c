@@ -29,7 +29,7 @@ static int fail(struct lease *lease, char message[CONFIG_ERROR_BYTES], const cha
 	return -1;
 }
 
-/* Beside the load table. */
+/* The socket stands beside the load table. */
 static int set_path(struct lease *lease, const struct config *config, char message[CONFIG_ERROR_BYTES])
 {
 	const char *slash = strrchr(config->table_file, '/');
@@ -52,11 +52,11 @@ static int listen_at(struct lease *lease, char message[CONFIG_ERROR_BYTES])
 	lease->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (lease->listener < 0)
 		return fail(lease, message, "socket");
-	/* Left over from a former run: the load table beside it is ours, too. */
+	/* A former run left it: the load table beside it is ours, too. */
 	unlink(lease->path);
 	if (bind(lease->listener, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return fail(lease, message, "bind");
-	/* dprd's group; whoever may write here may say who serves. */
+	/* Only dprd's group may write here: a writer decides which node serves. */
 	if (chmod(lease->path, 0660) < 0 || listen(lease->listener, 1) < 0)
 		return fail(lease, message, "listen");
 	return 0;
@@ -105,14 +105,14 @@ void lease_sockets(const struct lease *lease, int sockets[LEASE_SOCKETS])
 	sockets[1] = lease->connection;
 }
 
-/* A BPF map is no file of a file system, which somebody could cut short under us. */
+/* A BPF map cannot be shortened under us as a file of a file system could. */
 static void take_map(struct lease *lease, int fd)
 {
 	struct stat status;
 	void *memory;
 
 	if (fstat(fd, &status) < 0 || (status.st_mode & S_IFMT) != 0) {
-		log_warning("%s: got something that is no BPF map", lease->path);
+		log_warning("%s: dprd sent a file descriptor that is no BPF map", lease->path);
 		return;
 	}
 	memory = mmap(NULL, sizeof(*lease->cell), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -123,7 +123,7 @@ static void take_map(struct lease *lease, int fd)
 	if (lease->cell)
 		munmap(lease->cell, sizeof(*lease->cell));
 	lease->cell = memory;
-	log_info("dprd handed over the lease of its BPF programs");
+	log_info("dprd handed over the map that holds the lease for its BPF programs");
 }
 
 static void take_message(struct lease *lease)
@@ -146,12 +146,12 @@ static void take_message(struct lease *lease)
 	if (size > 0 && with && with->cmsg_type == SCM_RIGHTS && with->cmsg_len == CMSG_LEN(sizeof(fd)))
 		memcpy(&fd, CMSG_DATA(with), sizeof(fd));
 	if (size <= 0) {
-		/* dprd is gone; its programs and the map are not. */
+		/* dprd is gone; its programs and the map stay in the kernel. */
 		close_if_open(&lease->connection);
 	} else if (fd >= 0 && strcmp(text, LEASE_MESSAGE) == 0 && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
 		take_map(lease, fd);
 	} else {
-		log_warning("%s: got a message that is not dprd's", lease->path);
+		log_warning("%s: ignored a message that is not from dprd", lease->path);
 	}
 	close_if_open(&fd);
 }
@@ -161,7 +161,7 @@ void lease_ready(struct lease *lease)
 	int fd = accept4(lease->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd >= 0) {
-		/* The newest dprd is the right one. */
+		/* The newest connection comes from the dprd that runs. */
 		close_if_open(&lease->connection);
 		lease->connection = fd;
 	}
@@ -182,7 +182,7 @@ static bool write_module(struct lease *lease, const struct bucket_share *share, 
 
 	if (write(lease->module, &all, sizeof(all)) == (ssize_t)sizeof(all))
 		return true;
-	log_warning("%s: %s", LEASE_MODULE_FILE, strerror(errno));
+	log_warning("cannot write the lease to %s: %s", LEASE_MODULE_FILE, strerror(errno));
 	close_if_open(&lease->module);
 	return false;
 }
@@ -200,7 +200,7 @@ static void write_cell(struct bucket_lease_cell *cell, const struct bucket_share
 	uint32_t active = cell->active & 1;
 
 	if (memcmp(&cell->share[active], share, sizeof(*share)) != 0) {
-		/* Programs in the kernel may read on all processors meanwhile. */
+		/* Programs in the kernel may read the active share on all processors meanwhile. */
 		cell->share[!active] = *share;
 		__atomic_store_n(&cell->changed_ns, monotonic_ns(), __ATOMIC_RELEASE);
 		__atomic_store_n(&cell->active, !active, __ATOMIC_RELEASE);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * lease.h - the lease on its way into the kernel, without any right of loadcast's own.
+ * lease.h - writes the lease into the kernel; loadcast needs no rights for it.
  *
- * To the kernel module: a file in /proc that belongs to loadcast's user. To the BPF programs: memory of a
- * map that dprd hands over, as a file descriptor through a Unix socket beside the load table. Both outlive
- * dprd.
+ * The kernel module has a file in /proc that belongs to loadcast's user. The BPF programs have a map; dprd hands over
+ * its file descriptor through a Unix socket beside the load table. Both outlive dprd.
  */
 #ifndef LOADCAST_LEASE_H
 #define LOADCAST_LEASE_H
@@ -13,7 +12,7 @@
 #include "kernel-patch/bucket.h"
 
 #define LEASE_MODULE_FILE "/proc/net/dprd_biactive/lease"
-/* What dprd sends along with the file descriptor. */
+/* dprd sends it along with the file descriptor. */
 #define LEASE_MESSAGE "DPLEASE1"
 
 enum { LEASE_SOCKETS = 2 };
@@ -28,12 +27,12 @@ void lease_close(struct lease *lease); /* NULL is fine; the lease in the kernel 
 void lease_sockets(const struct lease *lease, int sockets[LEASE_SOCKETS]);
 void lease_ready(struct lease *lease);
 
-/* Whether something in the kernel listens. Looks for the module anew; cheap enough for each announcement. */
+/* True when a part in the kernel takes the lease. Looks for the module again; cheap enough for each announcement. */
 bool lease_has_kernel(struct lease *lease);
 
 /*
- * Gives share and lease to the kernel. until_ns on CLOCK_MONOTONIC; 0 ends it. False: the kernel part is
- * gone, and with it what it knew.
+ * Gives share and lease to the kernel. until_ns is on CLOCK_MONOTONIC; 0 ends the lease. False: the kernel part is
+ * gone, and its share with it.
  */
 bool lease_write(struct lease *lease, const struct bucket_share *share, uint64_t until_ns);
 

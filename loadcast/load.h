@@ -35,16 +35,16 @@ enum node_state {
 };
 
 enum node_flags {
-	NODE_HEARD = 1 << 0, /* an announcement not older than dead_periods */
-	NODE_ECHOES = 1 << 1, /* and it echoes one of ours not older than dead_periods: two-way */
+	NODE_HEARD = 1 << 0, /* the newest announcement is not older than dead_periods */
+	NODE_ECHOES = 1 << 1, /* it also echoes one of ours that is not older than dead_periods: two-way */
 	NODE_DPRD_UP = 1 << 2, /* its dprd is alive, so that it can decapsulate */
 	NODE_CONFLICT = 1 << 3, /* two hosts announce this id: never a target */
 	NODE_CONFIG_DIFFERS = 1 << 4, /* its service configuration, or its period, is not ours */
 	NODE_BACKEND = 1 << 5, /* no member: a real server behind this node; only id, state, weight and flags count */
-	NODE_SERVER_DOWN = 1 << 6, /* of this node alone: its own web server fails the health check */
+	NODE_SERVER_DOWN = 1 << 6, /* only set for this node: its own web server fails the health check */
 };
 
-/* The paper's four loads and what else a policy may want. Plain numbers, already range-checked. */
+/* The paper's four loads, and others that a policy may use. Plain numbers, range-checked. */
 struct load_sample {
 	uint32_t open_connections; /* TCP sockets in use, listeners not counted */
 	uint32_t cpu_permille; /* utilisation, 0..1000 */
@@ -64,8 +64,8 @@ struct node_load {
 	uint64_t epoch, sequence; /* of that announcement */
 	struct load_sample sample;
 	/*
-	 * With shared addresses, by family (0: IPv4): the Ethernet address of the interface at which this node
-	 * has frames to them; unicast, and all zero: unknown.
+	 * With shared addresses, by family (0: IPv4): the Ethernet address of the interface at which this node receives
+	 * frames to them. Unicast; all zero: unknown.
 	 */
 	uint8_t hardware[2][HARDWARE_BYTES];
 	char version[VERSION_BYTES]; /* of its loadcast, as version_is_valid() demands; empty: not known */
@@ -82,11 +82,14 @@ struct load_table {
 	struct node_load nodes[LOAD_NODES_MAX];
 };
 
-/* Bytes of a table with count nodes, and the checksum over them with the checksum field as zero. */
+/*
+ * load_table_bytes(): the bytes of a table with count nodes. load_table_checksum(): over these bytes, with 0 as the
+ * checksum field.
+ */
 unsigned load_table_bytes(unsigned count);
 uint32_t load_table_checksum(const struct load_table *table);
 
-/* Checks every field of size bytes as read. 0, or -EINVAL: nothing in it may be used. */
+/* Checks every field of size bytes as read. 0, or -EINVAL: use nothing of it. */
 int load_table_check(const struct load_table *table, unsigned size);
 
 /* Writes path.new and renames it to path. 0 or -errno. Sets magic, version and checksum itself. */
@@ -101,12 +104,12 @@ int load_table_snapshot(const char *path, struct load_table *ret);
 struct smallfile_stamp;
 
 /*
- * The same for who reads again and again: 1 when it is the file that was read last, *seen, and nothing is copied. *seen
- * begins as 0, and is kept here.
+ * The same for repeated reading. *seen is kept here and begins as 0. Returns 1 without copying when the file is the one
+ * read last.
  */
 int load_table_snapshot_new(const char *path, struct smallfile_stamp *seen, struct load_table *ret);
 
-/* Age now of a node's announcement: at publication plus the file's own age. Saturates. */
+/* The age of a node's announcement now: its age at publication plus the file's age. Saturates. */
 uint32_t load_age_ms(const struct load_table *table, const struct node_load *node, uint64_t now_ms);
 
 #endif

@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 	if (optind != argc || (only_check && watch) || (!watch && (options.json || options.once)))
 		return usage_error();
 	if (sodium_init() < 0) {
-		log_err("libsodium cannot be initialised: no source of random numbers");
+		log_err("cannot initialise libsodium: the system has no source of random numbers");
 		return EXIT_FAILURE;
 	}
 	if (only_check)

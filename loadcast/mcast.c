@@ -21,7 +21,7 @@ enum {
 struct way {
 	int socket; /* -1: not used */
 	int family;
-	struct addr own; /* source of what we send; zero for an observer */
+	struct addr own; /* source address of our datagrams; zero for an observer */
 	struct addr group; /* zero: no multicast */
 	unsigned interface; /* joined there; 0: not joined */
 };
@@ -82,7 +82,7 @@ static int set_group_interface(const struct way *way, unsigned interface)
 	return setsockopt(way->socket, IPPROTO_IPV6, IPV6_MULTICAST_IF, &v6, sizeof(v6));
 }
 
-/* 0 or -errno. Without an interface the kernel picks one by its routes. */
+/* Returns 0 or -errno. Without an interface the kernel picks one by its routes. */
 static int join(struct way *way, unsigned interface)
 {
 	if (way->interface && way->interface != interface)
@@ -104,7 +104,7 @@ void mcast_rejoin(struct mcast *mcast)
 		if (way->socket < 0 || addr_is_zero(&way->group))
 			continue;
 		interface = group_interface(mcast, way);
-		/* An interface that is away now is looked for again the next time. */
+		/* A missing interface is looked for again the next time. */
 		if (interface || mcast->use == MCAST_OBSERVER)
 			join(way, interface);
 	}
@@ -119,7 +119,7 @@ static int set_options(const struct way *way)
 {
 	int s = way->socket;
 
-	/* Fails softly: the system's limit is then what we have. */
+	/* May fail: the system's limit applies then. */
 	set_option(s, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER_BYTES);
 	if (set_option(s, SOL_SOCKET, SO_REUSEADDR, 1) < 0 || set_option(s, SOL_SOCKET, SO_BROADCAST, 1) < 0)
 		return -1;
@@ -146,7 +146,7 @@ static int bind_port(int socket, int family, const struct addr *address, uint16_
 	return bind(socket, &s.any, size);
 }
 
-/* Whether somebody on this host listens at the port already. */
+/* True when a socket on this host is bound to the port already. */
 static bool port_is_taken(int family, uint16_t port)
 {
 	int s = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -174,8 +174,8 @@ static int fail(char message[CONFIG_ERROR_BYTES], const struct way *way, const c
 }
 
 /*
- * A daemon binds the port on all addresses, or it would not get multicast. An observer next to it
- * must not: the kernel gives a unicast datagram to the socket bound last. It binds the group then.
+ * A daemon must bind the port on all addresses to get multicast. An observer beside it binds the group instead, because
+ * the kernel gives a unicast datagram to the socket bound last.
  */
 static int bind_way(struct mcast *m, struct way *way, char message[CONFIG_ERROR_BYTES])
 {
@@ -301,7 +301,7 @@ void mcast_sockets(const struct mcast *mcast, int sockets[MCAST_FAMILIES])
 		sockets[i] = mcast->way[i].socket;
 }
 
-/* One datagram from one of our own addresses; the kernel picks the way out, but for the group. */
+/* One datagram from one of our own addresses; the kernel picks the interface, except for the group. */
 static void send_from(struct mcast *m, const struct addr *from, const struct addr *to, uint16_t port,
 		      struct iovec *data)
 {
@@ -350,7 +350,7 @@ static void send_one(struct mcast *m, const struct addr *to, uint16_t port, stru
 	send_from(m, &m->way[addr_is_v4(to) ? 0 : 1].own, to, port, data);
 }
 
-/* NULL when it has none of that family. */
+/* The member's first service address of a family; NULL: none. */
 static const struct addr *first_service(const struct member *member, bool v4)
 {
 	for (unsigned i = 0; i < member->service_count; i++) {

@@ -10,7 +10,7 @@
 
 enum {
 	MCAST_FAMILIES = 2,
-	MCAST_BATCH_MAX = 64, /* datagrams taken per wake-up: a flood must not keep the loop from its timers */
+	MCAST_BATCH_MAX = 64, /* datagrams taken per wake-up: timers must run during a flood */
 	MCAST_REJOIN_MS = 5000,
 };
 
@@ -18,7 +18,7 @@ struct mcast;
 
 enum mcast_use {
 	MCAST_MEMBER, /* sends; needs its own cluster address on this host */
-	MCAST_OBSERVER, /* only listens, and takes nothing away from a daemon on this host */
+	MCAST_OBSERVER, /* only listens, and takes no datagram away from a daemon on this host */
 };
 
 struct mcast_counters {
@@ -29,7 +29,7 @@ struct mcast_counters {
 
 struct datagram {
 	struct addr source;
-	size_t size; /* ANNOUNCE_BYTES_MAX + 1 stands for all that are longer */
+	size_t size; /* ANNOUNCE_BYTES_MAX + 1: this long or longer */
 	uint8_t bytes[ANNOUNCE_BYTES_MAX + 1];
 };
 
@@ -40,22 +40,22 @@ void mcast_close(struct mcast *mcast); /* NULL is fine */
 /* The sockets to poll; -1 for a family that is not used. */
 void mcast_sockets(const struct mcast *mcast, int sockets[MCAST_FAMILIES]);
 
-/* Sends to every destination of the configuration. Errors are counted, the rest is still sent. */
+/* Sends to every destination of the configuration. Counts an error and goes on with the next destination. */
 void mcast_send(struct mcast *mcast, const uint8_t *datagram, size_t size);
 
 /*
- * Sends to one member: to its cluster addresses, and from our first service address of each family to its
- * first one, because a network that clients use may work while the cluster's does not.
+ * Sends to one member: to its cluster addresses, and from our first service address of each family to its first one,
+ * because the clients' network may work while the cluster's does not.
  */
 void mcast_send_member(struct mcast *mcast, unsigned member, const uint8_t *datagram, size_t size);
 
-/* What waits at a socket, at most MCAST_BATCH_MAX; the datagrams are the object's until the next call. */
+/* Takes up to MCAST_BATCH_MAX datagrams from a socket. They stay valid until the next call. */
 unsigned mcast_receive(struct mcast *mcast, int socket, const struct datagram **ret);
 
-/* Joins the groups again where the interface was replaced. Cheap; every MCAST_REJOIN_MS. */
+/* Joins the groups again where the interface was replaced. Cheap; call it every MCAST_REJOIN_MS. */
 void mcast_rejoin(struct mcast *mcast);
 
-/* True when a daemon of this host has the port, so that unicast is not heard here. */
+/* True when a daemon of this host holds the port, so that unicast datagrams do not arrive here. */
 bool mcast_is_partial(const struct mcast *mcast);
 
 const struct mcast_counters *mcast_count(const struct mcast *mcast);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The readiness protocol of the service manager, by hand: libsystemd would take most of the 8 MiB
- * of address space that loadcast lives in.
+ * The readiness protocol of the service manager, by hand: libsystemd would take most of the 8 MiB of address space that
+ * loadcast may use.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ void notify_manager(const char *format, ...)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	/* A manager that does not listen is its own problem. */
+	/* A manager that does not listen is not our error. */
 	if (sendto(fd, message, (size_t)size, MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&to,
 		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) < 0)
 		errno = 0;

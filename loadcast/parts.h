@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * parts.h - what the daemon has for a configuration, and replaces as a whole when that is read again.
- */
+/* parts.h - the objects that the daemon makes of a configuration, and replaces as a whole at a reload. */
 #ifndef LOADCAST_PARTS_H
 #define LOADCAST_PARTS_H
 
@@ -17,7 +15,7 @@ struct parts {
 	struct server_probes *servers;
 };
 
-/* All or nothing; what is wrong is logged. 0 or -EINVAL. */
+/* All or nothing; errors are logged. Returns 0 or -EINVAL. */
 int parts_make(const struct options *options, struct parts *ret);
 void parts_free(struct parts *p);
 

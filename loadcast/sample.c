@@ -18,7 +18,7 @@
 #include "loadcast/core/announce.h"
 
 enum {
-	PROC_BYTES = 2048, /* of each file; all that is wanted stands at the top */
+	PROC_BYTES = 2048, /* of each file; the lines we need stand at the top */
 	DIAG_BYTES = 16384,
 	DIAG_READS_MAX = 1024, /* of one dump; a hundred listeners come with each */
 	LISTENERS_FRESH_MS = 1000,
@@ -30,7 +30,7 @@ struct sampler {
 	unsigned sequence;
 	unsigned port_count;
 	uint16_t port[PORTS_MAX];
-	uint64_t listeners_ms; /* when they were counted; 0: never */
+	uint64_t listeners_ms; /* when listeners were counted; 0: never */
 	uint32_t listeners, accept_queue;
 	uint64_t busy, total; /* of the processors, at the last sampler_read() */
 };
@@ -94,7 +94,7 @@ static int read_answer(struct sampler *s, struct diag_sum *sum)
 
 		if (size < 0)
 			return -errno;
-		/* Of a former dump that was given up. */
+		/* An answer to a former dump that was given up is skipped. */
 		if (mnl_nlmsg_ok(message, (int)size) && message->nlmsg_seq != s->sequence)
 			continue;
 		more = mnl_cb_run(buffer, (size_t)size, s->sequence, portid, add_listener, sum);
@@ -117,7 +117,7 @@ static int dump_listeners(struct sampler *s, uint8_t family, struct diag_sum *su
 	return error;
 }
 
-/* A dump of listeners alone: some tens of sockets, whatever the number of connections. */
+/* A dump of listeners alone: some tens of sockets, however many connections there are. */
 static int count_listeners(struct sampler *s, uint64_t now_ms)
 {
 	struct diag_sum sum = { .sampler = s };
@@ -125,7 +125,7 @@ static int count_listeners(struct sampler *s, uint64_t now_ms)
 
 	if (!error)
 		error = dump_listeners(s, AF_INET6, &sum);
-	/* Where the kernel has no diag for a family, there are none of it to count. */
+	/* A kernel without diag for a family has no listeners of it. */
 	if (error && error != -ENOENT)
 		return error;
 	s->listeners = sum.listeners;
@@ -178,7 +178,7 @@ static uint32_t clamp(uint64_t value)
 	return value < ANNOUNCE_LOAD_MAX ? (uint32_t)value : ANNOUNCE_LOAD_MAX;
 }
 
-/* Sockets of both families less the listeners, which were counted at another moment. */
+/* Sockets of both families minus the listeners, which were counted at another moment. */
 static int read_connections(struct sampler *s, uint32_t *ret_open, uint32_t *ret_sockets)
 {
 	char text[PROC_BYTES];

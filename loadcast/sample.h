@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sample.h - what "load" is on this machine, read cheaply: three small files of /proc and a sock_diag dump of the
- * listeners. No dump of connections.
+ * sample.h - reads this machine's load cheaply: three small files of /proc and a sock_diag dump of the listeners, but
+ * no dump of connections.
  *
  * Used by loadcast for the announcements and by dprd for its own exact load at decision time.
  */
@@ -23,10 +23,10 @@ void sampler_free(struct sampler *sampler); /* NULL is fine */
  */
 int sampler_open_connections(struct sampler *sampler, uint32_t *ret);
 
-/* All loads but redirected and arrivals, which only dprd knows. Refreshes the count of listeners. 0 or -errno. */
+/* All loads except redirected and arrivals, which only dprd knows. Counts the listeners again. Returns 0 or -errno. */
 int sampler_read(struct sampler *sampler, uint64_t now_ms, struct load_sample *ret);
 
-/* The parsers, pure, for tests and fuzzers. false: not what the kernel writes. */
+/* The parsers, pure, for tests and fuzzers. False: the kernel does not write such a text. */
 bool sample_parse_sockstat(const char *text, const char *protocol, uint32_t *ret_inuse);
 bool sample_parse_sockets_used(const char *text, uint32_t *ret_used);
 bool sample_parse_cpu(const char *text, uint64_t *ret_busy, uint64_t *ret_total);

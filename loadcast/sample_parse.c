@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The texts of /proc that sample.h needs. Pure. */
+/* Parses the files of /proc that sample.h needs. Pure. */
 #include <string.h>
 
 #include "loadcast/sample.h"
@@ -10,7 +10,7 @@ static const char *next_line(const char *at)
 	return at ? at + 1 : NULL;
 }
 
-/* Behind the label of the line that starts with it, or NULL. */
+/* Returns the text behind the label of the line that starts with it, or NULL. */
 static const char *find_line(const char *text, const char *label)
 {
 	size_t length = strlen(label);
@@ -20,7 +20,7 @@ static const char *find_line(const char *text, const char *label)
 	return text ? text + length : NULL;
 }
 
-/* A decimal number behind blanks; at moves behind it. */
+/* A decimal number behind blanks; *at moves behind it. */
 static bool take_number(const char **at, uint64_t *ret)
 {
 	const char *p = *at;

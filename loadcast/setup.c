@@ -25,7 +25,7 @@ static void log_errors(const struct config_errors *errors)
 		log_err("and %u more", errors->count - shown);
 }
 
-/* The first [Member "name"] of the file: any will do for a host that only listens. */
+/* The first [Member "name"] of the file: a host that only listens may take any member. */
 static bool first_member(const char *path, char name[NAME_BYTES])
 {
 	FILE *file = fopen(path, "re");

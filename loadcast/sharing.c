@@ -14,8 +14,8 @@ enum {
 	OUT_OF_TURN_PER_ASK = 2, /* share_ask_ms() */
 	REBALANCE_PERIODS = 10,
 	/*
-	 * Between searches for the interfaces of addresses, as long as these interfaces stay: interface_of() waits
-	 * for whoever changes the network's configuration, and the lease should not.
+	 * The time between searches for the interfaces of addresses while these interfaces stay. interface_of() waits
+	 * for a lock that a change of the network's configuration holds, and the lease should not wait with it.
 	 */
 	SEARCH_MS = 5000,
 	FORMER_MS = 60000, /* a load table that is older comes from a process whose lease is over */
@@ -52,11 +52,12 @@ void sharing_succeed(struct sharing *sharing, uint64_t now_ms)
 	error = load_table_snapshot(config->table_file, &former);
 	if (error == -ENOENT || (!error && now_ms > former.published_ms + FORMER_MS))
 		return;
-	/* A file of another version does not say its period; a new loadcast may still follow an old one. */
+	/* A file of another version tells no period; a new loadcast may still follow an old one. */
 	if (!error && former.period_ms > period_ms)
 		period_ms = former.period_ms;
 	share_keep_place(&sharing->share, now_ms + (uint64_t)SHARE_LEASE_PERIODS * period_ms);
-	log_info("a former loadcast may have left a lease: keeping this node's share of the shared addresses for %u ms",
+	log_info("a former loadcast may have left a lease: for %u ms this node announces its share of the shared "
+		 "addresses without using it",
 		 SHARE_LEASE_PERIODS * period_ms);
 }
 
@@ -88,7 +89,7 @@ static uint64_t until_ns(uint64_t until_ms)
 	return until_ms > now_ms ? monotonic_ns + (until_ms - now_ms) * 1000000 : 0;
 }
 
-/* With nobody in the kernel to act on it this node must not ask for a share. */
+/* Without a part in the kernel that acts on it, this node must not ask for a share. */
 static bool has_kernel(struct sharing *sharing)
 {
 	bool has = lease_has_kernel(sharing->lease);
@@ -101,7 +102,7 @@ static bool has_kernel(struct sharing *sharing)
 	return has;
 }
 
-/* The members whose share is another one now, this node perhaps among them: the others wait for the word. */
+/* Returns the members whose share changed, perhaps this node among them: the others wait for an announcement of it. */
 static uint64_t apply(struct sharing *sharing, uint64_t now_ms)
 {
 	struct share *share = &sharing->share;
@@ -112,7 +113,7 @@ static uint64_t apply(struct sharing *sharing, uint64_t now_ms)
 	share_fill(share, now_ms, &next);
 	for (unsigned i = 0; i < share->config->member_count; i++)
 		before[i] = share->peer[i].granted;
-	/* The kernel first, the word about it afterwards. Who has no kernel part owns nothing. */
+	/* The kernel comes first, the announcement afterwards. A node without a kernel part owns nothing. */
 	if (memcmp(&next, &sharing->applied, sizeof(next)) != 0) {
 		lease_write(sharing->lease, &next, 0);
 		sharing->applied = next;
@@ -134,11 +135,11 @@ static void say_refused(struct sharing *sharing, uint64_t now_ms)
 	int refuser = share_refuser(&sharing->share, now_ms);
 
 	if (refuser >= 0 && !sharing->said_refused)
-		log_warning("%s refuses this node a share of the shared addresses: it does not hear us, or has lost us "
-			    "too often; asking for none until it gives in",
+		log_warning("%s refuses this node a share of the shared addresses: it does not hear us, or lost us "
+			    "too often; asking for no share until it agrees",
 			    config->member[refuser].name);
 	else if (refuser < 0 && sharing->said_refused)
-		log_info("no node refuses us a share of the shared addresses any more");
+		log_info("no node refuses this node a share of the shared addresses any more");
 	sharing->said_refused = refuser >= 0;
 }
 
@@ -156,7 +157,7 @@ static uint32_t wanted(struct sharing *sharing, const struct sharing_news *news,
 	const struct config *config = sharing->share.config;
 	uint32_t configured = config->member[config->self].weight;
 
-	/* When nobody else would, an ill node may still answer. */
+	/* When no other node would serve, an ill node may still answer. */
 	if (!has_kernel(sharing) || (!news->active && others_share(&sharing->share)))
 		return 0;
 	if (config->shared_quorum && share_is_minority(&sharing->share))
@@ -181,7 +182,7 @@ static bool has_family(const struct config *config, bool v6)
 	return false;
 }
 
-/* The one at which dprd has frames to shared addresses of a family judged: shared_interface_find(). */
+/* The interface at which dprd judges frames to shared addresses of a family: shared_interface_find(). */
 static unsigned search_interface(const struct config *config, bool v6)
 {
 	const struct member *self = &config->member[config->self];
@@ -196,7 +197,9 @@ static unsigned search_interface(const struct config *config, bool v6)
 	return interface;
 }
 
-/* What its NAT sends on has no socket here: peers must send such packets by the tunnel, which asks for none. */
+/*
+ * Connections that NAT forwards have no socket here: peers must send such packets through the tunnel, which needs none.
+ */
 static bool has_nat(const struct config *config)
 {
 	for (unsigned own = 0; own < config->own_backend_count; own++) {
@@ -206,7 +209,7 @@ static bool has_nat(const struct config *config)
 	return false;
 }
 
-/* Whether a hardware address is another one than before. */
+/* True when a hardware address changed. */
 static bool look_at_hardware(struct sharing *sharing, uint64_t now_ms)
 {
 	const struct config *config = sharing->share.config;
@@ -225,7 +228,7 @@ static bool look_at_hardware(struct sharing *sharing, uint64_t now_ms)
 
 		if (!has_family(config, v6) || has_nat(config))
 			continue;
-		/* One that is gone makes way for its successor. */
+		/* When an interface is gone, its successor is looked for. */
 		if (!search && *interface && interface_hardware(*interface, sharing->hardware[v6]) == 0)
 			continue;
 		*interface = search_interface(config, v6);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The load table as a file: load.h. The reader's side runs in dprd, which has rights, on data of a
+ * The load table as a file; load.h is its contract. The reader's side runs in dprd, which has rights, on data of a
  * process that talks to the network: every field is checked, and nothing is mapped.
  */
 #include <errno.h>
@@ -43,7 +43,7 @@ static bool sample_ok(const struct load_sample *sample)
 	       sample->accept_queue <= ANNOUNCE_LOAD_MAX && sample->arrivals_per_1000_s <= ANNOUNCE_LOAD_MAX;
 }
 
-/* Unicast, or unknown. */
+/* True when it is unicast or unknown. */
 static bool hardware_ok(const struct node_load *node)
 {
 	return !(node->hardware[0][0] & 1) && !(node->hardware[1][0] & 1);
@@ -58,7 +58,7 @@ static bool node_ok(const struct node_load *node)
 	       version_is_valid(node->version);
 }
 
-/* Nothing may be in it that would make a reader take it for a peer. */
+/* A real server's row must hold nothing that would make a reader take it for a peer. */
 static bool backend_ok(const struct node_load *node)
 {
 	const struct node_load only = {
@@ -69,7 +69,7 @@ static bool backend_ok(const struct node_load *node)
 	       node->weight <= ANNOUNCE_WEIGHT_MAX && memcmp(node, &only, sizeof(only)) == 0;
 }
 
-/* This node, the other members, the real servers. */
+/* The order is: this node, the other members, the real servers. */
 static bool nodes_ok(const struct load_table *table)
 {
 	uint32_t i, members;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * loadcast --watch: the cluster's load, live, by listening to the announcements themselves. Next to
- * a daemon of this host only multicast is heard; what comes by unicast is then taken from its table.
+ * loadcast --watch: the cluster's load, live, by listening to the announcements themselves. Beside a daemon of this
+ * host only multicast is heard; the loads that come by unicast are then read from its load table.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,7 +21,7 @@
 enum {
 	REFRESH_MS = 1000,
 	ONCE_PERIODS = 3,
-	TABLE_FRESH_MS = 2000, /* an older file is of a daemon that is gone */
+	TABLE_FRESH_MS = 2000, /* an older file comes from a daemon that is gone */
 };
 
 struct watch {
@@ -48,7 +48,7 @@ static const char *state_text(const struct node_load *node)
 	return names[node->state];
 }
 
-/* What the daemon of this host heard newer than we did; it is believed as dprd believes it. */
+/* Adds what the daemon of this host heard later than we did. Its file is checked as dprd checks it. */
 static void add_table_file(const struct watch *w, uint64_t now_ms, struct load_table *view)
 {
 	static struct load_table file;
@@ -124,7 +124,7 @@ static void print_text(const struct watch *w, const struct load_table *view)
 		address_width = address > address_width ? address : address_width;
 	}
 	if (w->tty)
-		printf("\033[H\033[J"); /* home, and clear what is below */
+		printf("\033[H\033[J"); /* go to the top and clear the screen */
 	printf("%-*s  %-*s  %-9s  %6s  %6s  %5s  %6s  %7s  %7s  %8s\n", name_width, "NODE", address_width, "ADDRESS",
 	       "STATE", "AGE", "OPEN", "CPU", "REDIR", "SOCKETS", "ACCEPTQ", "ARRIVE/s");
 	for (i = 0; i < view->count; i++)
@@ -139,7 +139,7 @@ static void print_json_node(const struct watch *w, const struct node_load *node)
 	const struct load_sample *s = &node->sample;
 	char text[ADDR_TEXT_BYTES];
 
-	/* Names are plain letters, digits, "_", "." and "-": nothing needs quoting. */
+	/* Names are plain letters, digits, "_", "." and "-": no escapes are needed. */
 	printf("{\"node\":\"%s\",\"address\":\"%s\",\"state\":\"%s\"", member->name, address_text(member, text),
 	       state_text(node));
 	if (node->age_ms == LOAD_AGE_NEVER_MS) {
@@ -176,7 +176,7 @@ static void print_json(const struct watch *w, const struct load_table *view)
 	fflush(stdout);
 }
 
-/* Prints the table; how many nodes are heard. */
+/* Prints the load table; returns the number of nodes heard. */
 static unsigned refresh(const struct watch *w)
 {
 	static struct load_table view;
@@ -205,7 +205,7 @@ static void receive(struct watch *w, int socket)
 			      clock_now_ms());
 }
 
-/* Listens until a moment; false when interrupted. */
+/* Listens until until_ms; false when interrupted. */
 static bool listen_until(struct watch *w, uint64_t until_ms)
 {
 	struct pollfd fds[1 + MCAST_FAMILIES] = { { .fd = w->signals, .events = POLLIN } };
@@ -241,7 +241,7 @@ static int catch_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* One look: whether any node was heard. */
+/* Prints once; the exit status tells whether any node was heard. */
 static int look_once(struct watch *w)
 {
 	uint64_t until_ms = clock_now_ms() + (uint64_t)ONCE_PERIODS * w->setup->config.period_ms;

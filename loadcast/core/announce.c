@@ -8,8 +8,8 @@
 
 enum {
 	/*
-	 * Memory for one decoded payload. The fullest announcement that announce_encode() makes needs
-	 * about 5 KiB; a payload of empty messages from a faulty member may want more and is refused.
+	 * Memory for one decoded payload. The fullest announcement of announce_encode() needs about 5 KiB. A faulty
+	 * member's payload of empty messages may need more and is refused.
 	 */
 	DECODE_BYTES = 16384,
 	OFFSET_VERSION = 4,
@@ -109,7 +109,7 @@ static ProtobufCBinaryData wire_address(const struct addr *a)
 	return (ProtobufCBinaryData) { .len = 16 - skip, .data = (uint8_t *)a->bytes + skip };
 }
 
-/* Nothing of an unknown one. */
+/* An unknown address takes no bytes. */
 static ProtobufCBinaryData wire_hardware(const uint8_t hardware[HARDWARE_BYTES])
 {
 	static const uint8_t unknown[HARDWARE_BYTES];
@@ -131,7 +131,7 @@ static void fill_load(Dprd__Load *load, const struct load_sample *sample)
 	load->arrivals_per_1000_s = sample->arrivals_per_1000_s;
 }
 
-/* The payload at out, or only its size when that is above the room. */
+/* Writes the payload to out when it fits. Returns its size, also when that is above the room. */
 static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t room)
 {
 	ProtobufCBinaryData cluster[MEMBER_CLUSTER_MAX], service[MEMBER_SERVICES_MAX];
@@ -241,7 +241,7 @@ enum reject announce_verify(const uint8_t *datagram, const struct announce_heade
 	enum reject reason = REJECT_KEY_ID;
 	unsigned i;
 
-	/* Two keys may share an id: it only saves work. */
+	/* Two keys may have the same id: the id only saves work. */
 	for (i = 0; i < keys->count; i++) {
 		if (keys->key[i].id != header->key_id)
 			continue;
@@ -253,7 +253,7 @@ enum reject announce_verify(const uint8_t *datagram, const struct announce_heade
 	return reason;
 }
 
-/* A place that hands out memory until it is used up and is given back as a whole. */
+/* Hands out memory until it is used up; all of it is released at once. */
 struct arena {
 	size_t used;
 	_Alignas(max_align_t) uint8_t bytes[DECODE_BYTES];
@@ -340,7 +340,7 @@ static bool take_nodes(const uint32_t *from, size_t count, uint32_t ret[MEMBERS_
 {
 	if (count > MEMBERS_MAX)
 		return false;
-	/* Without any, there is no list to copy from. */
+	/* An empty list has no array to copy from. */
 	if (count)
 		memcpy(ret, from, count * sizeof(*ret));
 	*ret_count = (unsigned)count;
@@ -356,7 +356,7 @@ static bool take_shares(const Dprd__Announcement *m, struct announcement *ret)
 	       take_nodes(m->refuse_node, m->n_refuse_node, ret->refuse, &ret->refuse_count);
 }
 
-/* To an address of many, frames would reach who is not meant; and one of zeros stands for an unknown one. */
+/* A frame to a group address would reach other hosts, too. A zero address stands for an unknown one. */
 static bool take_hardware(const ProtobufCBinaryData *from, uint8_t ret[HARDWARE_BYTES])
 {
 	static const uint8_t unknown[HARDWARE_BYTES];
@@ -384,7 +384,7 @@ static uint32_t clamp(uint32_t value, uint32_t max)
 	return value < max ? value : max;
 }
 
-/* A load beyond belief is still a high load: taken as the largest, not refused. */
+/* An impossible load is still a high load: it is limited to the largest, not refused. */
 static void take_load(const Dprd__Load *load, struct load_sample *ret)
 {
 	if (!load)

@@ -20,7 +20,7 @@ enum {
 	ANNOUNCE_VERSION = 1,
 	ANNOUNCE_HEADER_BYTES = 32,
 	ANNOUNCE_MAC_BYTES = 32,
-	ANNOUNCE_BYTES_MAX = 1400, /* fits an Ethernet frame with room for one more tunnel */
+	ANNOUNCE_BYTES_MAX = 1400, /* fits an Ethernet frame, also inside one more tunnel */
 	ANNOUNCE_KEYS_MAX = 2, /* the one in use and, during a change, the next */
 	ANNOUNCE_PERIOD_MIN_MS = 50,
 	ANNOUNCE_PERIOD_MAX_MS = 10000,
@@ -29,8 +29,8 @@ enum {
 };
 
 /*
- * Why an announcement was not taken: name, what the log says, and whether it counts as rejected
- * (copies and own messages are a normal part of sending each message on several ways).
+ * Reasons why an announcement was not taken: name, text of the log, and whether it counts as rejected. Copies and own
+ * messages do not count: each message goes several ways.
  */
 #define REJECTS(X)                                                                          \
 	X(SHORT, "too short for header and MAC", true)                                      \
@@ -63,12 +63,12 @@ enum reject {
 
 /* The reason as text that follows "announcement from 10.0.0.1 not taken: "; static. */
 const char *reject_text(enum reject reason);
-/* Whether it goes into load_table.rejected. */
+/* True when it counts in load_table.rejected. */
 bool reject_counts(enum reject reason);
 
 struct announce_key {
-	uint8_t id; /* what the header carries */
-	uint8_t mac_key[32]; /* made of the key and the cluster's name */
+	uint8_t id; /* stands in the header */
+	uint8_t mac_key[32]; /* derived from the key and the cluster's name */
 };
 
 struct announce_keys {
@@ -107,7 +107,7 @@ struct announcement {
 	uint16_t port[PORTS_MAX];
 	unsigned echo_count;
 	struct announce_echo echo[MEMBERS_MAX];
-	bool shares; /* has something to say about shares: share_weight or grants */
+	bool shares; /* says something about shares: share_weight or grants */
 	uint32_t share_weight;
 	unsigned ask_count;
 	uint32_t ask[MEMBERS_MAX];
@@ -126,20 +126,23 @@ static inline uint32_t announce_epoch_low(uint64_t epoch)
 void announce_add_key(struct announce_keys *keys, const char *cluster_name, const uint8_t key[32]);
 
 /*
- * Writes a whole datagram, signed with key[0]; header->key_id and payload_bytes are set here. Its
- * size; 0 when it would not fit ANNOUNCE_BYTES_MAX (fewer echoes make it fit) or there is no key.
+ * Writes a whole datagram, signed with key[0]; header->key_id and payload_bytes are set here. Returns its size, or 0
+ * when it does not fit ANNOUNCE_BYTES_MAX (fewer echoes make it fit) or there is no key.
  */
 size_t announce_encode(const struct announcement *from, const struct announce_header *header,
 		       const struct announce_keys *keys, uint8_t datagram[ANNOUNCE_BYTES_MAX]);
 
-/* Size, magic, version, lengths. REJECT_NONE and *ret, or the reason. */
+/* Checks size, magic, version and lengths. Returns REJECT_NONE and fills *ret, or the reason. */
 enum reject announce_read_header(const uint8_t *datagram, size_t size, struct announce_header *ret);
 
-/* The MAC in constant time. Only for a datagram whose header was good. */
+/* Checks the MAC in constant time. Only for a datagram whose header was good. */
 enum reject announce_verify(const uint8_t *datagram, const struct announce_header *header,
 			    const struct announce_keys *keys);
 
-/* Only for a datagram whose MAC was good. Needs no allocator: memory comes from a bounded place inside. */
+/*
+ * Decodes the payload. Only for a datagram whose MAC was good. Needs no allocator: it uses a bounded memory on its
+ * stack.
+ */
 enum reject announce_decode(const uint8_t *datagram, const struct announce_header *header, struct announcement *ret);
 
 #endif

@@ -15,7 +15,7 @@ unsigned share_takeover_ms(const struct share *share)
 	return SHARE_TAKEOVER_PERIODS * share->config->period_ms;
 }
 
-/* Its lease may be as long as its own period allows. */
+/* The peer's lease may be as long as its own period allows. */
 static unsigned takeover_from_ms(const struct share *share, const struct share_peer *p)
 {
 	unsigned own = share->config->period_ms;
@@ -43,8 +43,8 @@ static unsigned pace_heard_ms(const struct share *share)
 }
 
 /*
- * Where this node has a longer period than before, peers may still take over by the shorter one: who is heard, and
- * has not echoed what was announced well after the change, and for a while anybody.
+ * When this node's period became longer, peers may still take over by the shorter one. That holds for a peer that is
+ * heard and has not echoed an announcement from well after the change, and for a while for any peer.
  */
 static bool plays_shorter(const struct share *share, uint64_t sent_ms)
 {
@@ -73,7 +73,7 @@ static uint64_t lease_end_ms(const struct share *share, uint64_t sent_ms)
 	return sent_ms + SHARE_LEASE_PERIODS * lease_period_ms(share, sent_ms);
 }
 
-/* By the oldest announcement that a lease may count from now. */
+/* The period by the oldest announcement from which a lease may count now. */
 static unsigned pace_ms(const struct share *share)
 {
 	uint64_t oldest_ms = share->sent_ms;
@@ -114,8 +114,8 @@ void share_init(struct share *share, const struct config *config, uint64_t now_m
 }
 
 /*
- * A longer period than before. A still shorter one of earlier plays its part for as long as any lease may last that
- * counts from what was announced with it.
+ * The period became longer. A still shorter, earlier one counts as long as a lease may last that began with an
+ * announcement of that time.
  */
 static void keep_shorter(struct share *share, const struct share *old, uint64_t now_ms)
 {
@@ -139,7 +139,10 @@ unsigned share_period_ms(const struct share *share, uint64_t now_ms)
 	return share->shorter_ms < period_ms && plays_shorter(share, now_ms) ? share->shorter_ms : period_ms;
 }
 
-/* So long a node asks before it takes: who is left out may not hear it, and have a lease by a longer period. */
+/*
+ * A node asks for this long before it takes: a peer that is left out may not hear it, and may have a lease by a longer
+ * period.
+ */
 static unsigned asking_ms(const struct share *share)
 {
 	unsigned longest_ms = share_takeover_ms(share);
@@ -162,12 +165,12 @@ void share_reconfigure(struct share *share, const struct config *config, uint64_
 	share_init(share, config, now_ms);
 	if (former->member[former->self].id != config->member[config->self].id)
 		return;
-	/* A wait that is over does not begin again by a longer period. */
+	/* A longer period does not start a wait again that is over. */
 	listens = now_ms < old.started_ms + SHARE_LISTEN_PERIODS * former->period_ms;
 	waits = now_ms < old.wanted_ms + asking_ms(&old);
 	share->started_ms = listens ? old.started_ms : 0;
 	share->wanted = old.wanted;
-	/* Nor is one over at once by a shorter one: few announcements have asked so far. */
+	/* A shorter period does not end a wait at once: few announcements have asked so far. */
 	share->wanted_ms = !waits ? 0 : config->period_ms < former->period_ms ? now_ms : old.wanted_ms;
 	share->raised_ms = old.raised_ms;
 	share->refused_ms = old.refused_ms;
@@ -182,12 +185,12 @@ void share_reconfigure(struct share *share, const struct config *config, uint64_
 		if (was < 0 || !is_peer(share, i))
 			continue;
 		share->peer[i] = old.peer[was];
-		/* By former numbers; its next word has the present ones. */
+		/* The bits follow the former order of members; its next announcement has the present one. */
 		share->peer[i].refused = 0;
 	}
 }
 
-/* Who of those that count refuses a member a share; -1: nobody. */
+/* A member that counts and refuses another member a share; -1: none. */
 static int refuser_of(const struct share *share, unsigned member)
 {
 	for (unsigned i = 0; i < share->config->member_count; i++) {
@@ -232,7 +235,7 @@ void share_want(struct share *share, uint32_t weight, uint64_t now_ms)
 		weight = BUCKET_WEIGHT_MAX;
 	if (!share->wanted && weight)
 		share->wanted_ms = now_ms;
-	/* Grants of before do not count, also where the place was announced only to keep it. */
+	/* Earlier grants do not count, also when the weight was announced only to keep the place. */
 	if (weight > larger(share->wanted, share->used))
 		share->raised_ms = now_ms;
 	share->wanted = weight;
@@ -254,8 +257,8 @@ void share_sent(struct share *share, uint64_t now_ms)
 }
 
 /*
- * Several peers fell silent together with this one, and no other is heard: then it was our own fault, or
- * everybody's, and not to be held against them.
+ * True when several peers fell silent together with this one and no other is heard: the fault is then ours or
+ * everybody's, and not this peer's.
  */
 static bool was_deaf(const struct share *share, const struct share_peer *p, uint64_t now_ms)
 {
@@ -275,7 +278,7 @@ static bool was_deaf(const struct share *share, const struct share_peer *p, uint
 	return together > 1;
 }
 
-/* A peer that is heard again: one that came and went before has to stay for a while first. */
+/* A peer is heard again. One that came and went before has to stay for a while first. */
 static void come(struct share *share, struct share_peer *p, uint64_t now_ms)
 {
 	if (was_deaf(share, p, now_ms)) {
@@ -287,7 +290,7 @@ static void come(struct share *share, struct share_peer *p, uint64_t now_ms)
 		p->hold_ms = 0;
 }
 
-/* After a partition both sides come back to each other: if both waited, nobody would serve. */
+/* After a partition both sides come back to each other: if both waited, no node would serve. */
 static bool is_held(const struct share_peer *p, uint64_t now_ms)
 {
 	return p->grant && now_ms < p->came_ms + p->hold_ms;
@@ -322,7 +325,7 @@ void share_hear(struct share *share, unsigned member, const struct share_said *s
 		p->echoed_ms = said->echo_sent_ms;
 	}
 	if (!p->wanted) {
-		/* It gave its share up before it said so: nothing to wait for, and nothing to punish. */
+		/* It gave its share up before it said so: no wait and no penalty. */
 		p->level = SHARE_OUT;
 		return;
 	}
@@ -334,7 +337,7 @@ void share_hear(struct share *share, unsigned member, const struct share_said *s
 		return;
 	if (is_held(p, now_ms) || refuser_of(share, member) >= 0)
 		return;
-	/* It takes nothing before, so that nobody would have what we gave it now. */
+	/* The peer takes nothing before that, so its buckets would have no owner now. */
 	if (now_ms >= p->asked_for_ms + takeover_from_ms(share, p) || !said->grant)
 		p->level = SHARE_IN;
 }
@@ -365,11 +368,11 @@ static bool wants_asking(const struct share *share, const struct share_peer *p, 
 
 bool share_tick(struct share *share, uint64_t now_ms)
 {
-	/* Whoever stood still himself has not listened: all silence begins anew. */
+	/* A node that stood still has not listened: all silences begin anew. */
 	bool late = now_ms > share->ticked_ms + share->config->period_ms;
 	bool ask = false;
 
-	/* And others may have taken over: as after a start. */
+	/* Others may have taken over, too: begin as after a start. */
 	if (now_ms >= share->ticked_ms + share_lease_ms(share))
 		share->wanted_ms = now_ms;
 	share->ticked_ms = now_ms;
@@ -398,7 +401,7 @@ bool share_asks(const struct share *share, unsigned member, uint64_t now_ms)
 	return is_peer(share, member) && wants_asking(share, &share->peer[member], now_ms);
 }
 
-/* Of who counts, the lease needs the echo anyway. */
+/* A peer that counts has a vote: the lease needs its echo anyway. */
 static bool has_vote(const struct share *share, const struct share_peer *p)
 {
 	return p->met && (p->level != SHARE_OUT || (p->echoed && share->ticked_ms < lease_end_ms(share, p->echoed_ms)));
@@ -424,7 +427,7 @@ bool share_is_minority(const struct share *share)
 	return 2 * heard < all || (2 * heard == all && all > 2 && !first);
 }
 
-/* A grant of more than we have is of no use if the peer gave it before we asked: it may be taking it back. */
+/* A grant of more than we have does not count if the peer gave it before we asked: the peer may be taking it back. */
 static uint32_t grant_of(const struct share *share, const struct share_peer *p)
 {
 	if (p->grant > share->used && (!p->echoed || p->echoed_ms <= share->raised_ms))
@@ -432,7 +435,7 @@ static uint32_t grant_of(const struct share *share, const struct share_peer *p)
 	return p->grant;
 }
 
-/* What this node may take: what it wants, as far as everybody that counts grants it. */
+/* The weight that this node may take: what it wants, up to the least grant of all peers that count. */
 static uint32_t usable(const struct share *share, uint64_t now_ms)
 {
 	uint32_t weight = share->wanted;
@@ -484,7 +487,7 @@ void share_applied(struct share *share, const struct bucket_share *applied)
 
 uint64_t share_until_ms(const struct share *share)
 {
-	/* Peers that are left out here may hear us all the same, and count from our last word. */
+	/* Peers that are left out here may still hear us, and count from our last announcement. */
 	uint64_t until_ms = lease_end_ms(share, share->sent_ms);
 
 	if (!share->used)

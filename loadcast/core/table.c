@@ -38,7 +38,7 @@ void table_reconfigure(struct table *table, const struct config *config)
 	table->service_hash = config_service_hash(config);
 }
 
-/* When we sent a sequence; false when we did not, or it is too long ago to be remembered. */
+/* True when we sent this sequence, at *ret_ms; false also when that is too long ago to be remembered. */
 static bool sent_at(const struct table *table, uint64_t sequence, uint64_t *ret_ms)
 {
 	if (!sequence || sequence > table->sequence || table->sequence - sequence >= TABLE_SENT_MAX)
@@ -63,8 +63,8 @@ static bool has_service_address(const struct member *member, const struct addr *
 }
 
 /*
- * The member that may send this: its own cluster address and its own id. Our own id may come from
- * any member's address, because a host that took our name by mistake is worth hearing of.
+ * The member that may send this announcement: it comes from that member's cluster address and has its id. Our own id
+ * may come from any member's address, because we must hear of a host that took our name by mistake.
  */
 static int find_sender(const struct table *table, const struct addr *source, uint32_t id)
 {
@@ -92,13 +92,13 @@ static bool take_token(const struct table *table, const struct table_member *m, 
 	unsigned factor = table->share ? TABLE_RATE_FACTOR_SHARED : TABLE_RATE_FACTOR;
 	uint64_t passed_ms = now_ms - bucket->filled_ms, tokens;
 
-	/* An untouched bucket was filled at time 0, so that it is full. */
+	/* A bucket never used was filled at time 0, so it is full. */
 	if (passed_ms > 1000ULL * period_ms)
 		passed_ms = 1000ULL * period_ms;
 	tokens = bucket->tokens_milli + passed_ms * 1000 * factor / period_ms;
 	if (tokens > 1000 * TABLE_RATE_BURST)
 		tokens = 1000 * TABLE_RATE_BURST;
-	/* A time too short to be worth a thousandth must not be lost: the clock moves with the tokens. */
+	/* A time too short for a thousandth of a token must not be lost: the clock moves only with the tokens. */
 	if (tokens != bucket->tokens_milli)
 		bucket->filled_ms = now_ms;
 	bucket->tokens_milli = (uint32_t)tokens;
@@ -114,9 +114,8 @@ static bool is_current(const struct table_member *m, const struct announce_heade
 }
 
 /*
- * The cheap checks before the MAC. Copies and old ones are sorted out here. Other epochs than the
- * known one have a token bucket of their own, so that neither a replay nor a guess costs the living
- * sender anything.
+ * The cheap checks before the MAC, which refuse copies and old announcements. Epochs other than the known one have a
+ * token bucket of their own, so that replayed or guessed epochs cost the living sender nothing.
  */
 static enum reject check_cheap(struct table *table, struct table_member *m, const struct announce_header *header,
 			       uint64_t now_ms)
@@ -132,10 +131,10 @@ static enum reject check_cheap(struct table *table, struct table_member *m, cons
 	return REJECT_NONE;
 }
 
-/* What a message says about its own freshness, by its echo of us. */
+/* The freshness of a message, as its echo of our announcements shows it. */
 struct proof {
-	bool echoed; /* a sequence that we did send, at sent_ms */
-	bool recent; /* and not long ago */
+	bool echoed; /* it echoes a sequence that we did send, at sent_ms */
+	bool recent; /* and we sent it not long ago */
 	uint64_t sequence, sent_ms;
 	uint32_t grant;
 };
@@ -170,10 +169,10 @@ static void start_epoch(const struct table *table, struct table_member *m, uint6
 }
 
 /*
- * May a message of an epoch other than the known one be taken?
+ * Decides on a message of an epoch other than the known one.
  *
- * A former run of the sender died before we took anything of the present run, so that all it can
- * echo was sent before that: an echo of something later comes from a run that is alive now.
+ * A former run of the sender died before we took anything of the present run. So it can only echo announcements from
+ * before that: an echo of a later one comes from a run that is alive now.
  */
 static enum reject judge_epoch(const struct table *table, struct table_member *m, uint64_t epoch,
 			       const struct proof *proof, uint64_t now_ms)
@@ -182,7 +181,7 @@ static enum reject judge_epoch(const struct table *table, struct table_member *m
 	bool silent = now_ms - m->heard_ms > dead_ms(table);
 
 	if (m->heard && proven && m->retired && epoch == m->retired_epoch) {
-		/* It outlived its successor's first words: two hosts are alive under one name. */
+		/* The former run sends after its successor's first announcement: two hosts use one name. */
 		m->conflict = true;
 		m->conflict_ms = now_ms;
 		if (!silent)
@@ -239,7 +238,7 @@ static void take_share(struct table *table, unsigned member, const struct announ
 	}
 }
 
-/* The MAC is right; what is left is to understand it. */
+/* The MAC is right; now the content is decoded and judged. */
 static enum reject take_authentic(struct table *table, unsigned member, const struct announce_header *header,
 				  const uint8_t *datagram, uint64_t now_ms)
 {
@@ -296,7 +295,10 @@ static enum reject receive(struct table *table, const struct announce_keys *keys
 	reason = check_cheap(table, m, &header, now_ms);
 	if (!reason)
 		reason = announce_verify(datagram, &header, keys);
-	/* Not before the MAC: a forger who sees the traffic would choose whose announcements are dropped. */
+	/*
+	 * Tokens are taken only after the MAC: otherwise a forger who sees the traffic could choose whose announcements
+	 * are dropped.
+	 */
 	if (!reason && is_current(m, &header) && !take_token(table, m, &m->current, now_ms))
 		reason = REJECT_RATE;
 	if (!reason)
@@ -313,12 +315,12 @@ enum reject table_receive(struct table *table, const struct announce_keys *keys,
 	return reason;
 }
 
-/* Who is silent for long need not be told: it would not believe an old echo. */
+/* Members that were silent for long get no echo: they would not accept one so old. */
 static void fill_echoes(const struct table *table, uint64_t now_ms, struct announcement *a)
 {
 	unsigned i, first = (unsigned)(table->sequence % MEMBERS_MAX);
 
-	/* Another one is first each time: if not all fit, all have their turn. */
+	/* Another member is first each time, so that all get their turn when not all fit. */
 	for (i = 0; i < MEMBERS_MAX; i++) {
 		const struct table_member *m = &table->member[(first + i) % MEMBERS_MAX];
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * table.h - what this node knows of the others: takes datagrams in, gives the load table out. Pure.
+ * table.h - this node's knowledge of the others: takes datagrams in, gives the load table out. Pure.
  *
- * Freshness needs no common clock. A sender's (epoch, sequence) strictly grows, and a node echoes
- * the newest sequence it heard from everybody. An echo of one of our own recent sequences proves
- * that its sender was alive after we sent it: only that makes a peer eligible (NODE_ECHOES), and
- * only that lets another epoch replace a living one. docs/announce.md argues it through.
+ * Freshness needs no common clock. A sender's (epoch, sequence) strictly grows, and a node echoes the newest sequence
+ * it heard from each other node. An echo of one of our own recent sequences proves that its sender was alive after we
+ * sent it: only that makes a peer eligible (NODE_ECHOES), and only that lets another epoch replace a living one.
+ * docs/announce.md gives the proof.
  *
  * Times are the caller's now_ms. Everything is of fixed size; nothing here allocates.
  */
@@ -17,14 +17,14 @@
 
 enum {
 	TABLE_SENT_MAX = 512, /* own sequences whose sending time is remembered */
-	TABLE_RATE_FACTOR = 4, /* announcements taken from one member, times the expected rate */
-	TABLE_RATE_FACTOR_SHARED = 16, /* with shared addresses: whoever is asked announces out of turn */
+	TABLE_RATE_FACTOR = 4, /* limit for one member, as a multiple of its expected rate */
+	TABLE_RATE_FACTOR_SHARED = 16, /* with shared addresses: a member that is asked announces out of turn */
 	TABLE_RATE_BURST = 8,
-	TABLE_LATE_MAX = 2, /* sequences by which a copy on a slower way may be behind */
+	TABLE_LATE_MAX = 2, /* a copy on a slower way may be this many sequences behind */
 	TABLE_CONFLICT_MS = 10000, /* how long a proven conflict of names is believed */
 };
 
-/* Tokens in thousandths. */
+/* Counts tokens in thousandths. */
 struct token_bucket {
 	uint64_t filled_ms;
 	uint32_t tokens_milli;
@@ -32,7 +32,7 @@ struct token_bucket {
 
 struct table_member {
 	uint64_t epoch, sequence, heard_ms;
-	uint64_t switched_sequence; /* our newest sequence when that epoch was first taken */
+	uint64_t switched_sequence; /* our newest sequence when this epoch was first taken */
 	uint64_t retired_epoch;
 	uint64_t echo_sent_ms; /* when we sent the newest of ours that it echoed */
 	uint64_t conflict_ms;
@@ -42,15 +42,15 @@ struct table_member {
 	uint32_t period_ms; /* announced; 0: nothing yet */
 	struct load_sample sample;
 	uint8_t hardware[2][HARDWARE_BYTES];
-	char version[VERSION_BYTES]; /* announced in this epoch; empty: not yet */
-	bool heard; /* something: the epoch is known */
-	bool echoed; /* that epoch has echoed something of ours */
-	bool retired; /* that epoch replaced retired_epoch on proof */
+	char version[VERSION_BYTES]; /* announced in this epoch; empty: none yet */
+	bool heard; /* an announcement was taken: the epoch is known */
+	bool echoed; /* this epoch has echoed one of our announcements */
+	bool retired; /* this epoch replaced retired_epoch with proof */
 	bool conflict; /* proven at conflict_ms */
 	bool dprd_up;
 };
 
-/* What this node says of itself. */
+/* The facts that this node announces of itself. */
 struct table_own {
 	uint32_t state; /* enum node_state */
 	bool dprd_up;
@@ -62,7 +62,7 @@ struct table_own {
 
 struct table {
 	const struct config *config;
-	bool observer; /* only listens: has no id, echoes nothing, is proven nothing */
+	bool observer; /* only listens: has no id, echoes nothing, and nothing proves it alive to others */
 	uint32_t self_id;
 	uint32_t service_hash;
 	uint64_t epoch, sequence; /* of the announcement last made */
@@ -70,15 +70,15 @@ struct table {
 	struct table_own own;
 	struct share *share; /* of the shared addresses; NULL: there are none */
 	uint64_t asked_by; /* a bit for each member that asked for an answer; the caller clears it */
-	bool lost; /* a member takes connections no more, which it did; the caller clears it */
+	bool lost; /* a member stopped taking connections; the caller clears it */
 	uint64_t rejected[REJECT_REASONS]; /* [REJECT_NONE] counts those taken */
-	struct table_member member[MEMBERS_MAX]; /* as in the configuration; at self: a second host of our name */
+	struct table_member member[MEMBERS_MAX]; /* as in the configuration; at self: a second host with our name */
 };
 
 /* The configuration must outlive the table. An observer is no member and never announces. */
 void table_init(struct table *table, const struct config *config, bool observer, uint64_t epoch);
 
-/* Takes another configuration; what is known of members that stay, stays. */
+/* Takes another configuration; keeps what is known of members that stay. */
 void table_reconfigure(struct table *table, const struct config *config);
 
 /* One datagram from the network. REJECT_NONE: taken. Every reason is counted in rejected[]. */
@@ -89,13 +89,13 @@ enum reject table_receive(struct table *table, const struct announce_keys *keys,
 size_t table_announce(struct table *table, const struct announce_keys *keys, uint64_t now_ms,
 		      uint8_t datagram[ANNOUNCE_BYTES_MAX]);
 
-/* Self first (an observer: members only); magic, version and checksum are left to the publisher. */
+/* This node comes first (an observer fills only members). The publisher sets magic, version and checksum. */
 void table_fill(const struct table *table, uint64_t now_ms, struct load_table *ret);
 
 /* A second host with our name is alive: announcing must stop. */
 bool table_own_conflict(const struct table *table, uint64_t now_ms);
 
-/* Connections per unit of configured weight: of this node, and of all nodes that are heard, itself included. */
+/* Connections per unit of configured weight: of this node, and of all nodes that are heard, this one included. */
 void table_mean_load(const struct table *table, uint64_t now_ms, double *ret_own, double *ret_mean);
 
 /* Sum of the reasons that count. Saturates. */
