@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * biactive_accept.c - is this frame to a shared address mine? In this order:
+ * biactive_accept.c - decides whether a frame to a shared address is this node's ("mine"). In this order:
  *
  *   TCP, no first SYN   a local socket, a valid SYN cookie, or translated by this node: mine, with or without a lease
  *   first SYN           lease and bucket; copies stay with the node that got the first one (bucket.h)
@@ -8,9 +8,9 @@
  *   neighbour discovery not judged
  *   anything else       lease and bucket
  *
- * What is mine becomes a packet "for this host", although its hardware address is a multicast one: TCP takes no
- * other. What is not mine is dropped without a word. Frames to this node's own hardware address are not judged:
- * somebody handed them over.
+ * A frame that is mine becomes a packet "for this host" although its hardware address is a multicast one, because TCP
+ * takes no other packets. Other frames are dropped silently. Frames to this node's own hardware address are not judged:
+ * a fellow handed them over.
  */
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
@@ -38,7 +38,7 @@ static void set_v4(union biactive_ip *ip, __be32 v4)
 	ip->words[3] = v4;
 }
 
-/* Is the first copy of this SYN on its way to being a connection, here or at a server behind this node? */
+/* True when the first copy of this SYN is becoming a connection, here or at a server behind this node. */
 static bool has_request(const struct biactive_setup *setup, const struct biactive_tuple *tuple,
 			const struct tcphdr *tcp)
 {
@@ -67,7 +67,10 @@ static enum biactive_counter judge_syn(const struct biactive_setup *setup, const
 	syn.until_ns = READ_ONCE(lease->until_ns);
 	syn.changed_ns = lease->changed_ns;
 	syn.bucket = bucket_of(hash);
-	/* Soon after a change of shares copies stay with who got the first one. The word remembers what was refused. */
+	/*
+	 * Soon after a change of shares, copies stay with the node that got the first one. The array remembers refused
+	 * SYNs.
+	 */
 	if (syn.now_ns < syn.changed_ns + BUCKET_COPY_PATIENCE_NS) {
 		syn.refused_before = bucket_copy_matches(READ_ONCE(*word), copy_hash, syn.now_ns);
 		syn.has_request = has_request(setup, tuple, tcp);
@@ -94,8 +97,9 @@ static enum biactive_counter judge_syn(const struct biactive_setup *setup, const
 }
 
 /*
- * Would this node have answered the SYN? Kernels have cookies of their own, so that a valid one says it all; but
- * network namespaces of one kernel, as nodes in a laboratory are, have the same ones. No lease is needed.
+ * True when this node would have answered the SYN. Kernels have their own cookie secrets, so a valid cookie proves it.
+ * Network namespaces of one kernel (nodes in a laboratory) share the secrets, so the bucket is checked, too. No lease
+ * is needed.
  */
 static bool was_mine(const struct biactive_setup *setup, const struct biactive_tuple *tuple)
 {
@@ -140,7 +144,7 @@ static enum biactive_counter judge_tcp(const struct biactive_setup *setup, struc
 	}
 }
 
-/* By lease and bucket. */
+/* Judges by lease and bucket. */
 static enum biactive_counter judge_bucket(const struct biactive_setup *setup, const struct biactive_tuple *tuple)
 {
 	const struct biactive_lease *lease = rcu_dereference(setup->bn->lease);
@@ -165,7 +169,7 @@ static enum biactive_counter judge_udp(const struct biactive_setup *setup, struc
 	return judge_bucket(setup, tuple);
 }
 
-/* The packet at offset was sent by a node from the shared address; tuple has its addresses. */
+/* A node sent the packet at offset from the shared address; tuple has its addresses. */
 static enum biactive_counter judge_error(const struct biactive_setup *setup, struct biactive_tuple *tuple,
 					 const struct sk_buff *skb, int offset, u8 protocol)
 {
@@ -253,7 +257,7 @@ static enum biactive_counter judge_icmp_v6(const struct biactive_setup *setup, s
 	return judge_error(setup, tuple, skb, offset, protocol);
 }
 
-/* Counts and acts. */
+/* Counts the verdict and acts on it. */
 static unsigned int carry_out(const struct biactive_setup *setup, struct sk_buff *skb, enum biactive_counter verdict)
 {
 	biactive_count(setup->bn, verdict);
@@ -315,7 +319,7 @@ static enum biactive_counter judge_v6(const struct biactive_setup *setup, struct
 	}
 }
 
-/* A frame of another VLAN, or what the node's own hardware address got, is none of this business. */
+/* False for frames of another VLAN and for frames to the node's own hardware address: they are not judged. */
 static bool is_judged(const struct sk_buff *skb)
 {
 	return (skb->pkt_type == PACKET_MULTICAST || skb->pkt_type == PACKET_BROADCAST) &&

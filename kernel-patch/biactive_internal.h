@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * biactive_internal.h - what the module's files share, and who may change it.
+ * biactive_internal.h - the structures that the module's files share, and the locks that guard them.
  *
- * A frame comes in: biactive_accept.c (whose is it?), which asks biactive_socket.c (do I have a socket for it?) and
- * biactive_nat.c (does my NAT send it on?).
- * Beside it: biactive_neighbour.c (which hardware address are neighbours told?), biactive_router.c (what keeps
- * snooping switches delivering?), biactive_lease.c (who has a share, and until when?), biactive_netlink.c (what
- * is configured?), biactive_main.c (what is attached where?).
+ * A frame comes in: biactive_accept.c decides whether it is this node's. It asks biactive_socket.c (is there a socket
+ * for it?) and biactive_nat.c (does NAT here forward it?). Beside it: biactive_neighbour.c (the hardware address that
+ * neighbours learn), biactive_router.c (keeps snooping switches delivering), biactive_lease.c (the shares and the
+ * lease), biactive_netlink.c (the configuration), biactive_main.c (hooks on interfaces).
  *
  * Hooks hold rcu_read_lock() and nothing else. A setup is made and attached under the RTNL lock, a lease is
  * renewed or replaced under lease_mutex; both are freed after a grace period.
@@ -35,10 +34,10 @@ enum {
 	BIACTIVE_OPS_MAX = 4,
 };
 
-/* Both families in 16 bytes, IPv4 mapped into IPv6. */
+/* An address of either family in 16 bytes; IPv4 is mapped into IPv6. */
 union biactive_ip {
 	__be32 words[4];
-	u64 pairs[2]; /* in memory order, as bucket_hash() wants them */
+	u64 pairs[2]; /* in memory order, as bucket_hash() needs them */
 	struct in6_addr v6;
 };
 
@@ -48,7 +47,7 @@ struct biactive_shared {
 	u8 mac[ETH_ALEN];
 };
 
-/* A configuration. Only dev changes once it is published. */
+/* A configuration. After it is published only dev changes. */
 struct biactive_setup {
 	struct biactive_net *bn;
 	struct net_device __rcu *dev; /* NULL while the interface is away */
@@ -66,14 +65,14 @@ struct biactive_setup {
 	struct rcu_head rcu;
 };
 
-/* A share, and until when it may be used; only until_ns changes once it is published. */
+/* A share, and until when it may be used. After it is published only until_ns changes. */
 struct biactive_lease {
 	u64 until_ns;
 	u64 changed_ns;
 	struct bucket_share share;
 	struct bucket_share former; /* the share in use before */
 	struct rcu_head rcu;
-	DECLARE_BITMAP(mine, BUCKETS); /* which buckets the share gives to this node: members cost nothing per packet */
+	DECLARE_BITMAP(mine, BUCKETS); /* the buckets of this node, so that members cost nothing per packet */
 };
 
 struct biactive_counters {
@@ -86,13 +85,13 @@ struct biactive_net {
 	struct biactive_lease __rcu *lease; /* NULL until one is written */
 	struct biactive_counters __percpu *counters;
 	u64 *refused; /* BIACTIVE_REFUSED_WORDS of bucket_copy_word(); allocated with the first setup, then kept */
-	unsigned long cookies_until; /* jiffies: no SYN cookie was sent that is valid after that */
+	unsigned long cookies_until; /* jiffies: no SYN cookie sent so far is valid after that */
 	struct biactive_setup __rcu *setup; /* NULL: not configured */
 	struct mutex lease_mutex;
 	struct proc_dir_entry *directory;
 	struct proc_dir_entry *lease_file;
 	struct delayed_work advertise;
-	unsigned int advertised; /* since the interface came; only advertise's work reads it */
+	unsigned int advertised; /* number since the interface came; only advertise's work reads it */
 };
 
 static inline void biactive_count(const struct biactive_net *bn, enum biactive_counter counter)
@@ -105,9 +104,9 @@ static inline void biactive_count(const struct biactive_net *bn, enum biactive_c
 struct biactive_net *biactive_of(const struct net *net);
 
 /*
- * Publishes a setup that has everything but dev, name and ops, and takes its ownership. -ENODEV: no such interface
- * in this namespace; -EINVAL: not an Ethernet one; or what registering hooks may return. On an error nothing has
- * changed, and the setup is still the caller's.
+ * Publishes a setup that has everything but dev, name and ops, and takes its ownership. -ENODEV: no such interface in
+ * this namespace; -EINVAL: not an Ethernet one; or an error of registering hooks. On an error nothing has changed, and
+ * the caller still owns the setup.
  */
 int biactive_set(struct biactive_net *bn, struct biactive_setup *setup);
 void biactive_clear(struct biactive_net *bn);
@@ -118,7 +117,7 @@ unsigned int biactive_early(void *priv, struct sk_buff *skb, const struct nf_hoo
 unsigned int biactive_late_v4(void *priv, struct sk_buff *skb, const struct nf_hook_state *state);
 unsigned int biactive_late_v6(void *priv, struct sk_buff *skb, const struct nf_hook_state *state);
 
-/* The shared address of this setup; NULL when it is not one. */
+/* Returns the shared address of this setup, or NULL when it has no such address. */
 static inline const struct biactive_shared *biactive_find_v4(const struct biactive_setup *setup, __be32 ip)
 {
 	unsigned int i;
@@ -166,21 +165,21 @@ struct biactive_isn {
 
 enum biactive_socket biactive_socket_find(const struct biactive_tuple *tuple, struct biactive_isn *isn);
 
-/* Is it an ACK with a SYN cookie of this node, and would its listener take it? */
+/* True for an ACK with a SYN cookie of this node that its listener would take. */
 bool biactive_cookie_valid(const struct biactive_net *bn, const struct biactive_tuple *tuple, const struct tcphdr *tcp);
 
-/* A SYN was accepted: will its listener, or does it already, answer with cookies? Then their ACKs are looked for. */
+/* Call for each accepted SYN: when its listener answers with cookies, or soon will, their ACKs are looked for. */
 void biactive_cookie_expect(struct biactive_net *bn, const struct biactive_tuple *tuple);
 
 /* biactive_nat.c: false without connection tracking in the kernel */
 
-/* Does the kernel's NAT send this segment on to a server? */
+/* True when the kernel's NAT forwards this segment to a server. */
 bool biactive_nat_takes(const struct biactive_tuple *tuple, const struct tcphdr *tcp);
 
-/* Did it send this very SYN on, and the connection is not yet made? */
+/* True when NAT forwarded this very SYN and the connection is not yet made. */
 bool biactive_nat_has_request(const struct biactive_tuple *tuple, const struct tcphdr *tcp);
 
-/* Does it send packets of this connection on? */
+/* True when NAT forwards packets of this connection. */
 bool biactive_nat_knows(const struct biactive_tuple *tuple);
 
 /* biactive_neighbour.c: hooks, priv is the setup. */
@@ -197,7 +196,7 @@ void biactive_advertise(struct work_struct *work);
 int biactive_lease_init(struct biactive_net *bn);
 void biactive_lease_exit(struct biactive_net *bn);
 void biactive_lease_drop(struct biactive_net *bn);
-/* Who may write the lease file beside root; INVALID_UID: nobody. */
+/* The user who may write the lease file beside root; INVALID_UID: none. */
 void biactive_lease_owner(struct biactive_net *bn, kuid_t uid);
 
 /* biactive_netlink.c */

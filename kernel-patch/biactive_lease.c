@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * biactive_lease.c - who has a share, and until when? What the announcer writes to the lease file of its network
- * namespace. It needs no capability for that, only to be the owner of the file.
+ * biactive_lease.c - takes the share and the lease. The announcer writes both to the lease file of its network
+ * namespace. It needs no capability for that: it only has to own the file.
  */
 #include <linux/cred.h>
 #include <linux/fs.h>
@@ -19,7 +19,7 @@ static bool lease_is_valid(const struct bucket_lease *lease)
 	const struct bucket_share *share = &lease->share;
 	u32 i, j;
 
-	/* With id 0 this node would own what nobody owns. */
+	/* With id 0 this node would own buckets that have no owner. */
 	if (lease->version != BUCKET_LEASE_VERSION || lease->reserved || !share->self_id ||
 	    share->count > BUCKET_MEMBERS_MAX)
 		return false;
@@ -53,7 +53,7 @@ static struct biactive_lease *lease_new(const struct bucket_lease *written, cons
 		if (bucket % 1024 == 0)
 			cond_resched();
 	}
-	/* From this moment on it is used: what was refused until now was refused by the former share. */
+	/* The new share is used from this moment on: SYNs refused until now were refused by the former share. */
 	lease->changed_ns = ktime_get_ns();
 	return lease;
 }
@@ -97,7 +97,7 @@ static ssize_t lease_write(struct file *file, const char __user *bytes, size_t c
 	if (IS_ERR(written))
 		return PTR_ERR(written);
 	if (lease_is_valid(written)) {
-		/* What is behind the last member means nothing, and makes no difference. */
+		/* Bytes behind the last member mean nothing and must make no difference. */
 		memset(&written->share.member[written->share.count], 0,
 		       (BUCKET_MEMBERS_MAX - written->share.count) * sizeof(written->share.member[0]));
 		error = lease_publish(bn, written);

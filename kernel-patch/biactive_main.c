@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* biactive_main.c - what is attached where? Loading, network namespaces, interfaces that come and go. */
+/*
+ * biactive_main.c - loads the module, attaches hooks, and follows network namespaces and interfaces that come and go.
+ */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/if_arp.h>
@@ -54,7 +56,7 @@ static const u8 *nth_mac(const struct biactive_setup *setup, unsigned int n)
 	return n < setup->v4_count ? setup->v4[n].mac : setup->v6[n - setup->v4_count].mac;
 }
 
-/* The interface takes the frames of the first count shared addresses no more. */
+/* The interface stops receiving frames of the first count shared addresses. */
 static void leave_macs(const struct biactive_setup *setup, struct net_device *dev, unsigned int count)
 {
 	while (count--)
@@ -121,7 +123,7 @@ static int set_locked(struct biactive_net *bn, struct biactive_setup *setup)
 	setup->bn = bn;
 	strscpy(setup->name, dev->name, sizeof(setup->name));
 	fill_ops(setup);
-	/* The old one goes last: at no moment a frame is judged by none of them. */
+	/* The former hooks are detached last: at every moment some hooks judge frames. */
 	error = attach(setup, dev);
 	if (error)
 		return error;
@@ -167,7 +169,7 @@ void biactive_clear(struct biactive_net *bn)
 	biactive_lease_owner(bn, INVALID_UID);
 }
 
-/* The interface, or one that now has its name, is there. */
+/* The interface, or another one with its name, has come. */
 static void device_came(struct biactive_setup *setup, struct net_device *dev)
 {
 	struct net_device *attached = rtnl_dereference(setup->dev);
@@ -230,7 +232,7 @@ static int __net_init net_init(struct net *net)
 	return error;
 }
 
-/* Between this and net_exit() passes a grace period: then no hook is running any more. */
+/* A grace period passes between this and net_exit(), so no hook runs any more then. */
 static void __net_exit net_pre_exit(struct net *net)
 {
 	drop_setup(biactive_of(net));

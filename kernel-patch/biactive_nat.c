@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * biactive_nat.c - does this node's NAT send a connection on to another server? Then there is no socket for it here,
- * and connection tracking alone knows it: an entry whose destination is translated, in the direction from the client.
+ * biactive_nat.c - tells whether this node's NAT forwards a connection to another server. Such a connection has no
+ * socket here. Only connection tracking knows it: an entry whose destination is translated, in the direction from the
+ * client.
  *
- * An entry may outlive its connection by days, and the same client ports may be used again, for a connection that is
- * another node's by now. So only what fits the sequence numbers that were seen is this node's. That is what
- * connection tracking demands itself, and what it takes for invalid it does not translate: the packet would go to this
- * node's own TCP, which answers with a reset.
+ * An entry may outlive its connection by days, and a client may use its ports again for a connection that is now
+ * another node's. So only segments that fit the sequence numbers seen are this node's. Connection tracking itself
+ * demands that, and does not translate segments that it takes for invalid: these would go to this node's own TCP, which
+ * answers with a reset.
  */
 #include "biactive_internal.h"
 
@@ -18,11 +19,11 @@
 #include <net/tcp.h>
 
 enum {
-	/* Acknowledgements may be late by so much, whatever the window (nf_conntrack_proto_tcp.c). */
+	/* Acknowledgements may be late by this much, whatever the window (nf_conntrack_proto_tcp.c). */
 	LATE_ACK_BYTES_MIN = 66000,
 };
 
-/* The caller gives it back with nf_ct_put(). NULL: no such entry. */
+/* The caller releases the entry with nf_ct_put(). NULL: there is none. */
 static struct nf_conn *find_translated(const struct biactive_tuple *tuple)
 {
 	struct nf_conntrack_tuple wanted;
@@ -51,7 +52,7 @@ static struct nf_conn *find_translated(const struct biactive_tuple *tuple)
 	return NULL;
 }
 
-/* The fields are read without the entry's lock: another processor may be a packet further, in the same window. */
+/* The fields are read without the entry's lock: another processor may be one packet ahead, in the same window. */
 static bool segment_fits(const struct ip_ct_tcp *tracked, const struct tcphdr *tcp)
 {
 	const struct ip_ct_tcp_state *client = &tracked->seen[IP_CT_DIR_ORIGINAL];
@@ -62,7 +63,10 @@ static bool segment_fits(const struct ip_ct_tcp *tracked, const struct tcphdr *t
 
 	if (tcp->syn || !(tcp->ack || tcp->rst))
 		return false;
-	/* It was not looking, since a flow table had the connection, or no rule asked for tracking: it takes all. */
+	/*
+	 * Connection tracking did not follow the connection, since a flow table had it or no rule asked for tracking:
+	 * it takes all.
+	 */
 	if (!client_window || (READ_ONCE(client->flags) & IP_CT_TCP_FLAG_BE_LIBERAL))
 		return true;
 	/* The server has not answered yet. */

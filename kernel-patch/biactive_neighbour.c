@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * biactive_neighbour.c - which hardware address are neighbours told? For a shared address the shared one: in ARP
- * the sender's hardware address, in neighbour discovery the option with it. The Ethernet source stays the device's
- * own, or switches would move the shared address from port to port.
+ * biactive_neighbour.c - tells neighbours the shared hardware address for a shared address: in ARP as the sender's
+ * hardware address, in neighbour discovery in the option. The Ethernet source stays the device's own, otherwise
+ * switches would move the shared hardware address from port to port.
  *
- * Solicitations count as well as answers: who is asked from a shared address learns it from the question.
+ * Solicitations are rewritten like answers: a neighbour that is asked from a shared address learns the sender's
+ * hardware address from the question.
  */
 #include <linux/if_arp.h>
 #include <linux/ipv6.h>
@@ -66,7 +67,7 @@ static void replace_mac(struct icmp6hdr *icmp, u8 *mac, const u8 *replacement)
 	memcpy(mac, replacement, ETH_ALEN);
 }
 
-/* Where in the packet the hardware address of the first option of this type is; -ENOENT when there is none. */
+/* Returns the offset of the hardware address in the first option of this type; -ENOENT when there is none. */
 static int find_option(const struct sk_buff *skb, int offset, u8 wanted)
 {
 	struct nd_opt_hdr buffer;

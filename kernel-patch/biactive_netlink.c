@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* biactive_netlink.c - what is configured? The generic netlink family of biactive.h. */
+/* biactive_netlink.c - the configuration: the generic netlink family of biactive.h. */
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
 #include <linux/version.h>
@@ -25,7 +25,7 @@ static const struct nla_policy policy[BIACTIVE_A_COUNT] = {
 	[BIACTIVE_A_NAT] = NLA_POLICY_MAX(NLA_U8, 1),
 };
 
-/* One more shared address for the setup; -EINVAL when it cannot be one. */
+/* Adds a shared address to the setup; -EINVAL when it cannot be one. */
 static int add_address(struct biactive_setup *setup, const struct biactive_address *address)
 {
 	struct biactive_shared *shared;
@@ -109,7 +109,7 @@ static int do_set(struct sk_buff *skb, struct genl_info *info)
 	if (!setup)
 		return -ENOMEM;
 	error = parse_setup(setup, skb, info) ?: biactive_set(bn, setup);
-	/* Hooks that were registered for a moment may still look at it. */
+	/* Hooks that were registered for a moment may still read the setup. */
 	if (error)
 		kfree_rcu(setup, rcu);
 	return error;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * biactive_router.c - what keeps snooping switches delivering? With a querier about, a switch that snoops sends a
- * multicast frame with a unicast IP address inside to "routers" only. So the node says that it is one: Multicast
- * Router Advertisements (RFC 4286), for IGMP and MLD, when the interface comes up and then again and again.
+ * biactive_router.c - keeps snooping switches delivering. Where a querier runs, a snooping switch sends a multicast
+ * frame that holds a unicast IP address to "routers" only. So the node announces itself as one: Multicast Router
+ * Advertisements (RFC 4286), for IGMP and MLD, when the interface comes up and then again and again.
  */
 #include <linux/icmpv6.h>
 #include <linux/igmp.h>
@@ -18,7 +18,7 @@
 #include "biactive_internal.h"
 
 enum {
-	FIRST_ADVERTISEMENTS = 3, /* after the interface came up, FIRST_INTERVAL_S apart (RFC 4286 4) */
+	FIRST_ADVERTISEMENTS = 3, /* sent after the interface came up, FIRST_INTERVAL_S apart (RFC 4286 4) */
 	FIRST_INTERVAL_S = 2,
 	IGMP_ADVERTISEMENT = 0x30,
 	ICMPV6_ADVERTISEMENT = 151,
@@ -57,7 +57,7 @@ static unsigned int interval_s(void)
 	return s ? clamp(s, 4U, 180U) : 0;
 }
 
-/* A packet of so many zero bytes, with room for what comes before and after it; NULL when out of memory. */
+/* A packet of zero bytes, with room for headers and for the device's trailer; NULL when out of memory. */
 static struct sk_buff *packet_new(struct net_device *dev, unsigned int bytes, __be16 protocol)
 {
 	struct sk_buff *skb = alloc_skb(LL_RESERVED_SPACE(dev) + bytes + dev->needed_tailroom, GFP_ATOMIC);
@@ -123,7 +123,7 @@ static bool advertise_v6(struct net_device *dev, u8 seconds)
 	struct sk_buff *skb;
 	u8 mac[ETH_ALEN];
 
-	/* Without a link-local address (still tentative, perhaps) nobody would believe it. */
+	/* Without a link-local address (it may still be tentative) no switch would believe it. */
 	if (ipv6_dev_get_saddr(dev_net(dev), dev, &all_snoopers, 0, &source) ||
 	    !(ipv6_addr_type(&source) & IPV6_ADDR_LINKLOCAL))
 		return false;
@@ -152,7 +152,7 @@ static bool advertise_v6(struct net_device *dev, u8 seconds)
 }
 #endif
 
-/* Ends by itself when there is no setup or no interface: attaching starts it. */
+/* Stops when there is no setup or no interface; attaching starts it again. */
 void biactive_advertise(struct work_struct *work)
 {
 	struct biactive_net *bn = container_of(to_delayed_work(work), struct biactive_net, advertise);

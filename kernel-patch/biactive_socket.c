@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* biactive_socket.c - does this node have a socket, or has it sent a SYN cookie, for a connection? */
+/* biactive_socket.c - tells whether this node has a socket for a connection, or has sent a SYN cookie for it. */
 #include <linux/tcp.h>
 #include <linux/version.h>
 #include <net/inet6_hashtables.h>
@@ -10,7 +10,7 @@
 
 #include "biactive_internal.h"
 
-/* DCCP went, and with it the choice of a table. */
+/* Kernels without DCCP have only one table of sockets. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
 #define TABLE_OF(net)
 #else
@@ -52,7 +52,7 @@ enum biactive_socket biactive_socket_find(const struct biactive_tuple *tuple, st
 }
 
 #ifdef CONFIG_SYN_COOKIES
-/* The packet itself is not given: a program that chooses among listeners by its bytes would have to pull them. */
+/* The packet itself is not passed: a program that chooses among listeners by its bytes would have to pull them. */
 static struct sock *find_listener(const struct biactive_tuple *tuple)
 {
 	struct net *net = tuple->net;
@@ -106,8 +106,8 @@ bool biactive_cookie_valid(const struct biactive_net *bn, const struct biactive_
 }
 
 /*
- * This is asked for accepted SYNs only, so that the many packets of other nodes' connections cost no search for a
- * listener while no cookie is about.
+ * Called for accepted SYNs only, so that the many packets of other nodes' connections cost no search for a listener
+ * while no cookie is out.
  */
 void biactive_cookie_expect(struct biactive_net *bn, const struct biactive_tuple *tuple)
 {

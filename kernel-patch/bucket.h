@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * bucket.h - which node accepts a connection to a shared address. Pure: the same lines are compiled into
- * the kernel module, the BPF programs, loadcast and the tests.
+ * bucket.h - decides which node accepts a connection to a shared address. Pure: the kernel module, the BPF programs,
+ * loadcast and the tests compile the same lines.
  *
  * A keyed hash puts each 4-tuple into one of 65,536 buckets. For every bucket all members stand in one
  * order, by weighted rendezvous hashing (Thaler and Ravishankar 1998; Schindelhauer and Schomaker 2005):
@@ -24,7 +24,7 @@
 #define BUCKETS 65536u
 #define BUCKET_MEMBERS_MAX 64u
 #define BUCKET_WEIGHT_MAX 1000u
-/* Copies of a SYN stay with the node that got the first one for so long after the bucket moved. */
+/* For this long after a bucket moved, copies of a SYN stay with the node that got the first one. */
 #define BUCKET_COPY_PATIENCE_NS 2500000000ull
 #define BUCKET_COPY_MEMORY_NS 64000000000ull
 #define BUCKET_LEASE_VERSION 1u
@@ -34,14 +34,14 @@ struct bucket_member {
 	uint32_t weight; /* 1..BUCKET_WEIGHT_MAX */
 };
 
-/* Who has a share. Ids differ; self need not be among them. */
+/* The nodes that have a share. Ids differ; self need not be among them. */
 struct bucket_share {
 	uint32_t self_id;
 	uint32_t count; /* at most BUCKET_MEMBERS_MAX */
 	struct bucket_member member[BUCKET_MEMBERS_MAX];
 };
 
-/* What the announcer tells the kernel: the share, and until when this node may accept SYNs by it. */
+/* The announcer's message to the kernel: the share, and until when this node may accept SYNs by it. */
 struct bucket_lease {
 	uint32_t version; /* BUCKET_LEASE_VERSION */
 	uint32_t reserved; /* 0 */
@@ -50,9 +50,9 @@ struct bucket_lease {
 };
 
 /*
- * The lease as it lies in memory that the announcer and BPF programs share. share[active] counts, the other
- * one was in use before. The writer fills the other one, then changed_ns, then active, each with a store
- * that is not torn; readers load active first.
+ * The lease in memory that the announcer and BPF programs share. share[active] counts; the other one was in use before.
+ * The writer fills the other one, then changed_ns, then active, each with a store that is not torn; readers load active
+ * first.
  */
 struct bucket_lease_cell {
 	uint64_t until_ns;
@@ -67,7 +67,7 @@ enum bucket_verdict {
 	BUCKET_ACCEPT_COPY, /* no longer mine, but I answered the first copy */
 	BUCKET_REFUSE_FOREIGN, /* another node's */
 	BUCKET_REFUSE_COPY, /* mine now, but a living node got the first copy */
-	BUCKET_REFUSE_NO_LEASE, /* mine, but nobody may count on this node */
+	BUCKET_REFUSE_NO_LEASE, /* mine, but this node may not act without a lease */
 };
 
 static inline uint64_t bucket_rotate(uint64_t x, unsigned int bits)
@@ -90,9 +90,9 @@ static inline void bucket_sip_round(uint64_t v[4])
 }
 
 /*
- * SipHash-1-3 (Aumasson and Bernstein 2012) of client and service address (16 bytes each, IPv4 mapped into
- * IPv6, as two words in memory order), and of the ports in network order. The key is secret: else a client
- * could choose its node.
+ * SipHash-1-3 (Aumasson and Bernstein 2012) of client and service address (16 bytes each, IPv4 mapped into IPv6, as two
+ * words in memory order), and of the ports in network order. The key is secret: otherwise a client could choose its
+ * node.
  */
 static inline uint64_t bucket_hash(const uint64_t key[2], const uint64_t client[2], const uint64_t service[2],
 				   uint16_t client_port, uint16_t service_port)
@@ -152,7 +152,7 @@ static inline uint32_t bucket_cost(uint32_t u)
 	       (uint32_t)((log2_table[step + 1] - log2_table[step]) * (uint64_t)rest >> 16);
 }
 
-/* The id of the member that owns the bucket; 0 when nobody has a share. */
+/* The id of the member that owns the bucket; 0 when no member has a share. */
 static inline uint32_t bucket_owner(const struct bucket_share *share, uint32_t bucket)
 {
 	uint64_t best_cost = 0;
@@ -184,24 +184,24 @@ static inline bool bucket_has_share(const struct bucket_share *share, uint32_t i
 	return false;
 }
 
-/* What judging a SYN needs; all times on CLOCK_MONOTONIC. */
+/* The facts that judging a SYN needs; all times are on CLOCK_MONOTONIC. */
 struct bucket_syn {
 	uint64_t now_ns;
 	uint64_t until_ns; /* of the lease */
 	uint64_t changed_ns; /* when the share last changed */
 	uint32_t bucket;
-	bool refused_before; /* this node refused the same SYN as another's, see bucket_copy_matches() */
+	bool refused_before; /* this node refused the same SYN as another node's, see bucket_copy_matches() */
 	bool has_request; /* a half-open socket of this node waits for this very connection */
 };
 
 /*
- * May this node answer a SYN to a shared address? owner has the bucket by the share, former_owner by the share
- * in use before.
+ * Decides whether this node may answer a SYN to a shared address. owner has the bucket by the share, former_owner by
+ * the share in use before.
  *
- * After a bucket moved from one living node to another, both saw the first copy of a SYN, and the former
- * owner may have answered it: until BUCKET_COPY_PATIENCE_NS have passed, copies stay with it. It gave the
- * bucket up before the other one got it, so that its patience ends first. A former owner without a share any
- * more is dead, or has no lease and answers no SYN: nothing to wait for.
+ * After a bucket moved from one living node to another, both saw the first copy of a SYN, and the former owner may have
+ * answered it: until BUCKET_COPY_PATIENCE_NS have passed, copies stay with it. It gave the bucket up before the other
+ * one got it, so its patience ends first. A former owner that has no share any more is dead, or has no lease and
+ * answers no SYN: there is nothing to wait for.
  */
 static inline enum bucket_verdict bucket_judge_owned(const struct bucket_share *share, uint32_t owner,
 						     uint32_t former_owner, const struct bucket_syn *syn)
@@ -231,9 +231,9 @@ static inline enum bucket_verdict bucket_judge(const struct bucket_share *share,
 }
 
 /*
- * SYNs that were another node's are remembered in an array of words, each at its hash's place; a later one
- * takes the place. Between the last copies of a SYN there is half a minute (RFC 6298).
- * A word holds 40 bits of the hash and the time in units of 2^24 ns (16.8 ms), which wraps after 78 hours.
+ * SYNs refused as another node's are remembered in an array of words, each at the place of its hash; a later one
+ * overwrites it. Half a minute lies between the last copies of a SYN (RFC 6298). A word holds 40 bits of the hash and
+ * the time in units of 2^24 ns (16.8 ms), which wraps after 78 hours.
  */
 static inline uint64_t bucket_copy_hash(uint64_t tuple_hash, uint32_t sequence)
 {
