@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* flow/expire.c - round after round through the flow table: what is too old goes, the rest is counted. */
+/*
+ * flow/expire.c - goes through the flow table round after round: removes flows that are too old and counts the others.
+ */
 #include "dprd/core/flow/memory.h"
 
 enum { HALF_OPEN_LEAST_MS = HALF_OPEN_GRACE_MS + 500 }; /* a half-open flow's life under any pressure */
@@ -25,7 +27,7 @@ unsigned flow_lifetime_ms(const struct flow_limits *limits, uint8_t state, const
 	}
 }
 
-/* Whether an odd slot belongs to the IPv6 flow before it, be it only about to come. */
+/* True when an odd slot belongs to the IPv6 flow before it, even if that flow is only being made. */
 static bool is_second(const struct flow_table *t, uint32_t index)
 {
 	const struct flow_slot *first;
@@ -39,9 +41,9 @@ static bool is_second(const struct flow_table *t, uint32_t index)
 }
 
 /*
- * A slot that is in use, but holds no flow: damage, or whoever took it was killed over it. Such a one
- * is marked, since it may be a moment before it is published, and cleared when the mark is still there
- * one round later.
+ * Mends a slot that is in use but holds no flow: it is damaged, or its process was killed before it published the flow.
+ * The slot is marked first, since a flow may be published in a moment, and cleared when the mark is still there one
+ * round later.
  */
 static void mend_slot(const struct flow_table *t, uint32_t index)
 {
@@ -58,7 +60,7 @@ static void mend_slot(const struct flow_table *t, uint32_t index)
 		flow_slot_clear(t, index);
 }
 
-/* Whether a flow of this bucket lives in the next one. */
+/* True when a flow of this bucket lies in the next one. */
 static bool has_guest(const struct flow_table *t, uint32_t bucket)
 {
 	uint32_t first = (bucket + 1) * FLOW_BUCKET_SLOTS, i;
@@ -84,12 +86,12 @@ static void mend_overflow(const struct flow_table *t, uint32_t bucket)
 	if (bucket < t->bucket_count && has_guest(t, bucket))
 		return;
 	__sync_fetch_and_and(word, ~(uint32_t)FLOW_OVERFLOW);
-	/* Who made one meanwhile looks at the bit after that: one of the two sees the other. */
+	/* A program that made such a flow meanwhile reads the bit after that, so one of the two sees the other. */
 	if (bucket < t->bucket_count && has_guest(t, bucket))
 		__sync_fetch_and_or(word, FLOW_OVERFLOW);
 }
 
-/* What is the same for all slots of one call. */
+/* The values that are the same for all slots of one call. */
 struct expiry {
 	uint32_t tick, lifetime_ticks[FLOW_RESET + 1];
 	flow_gone_fn *gone;
@@ -110,10 +112,10 @@ static void expire_slot(struct flow_table *t, uint32_t index, const struct expir
 		mend_slot(t, index);
 		return;
 	}
-	word = flow_slot_word(slot); /* not before: the flow may just have come */
+	word = flow_slot_word(slot); /* read after that check: the flow may just have come */
 	age = (e->tick - (word >> FLOW_TIME_SHIFT)) & (FLOW_TICKS - 1);
 	if (age >= FLOW_TICKS / 2) {
-		/* Damage, or a processor whose clock is ahead: no flow was seen in the future. */
+		/* A flow from the future is damaged, or its processor's clock is ahead. */
 		__sync_val_compare_and_swap(&slot->state, word,
 					    e->tick << FLOW_TIME_SHIFT | (word & ((1 << FLOW_TIME_SHIFT) - 1)));
 	} else if (age >= e->lifetime_ticks[flow.state]) {
@@ -127,7 +129,7 @@ static void expire_slot(struct flow_table *t, uint32_t index, const struct expir
 	t->nodes[slot->target & FLOW_NODE_MASK].seen = 1;
 }
 
-/* The others that were thought to be half-open were confirmed behind our back. */
+/* Programs confirmed the other flows that were counted as half-open. */
 static void believe_sample(struct flow_table *t)
 {
 	unsigned too_many = t->counts.half_open - t->half_open_most;
@@ -163,7 +165,7 @@ static void end_round(struct flow_table *t)
 	}
 }
 
-/* All slots of this bucket were looked at: is it empty, its bits fade. */
+/* All slots of this bucket were read; when it is empty, its bits fade. */
 static void pass_bucket(const struct flow_table *t, uint32_t bucket)
 {
 	uint64_t *word = flow_occupied_at(t, bucket), as_read = __atomic_load_n(word, __ATOMIC_SEQ_CST);
@@ -210,7 +212,7 @@ unsigned flow_remove_node(struct flow_table *t, uint32_t node_id, flow_gone_fn *
 	struct flow flow;
 	uint32_t i;
 
-	/* Nobody used it of late: no need to look at all slots. */
+	/* No flow used the node recently: skip reading all slots. */
 	if (node < 0 || !(t->nodes[node].seen | t->nodes[node].used))
 		return 0;
 	for (i = 0; i < flow_slot_count(t); i++) {

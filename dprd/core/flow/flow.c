@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* flow.c - single flows: found, made, moved on, removed. Contract: flow.h; memory: flow/memory.h. */
+/* flow.c - finds, makes, moves on and removes single flows. Contract: flow.h; memory: flow/memory.h. */
 #include "dprd/core/flow/memory.h"
 
 enum {
-	HAND_BUCKETS = 64, /* looked at for an old half-open flow */
-	LOOKS_IN_VAIN = 8, /* within a ms */
+	HAND_BUCKETS = 64, /* searched for an old half-open flow */
+	LOOKS_IN_VAIN = 8, /* searches without success within a ms */
 };
 
-/* The tick's first whole ms, so that it is in that tick again. */
+/* The tick's first whole ms, which turns into the same tick again. */
 static uint64_t ms_of(uint64_t now_ms, uint32_t word)
 {
 	uint64_t tick = now_ms * 1000000 >> FLOW_TICK_SHIFT, age = flow_age_ticks(word, flow_tick(now_ms));
@@ -23,7 +23,7 @@ bool flow_slot_read(const struct flow_table *t, uint32_t index, struct flow *ret
 
 	if ((!v6 && copy.v4.tag != FLOW_TAG_V4) || (v6 && index % 2))
 		return false;
-	/* What is there stays: flows are removed with dprd's lock alone. */
+	/* A flow found here stays: flows are removed only under dprd's lock. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	copy.target = *(volatile const uint32_t *)&slot->target;
 	copy.state = flow_slot_word(slot);
@@ -165,7 +165,7 @@ void flow_remove_as_read(struct flow_table *t, const struct flow *flow)
 	flow_count(t, flow->slot, flow->state, FLOW_FREE);
 }
 
-/* Whether the flow still lies where it was found; *ret is what it is now. */
+/* True when the flow still lies where it was found; *ret is its present state. */
 static bool is_still_there(const struct flow_table *t, const struct flow *flow, struct flow *ret)
 {
 	return flow->slot < flow_slot_count(t) && flow_slot_read(t, flow->slot, ret) &&
@@ -201,14 +201,14 @@ static bool is_old(const struct flow_table *t, uint32_t index, uint32_t tick, st
 
 	if ((flow_slot_word(slot) & FLOW_STATE_MASK) != SLOT_HALF_OPEN || flow_slot_is_free(slot))
 		return false;
-	/* The age only then: the flow may just have come. */
+	/* Read the age only after the state: the flow may just have come. */
 	return flow_slot_read(t, index, ret) && ret->state == FLOW_HALF_OPEN &&
 	       flow_age_ticks(flow_slot_word(slot), tick) >= flow_ticks_of(HALF_OPEN_GRACE_MS);
 }
 
 /*
- * Goes on where the last one was found. After some looks in vain there is none before the next ms: most
- * SYNs of a flood cost nothing more.
+ * Goes on where the last one was found. After LOOKS_IN_VAIN searches without success there is no further one before the
+ * next ms, so that most SYNs of a flood cost nothing more.
  */
 static bool find_old(struct flow_table *t, uint64_t now_ms, struct flow *ret)
 {
@@ -230,7 +230,7 @@ static bool find_old(struct flow_table *t, uint64_t now_ms, struct flow *ret)
 	return false;
 }
 
-/* Whether the place of a flow is enough for the one that is looked for. */
+/* True when the place of a flow is large enough for the wanted flow. */
 static bool is_enough(const struct flow_slot *slot, bool odd, const struct flow_search *s)
 {
 	if (flow_slot_tag(slot) == FLOW_TAG_V6)
@@ -240,7 +240,7 @@ static bool is_enough(const struct flow_slot *slot, bool odd, const struct flow_
 	return !odd || flow_slot_tag(slot - 1) == FLOW_TAG_V4;
 }
 
-/* In the two buckets where the flow that is looked for may lie. */
+/* Searches the two buckets in which the wanted flow may lie. */
 static bool find_old_nearby(const struct flow_table *t, const struct flow_search *s, uint64_t now_ms, struct flow *ret)
 {
 	uint32_t first = s->bucket * FLOW_BUCKET_SLOTS, i;
@@ -277,7 +277,7 @@ bool flow_evict_old(struct flow_table *t, uint64_t now_ms)
 	return true;
 }
 
-/* All of this key: two processors may have made one each. */
+/* Removes all flows of this key: two processors may have made one each. */
 static void remove_same(struct flow_table *t, const struct flow_search *s)
 {
 	struct flow_slot *slot;
@@ -293,8 +293,8 @@ static void remove_same(struct flow_table *t, const struct flow_search *s)
 }
 
 /*
- * Puts the flow in its place. victim: an old half-open flow that goes when it is in, since the pool is full;
- * state FLOW_FREE: none. Without a place one nearby goes instead, and is left there.
+ * Puts the flow in its place. victim: an old half-open flow that is removed afterwards, since the pool is full; state
+ * FLOW_FREE: none. Without a free place an old flow nearby is removed instead, and returned in victim.
  */
 static struct flow_slot *insert_for(struct flow_table *t, const struct flow_search *s, uint32_t target, uint64_t now_ms,
 				    struct flow *victim)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * flow/memory.h - the flow table's header and how a slot is read, between flow.c (single flows),
- * flow/expire.c (rounds through all of them) and flow/table.c (the table as a whole). Private to these.
+ * flow/memory.h - the flow table's header and the reading of slots, shared by flow.c (single flows), flow/expire.c
+ * (rounds through all of them) and flow/table.c (the table as a whole). Private to these.
  *
  * Memory: header, as long as FLOW_HEADER_BUCKETS | buckets | one bucket more, so that each has a next | struct
  * flow_occupied for all of these.
- * The header is written by dprd alone, with its lock; slots change at any time (flow/slot.h).
+ * Only dprd writes the header, under its lock; slots change at any time (flow/slot.h).
  */
 #ifndef DPRD_FLOW_PRIVATE_H
 #define DPRD_FLOW_PRIVATE_H
@@ -14,11 +14,11 @@
 
 enum {
 	FLOW_TICK_BITS = 32 - FLOW_TIME_SHIFT,
-	FLOW_TICKS = 1 << FLOW_TICK_BITS, /* then they begin again: 104 days */
+	FLOW_TICKS = 1 << FLOW_TICK_BITS, /* they wrap around after 104 days */
 	FLOW_SAMPLES = 16, /* parts of a round, each of them a fair sample of the table */
 };
 
-/* What a service index stands for. Nobody changes it while flows use it. */
+/* The service of an index. It stays unchanged while flows use it. */
 struct flow_service {
 	struct addr address;
 	be16 port;
@@ -32,25 +32,24 @@ struct flow_node {
 };
 
 /*
- * counts are kept as changes are seen, sums are those of the slots before the cursor: at the end of a
- * round of flow_expire() they become the counts. So what the BPF programs do is missed for at most two
- * rounds: flows that they made are missing, and those that they confirmed count as half-open. To see
- * many confirmations sooner, every sixteenth of a round is taken as a sample: no more flows count as
- * half-open than it makes likely (within four standard deviations, and 512).
- * All three wrap around: what was subtracted too often comes back.
+ * counts follow the changes that dprd sees. sums belong to the slots before the cursor; at the end of a round of
+ * flow_expire() they become the counts. So the counts miss changes by the BPF programs for at most two rounds: flows
+ * that these made are missing, and flows that these confirmed count as half-open. To see many confirmations sooner,
+ * every sixteenth of a round is a sample: no more flows count as half-open than it makes likely (within four standard
+ * deviations, and 512). All three wrap around: a count that was lowered too often is corrected by the next raise.
  */
 struct flow_table {
 	uint32_t magic, version;
 	uint32_t slot_bytes;
 	uint32_t bucket_count; /* without the last one */
 	struct flow_limits limits;
-	uint64_t now_ms; /* the last that was heard: ticks are near it */
+	uint64_t now_ms; /* the latest time known: ticks are near it */
 	struct flow_counts counts, sums;
 	uint32_t cursor; /* slot where flow_expire() goes on */
 	uint32_t sample_slots, sample_half_open; /* of the running sample, so far */
 	uint32_t half_open_most; /* by the last sample */
 	uint32_t hand; /* bucket where flow_add() goes on to look for an old half-open flow */
-	uint32_t looks_in_vain; /* for such a one, within looked_ms */
+	uint32_t looks_in_vain; /* for an old half-open flow, within looked_ms */
 	uint64_t looked_ms;
 	uint32_t service_count;
 	struct flow_service services[FLOW_SERVICES_MAX];
@@ -84,8 +83,8 @@ static inline struct flow_slot *flow_slot_at(const struct flow_table *t, uint32_
 }
 
 /*
- * How many of the next slots hold nothing, nor anything to be mended, as one look at their bucket says: most buckets of
- * most tables. 0: look at the slot itself. steps: how far the caller goes.
+ * The number of next slots that are empty and need no mending, by one look at their bucket: that holds for most buckets
+ * of most tables. 0: read the slot itself. steps: the caller's limit.
  */
 static inline unsigned flow_empty_slots(const struct flow_table *t, uint32_t slot, unsigned steps)
 {
@@ -105,7 +104,7 @@ static inline uint32_t flow_tick(uint64_t ms)
 	return (uint32_t)(ms * 1000000 >> FLOW_TICK_SHIFT) & (FLOW_TICKS - 1);
 }
 
-/* The ticks that must have gone by for ms to have gone by, or nearly so. */
+/* The ticks that pass while ms pass, or slightly fewer. */
 static inline uint32_t flow_ticks_of(uint32_t ms)
 {
 	return flow_tick(ms) + 1;
@@ -116,7 +115,7 @@ static inline uint32_t flow_slot_word(const struct flow_slot *slot)
 	return *(volatile const uint32_t *)&slot->state;
 }
 
-/* Ticks since the state's time. No flow was seen in the future: more than half of all ticks is none. */
+/* Ticks since the state's time. More than half of all ticks means a time in the future, which counts as 0. */
 static inline uint32_t flow_age_ticks(uint32_t word, uint32_t tick)
 {
 	uint32_t age = (tick - (word >> FLOW_TIME_SHIFT)) & (FLOW_TICKS - 1);
@@ -130,26 +129,29 @@ static inline unsigned flow_count_of(unsigned count)
 	return (int)count < 0 ? 0 : count;
 }
 
-/* A copy of the flow in a slot; false when there is none, or none of sense. */
+/* A copy of the flow in a slot; false when it holds none, or a damaged one. */
 bool flow_slot_read(const struct flow_table *t, uint32_t slot, struct flow *ret);
 
 /* Index of a service, or -1. */
 int flow_service_find(const struct flow_table *t, const struct addr *service, be16 port);
 
-/* The key as it is looked for, with the index of its service. */
+/* The key for a search, with the index of its service. */
 void flow_search_key(const struct flow_table *t, const struct flow_key *key, unsigned service, struct flow_search *ret);
-/* Puts a flow in its place: where it lies, or NULL: there is none. state: a whole word. */
+/* Puts a flow in its place and returns its slot; NULL: there is no place. state: a whole word. */
 struct flow_slot *flow_insert(const struct flow_table *t, const struct flow_search *s, uint32_t target, uint32_t state);
 /* The slot of this flow, or NULL. */
 struct flow_slot *flow_slot_find(const struct flow_table *t, const struct flow_search *s);
 
-/* A flow came (from FLOW_FREE), changed or went: into the counts. */
+/* Counts a flow that came (from FLOW_FREE), changed or went (to FLOW_FREE). */
 void flow_count(struct flow_table *t, uint32_t slot, unsigned from, unsigned to);
 void flow_count_in(struct flow_counts *counts, unsigned state, unsigned by);
 
-/* The key first: from then on nobody finds it. The target last: from then on the slot is another's. */
+/*
+ * Clears the key first: from then on no search finds the flow. Clears the target last: from then on the slot may be
+ * taken.
+ */
 void flow_slot_clear(const struct flow_table *t, uint32_t slot);
-/* The same, and counted. flow: as just read. */
+/* Clears the slot and counts it. flow: as just read. */
 void flow_remove_as_read(struct flow_table *t, const struct flow *flow);
 
 #endif

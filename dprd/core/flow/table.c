@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* flow/table.c - the flow table as a whole: made, opened again, adopted, walked; its services and nodes. */
+/* flow/table.c - makes, opens, adopts and walks the whole flow table; its services and nodes. */
 #include <errno.h>
 #include <sodium.h>
 
@@ -8,7 +8,7 @@
 enum {
 	FLOW_MAGIC = 0x574f4c46, /* "FLOW" */
 	FLOW_VERSION = 4,
-	FLOW_VERSION_PLAIN = 3, /* without struct flow_occupied; adopted, too */
+	FLOW_VERSION_PLAIN = 3, /* without struct flow_occupied; can be adopted, too */
 	FLOW_BUCKETS_MAX = 1 << 24,
 };
 
@@ -57,7 +57,7 @@ void flow_table_set_timeouts(struct flow_table *t, const struct flow_limits *lim
 	t->limits.rst_timeout_ms = limits->rst_timeout_ms;
 }
 
-/* Whether it is a table whose header can be used as it is; of the slots nothing is believed. */
+/* True when it is a table whose header can be used as it is; its slots are not trusted. */
 static bool is_table(const void *memory, size_t size)
 {
 	const struct flow_table *t = memory;
@@ -69,7 +69,7 @@ static bool is_table(const void *memory, size_t size)
 	       !t->nodes[0].id;
 }
 
-/* Whatever the bits were: those of buckets that hold something are set. Programs may make flows meanwhile. */
+/* Sets the bits of all buckets that hold a flow, whatever they were. Programs may make flows meanwhile. */
 static void note_all(const struct flow_table *t)
 {
 	uint32_t bucket;
@@ -173,7 +173,7 @@ int flow_table_node(struct flow_table *t, uint32_t node_id, bool make)
 	}
 	if (!node_id || (!make && (i > FLOW_NODES_MAX || !t->nodes[i].id)))
 		return -1;
-	/* All are taken: one that no flow used of late. */
+	/* All are taken: reuse one that no flow used recently. */
 	if (i > FLOW_NODES_MAX)
 		i = unused;
 	if (!i)
@@ -221,7 +221,7 @@ void flow_each(const struct flow_table *t, flow_visit_fn *visit, void *context)
 
 /* --- adoption --- */
 
-/* A flow lies where it is looked for; with IPv6 its check bits are right, too. */
+/* True when the flow lies where a search finds it and, with IPv6, its check bits are right. */
 static bool is_sound(const struct flow_table *t, const struct flow *flow)
 {
 	const struct flow_slot *slot = flow_slot_at(t, flow->slot);
@@ -234,7 +234,7 @@ static bool is_sound(const struct flow_table *t, const struct flow *flow)
 	return s.slot.key == slot->key && (s.bucket == bucket || s.bucket + 1 == bucket);
 }
 
-/* The same flow in both: the further state, the later time. */
+/* Merges the same flow of both tables: the later state, the later time. */
 static void merge(struct flow_table *t, struct flow_slot *slot, uint32_t theirs)
 {
 	uint32_t mine = flow_slot_word(slot), state = mine & FLOW_STATE_MASK, tick = mine >> FLOW_TIME_SHIFT;
@@ -260,7 +260,7 @@ static bool adopt_one(struct flow_table *t, const struct flow *flow, uint32_t wo
 	flow_search_key(t, &flow->key, (unsigned)service, &s);
 	slot = flow_slot_find(t, &s);
 	if (slot) {
-		/* Another target: a younger connection of the same client's port. It stays. */
+		/* Another target means a younger connection of the same client port, which stays. */
 		if (slot->target != target)
 			return false;
 		merge(t, slot, word);

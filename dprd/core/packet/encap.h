@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * encap.h - the outer header, the alias rewrite, the smaller segments and the too-big message:
- * every byte that dprd writes into a packet, for every plane. Pure, header only.
+ * encap.h - writes the outer header, the alias, smaller segments and the too-big message: every byte that dprd writes
+ * into a packet, for every plane. Pure, header only.
  *
  * RFC 2003 (4 in 4), RFC 2473 (6 in 6), RFC 6040 (ECN), RFC 1624 (incremental checksums),
  * RFC 1191 and RFC 8201 (too big).
@@ -15,7 +15,7 @@
 enum {
 	ENCAP_V4_BYTES = IPV4_HEADER_BYTES,
 	ENCAP_V6_BYTES = IPV6_HEADER_BYTES,
-	ENCAP_TTL = 64, /* of the outer header: the tunnel's own path, RFC 2003 3.1 */
+	ENCAP_TTL = 64, /* of the outer header, for the tunnel's path, RFC 2003 3.1 */
 	/* Identification (IPv4) or flow label (IPv6) of the outer header: this SYN may be sent back. */
 	ENCAP_MAY_RETURN = 0x5b1d,
 	TOO_BIG_BYTES_MAX = 1280,
@@ -48,7 +48,10 @@ static inline uint16_t checksum_fold(uint32_t sum)
 	return (uint16_t)~sum;
 }
 
-/* The checksum at *field after length bytes (even, word-aligned in the sum) went from old to new. RFC 1624 eqn 3. */
+/*
+ * Updates the checksum at *field after length bytes (even, word-aligned in the sum) changed from old to new. RFC 1624
+ * eqn 3.
+ */
 static inline void checksum_replace(uint8_t *field, const uint8_t *old, const uint8_t *new, uint32_t length)
 {
 	uint32_t sum = (uint16_t)~read_be16(field);
@@ -104,9 +107,9 @@ static inline void write_ipv6_header(uint8_t *ip, uint32_t payload_bytes, uint8_
 }
 
 /*
- * Writes the outer header for an inner packet of inner->total_bytes into outer (encap_bytes()
- * bytes). DF and the traffic class with ECN are the inner packet's (RFC 2003 3.1, RFC 6040 4.1
- * normal mode). id: of the outer IPv4 header, or the flow label: ENCAP_MAY_RETURN or nothing.
+ * Writes the outer header for an inner packet of inner->total_bytes into outer (encap_bytes() bytes). DF and the
+ * traffic class with ECN are copied from the inner packet (RFC 2003 3.1, RFC 6040 4.1 normal mode). id: the
+ * identification of the outer IPv4 header, or the flow label: ENCAP_MAY_RETURN or 0.
  */
 static inline void encap_write_family(uint8_t *outer, bool v6, const struct packet *inner, const struct addr *source,
 				      const struct addr *destination, uint16_t id)
@@ -118,22 +121,22 @@ static inline void encap_write_family(uint8_t *outer, bool v6, const struct pack
 				  PROTO_IPIP, addr_v4(source), addr_v4(destination));
 }
 
-/* The same for a family that is found out. */
+/* The same, for the family of inner. */
 static inline void encap_write(uint8_t *outer, const struct packet *inner, const struct addr *source,
 			       const struct addr *destination, uint16_t id)
 {
 	encap_write_family(outer, inner->v6, inner, source, destination, id);
 }
 
-/* Whether the node that wrote this outer header would take the SYN within back. */
+/* True when the node that wrote this outer header would take the SYN within back. */
 static inline bool encap_may_return(const uint8_t *outer, bool v6)
 {
 	return v6 ? (read_be32(outer) & 0xfffff) == ENCAP_MAY_RETURN : read_be16(outer + 4) == ENCAP_MAY_RETURN;
 }
 
 /*
- * The inner ECN field after decapsulation, by RFC 6040 figure 4. Returns false when the packet must
- * be dropped (outer CE, inner Not-ECT). Rewrites the inner header and its checksum.
+ * Sets the inner ECN field after decapsulation by RFC 6040 figure 4, and mends the inner header's checksum. Returns
+ * false when the packet must be dropped (outer CE, inner Not-ECT).
  */
 static inline bool encap_decapsulate_ecn(uint8_t *inner, const struct packet *inner_packet, uint8_t outer_tos)
 {
@@ -160,8 +163,8 @@ static inline bool encap_decapsulate_ecn(uint8_t *inner, const struct packet *in
 }
 
 /*
- * One hop more without an outer header (RFC 1812 5.3.1): the TTL or hop limit, and the header's checksum. False: it
- * has used up its last one, and nothing was changed.
+ * Counts one hop without an outer header (RFC 1812 5.3.1): lowers the TTL or hop limit and mends the checksum. False:
+ * no hop is left, and nothing was changed.
  */
 static inline bool encap_use_hop(uint8_t *ip, bool v6)
 {
@@ -177,8 +180,8 @@ static inline bool encap_use_hop(uint8_t *ip, bool v6)
 }
 
 /*
- * Replaces one address of an IP header (at offset source or destination) and mends the header's and,
- * when l4_checksum is given, the transport's checksum.
+ * Replaces the source or destination address of an IP header. Mends the header's checksum and, when l4_checksum is
+ * given, the transport's.
  */
 static inline void encap_rewrite_address(uint8_t *ip, bool v6, bool destination, const struct addr *to,
 					 uint8_t *l4_checksum)
@@ -197,10 +200,10 @@ static inline void encap_rewrite_address(uint8_t *ip, bool v6, bool destination,
 }
 
 /*
- * Makes a decapsulated packet local under an alias: the destination of the packet, and in an ICMP
- * error also the source of the quoted one, so that the stack finds the socket. Checksums are mended
- * by the difference, never made anew: what was damaged on its way must not look sound. packet is a
- * PACKET_TCP or a PACKET_ICMP_ERROR; bytes: the whole of it, packet->total_bytes.
+ * Makes a decapsulated packet local under an alias: rewrites the destination of the packet, and in an ICMP error also
+ * the source of the quoted one, so that the stack finds the socket. Checksums are mended by the difference, never made
+ * anew: a damaged packet must not look sound. packet is a PACKET_TCP or a PACKET_ICMP_ERROR; bytes holds all of it,
+ * packet->total_bytes.
  */
 static inline void encap_to_alias(uint8_t *bytes, const struct packet *packet, const struct addr *alias)
 {
@@ -213,7 +216,7 @@ static inline void encap_to_alias(uint8_t *bytes, const struct packet *packet, c
 		encap_rewrite_address(bytes, packet->v6, true, alias, payload + 16);
 		return;
 	}
-	/* Only ICMPv6 sums a pseudo header. */
+	/* Only ICMPv6 sums a pseudo header; ICMP does not. */
 	encap_rewrite_address(bytes, packet->v6, true, alias, packet->v6 ? payload + 2 : NULL);
 	memcpy(old, quoted, quoted_bytes);
 	encap_rewrite_address(quoted, packet->v6, false, alias, NULL);
@@ -221,8 +224,8 @@ static inline void encap_to_alias(uint8_t *bytes, const struct packet *packet, c
 }
 
 /*
- * Whether the TCP checksum of a whole packet is right. To be asked before encap_segment(), whose
- * fresh checksums would make a damaged payload look sound.
+ * True when the TCP checksum of a whole packet is right. Ask this before encap_segment(): its fresh checksums would
+ * make a damaged payload look sound.
  */
 static inline bool encap_tcp_checksum_good(const uint8_t *bytes, const struct packet *packet)
 {
@@ -233,8 +236,8 @@ static inline bool encap_tcp_checksum_good(const uint8_t *bytes, const struct pa
 }
 
 /*
- * Flags of a segment whose payload begins start bytes into the packet's. FIN and PSH belong to the
- * last one, CWR to the first (RFC 3168 6.1.2); the urgent pointer counts from the sequence number.
+ * Flags of a segment whose payload begins start bytes into the packet's. FIN and PSH go to the last segment, CWR to the
+ * first (RFC 3168 6.1.2); the urgent pointer counts from the sequence number.
  */
 static inline void encap_segment_flags(uint8_t *tcp, uint32_t start, bool last)
 {
@@ -252,11 +255,10 @@ static inline void encap_segment_flags(uint8_t *tcp, uint32_t start, bool last)
 }
 
 /*
- * One smaller segment of a TCP packet that is too big for the tunnel: headers copied, payload from
- * offset, at most payload_max bytes (not 0); sequence, length, checksums and flags set. Returns its
- * total bytes; *offset moves on. Ends when *offset is the payload's length. bytes: the whole packet,
- * no SYN (which has a sequence number of its own). out must hold the headers and payload_max bytes.
- * id_step: added to the IPv4 identification.
+ * Writes one smaller segment of a TCP packet that is too big for the tunnel: copies the headers and at most payload_max
+ * bytes (not 0) of payload from *offset; sets sequence, length, checksums and flags. Returns its total bytes and moves
+ * *offset on. The caller ends when *offset is the payload's length. bytes: the whole packet, not a SYN (which takes a
+ * sequence number). out must hold the headers and payload_max bytes. id_step is added to the IPv4 identification.
  */
 static inline uint32_t encap_segment(const uint8_t *bytes, const struct packet *packet, uint32_t *offset,
 				     uint32_t payload_max, uint16_t id_step, uint8_t *out)
@@ -291,9 +293,9 @@ static inline uint32_t encap_segment(const uint8_t *bytes, const struct packet *
 }
 
 /*
- * "Too big" about packet, from its destination to its source, with the MTU that fits the tunnel: the
- * headers of the message, in front of quoted bytes of the packet, whose sum (checksum_add()) is
- * quoted_sum. out: encap_bytes() + ICMP_HEADER_BYTES.
+ * Writes the headers of the "too big" message about packet, from its destination to its source, with the MTU that fits
+ * the tunnel. Quoted bytes of the packet follow; their sum (checksum_add()) is quoted_sum. out: encap_bytes() +
+ * ICMP_HEADER_BYTES.
  */
 INLINE void encap_too_big_header(uint8_t *out, const struct packet *packet, uint32_t quoted, uint32_t quoted_sum,
 				 uint32_t mtu)
@@ -318,8 +320,8 @@ INLINE void encap_too_big_header(uint8_t *out, const struct packet *packet, uint
 }
 
 /*
- * The whole message. Returns the bytes written to out (at most TOO_BIG_BYTES_MAX). captured: bytes
- * of packet at hand.
+ * Writes the whole message. Returns the bytes written to out (at most TOO_BIG_BYTES_MAX). captured: bytes of the packet
+ * that can be read.
  */
 static inline uint32_t encap_too_big(const uint8_t *bytes, const struct packet *packet, uint32_t captured, uint32_t mtu,
 				     uint8_t *out)

@@ -18,7 +18,7 @@
 #define MARK_TEXT(mark) MARK_TEXT_OF(mark)
 
 enum {
-	BACKEND_MARK_SHIFT = 24, /* 0: nobody chose a real server, so the rules choose one by weight */
+	BACKEND_MARK_SHIFT = 24, /* 0: no real server was chosen, so the rules choose one by weight */
 	BACKEND_MARK_MASK = 0x1f << BACKEND_MARK_SHIFT,
 	BACKEND_MARK_SELF = 0x1f, /* the node itself; other numbers: index of the own backend + 1 */
 };

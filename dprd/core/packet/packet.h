@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * packet.h - bytes to struct packet: the one parser of every plane. Pure, header only.
+ * packet.h - turns bytes into struct packet: the one parser of every plane. Pure, header only.
  *
- * Nothing is read beyond the captured length, and nothing is believed that the lengths in the
- * headers do not bear out. What is not understood is named by enum packet_kind and left alone.
- * Steps that are INLINE are also taken alone, where little of what they fill in is wanted: the compiler leaves out the
- * rest.
- * RFC 791, RFC 8200, RFC 9293, RFC 792, RFC 4443; RFC 2003 and RFC 2473 for the tunnel.
+ * It reads nothing beyond the captured length and checks all lengths in the headers against each other. A packet that
+ * it does not understand gets a kind of enum packet_kind and stays untouched. INLINE steps are also called alone by
+ * callers that need few of the fields: the compiler leaves out the rest. RFC 791, RFC 8200, RFC 9293, RFC 792, RFC
+ * 4443; RFC 2003 and RFC 2473 for the tunnel.
  */
 #ifndef DPRD_PACKET_H
 #define DPRD_PACKET_H
@@ -24,7 +23,7 @@ enum packet_limits {
 	TCP_HEADER_BYTES = 20,
 	TCP_HEADER_BYTES_MAX = 60, /* with all options that fit */
 	ICMP_HEADER_BYTES = 8,
-	ICMP_QUOTED_TCP_BYTES = 8, /* ports and sequence number: all that RFC 792 promises */
+	ICMP_QUOTED_TCP_BYTES = 8, /* ports and sequence number: RFC 792 promises no more */
 };
 
 enum ip_protocol { PROTO_ICMP = 1, PROTO_IPIP = 4, PROTO_TCP = 6, PROTO_IPV6 = 41, PROTO_ICMPV6 = 58 };
@@ -46,7 +45,7 @@ enum packet_kind {
 	PACKET_FRAGMENT,
 	PACKET_OPTIONS, /* IPv4 options or IPv6 extension headers */
 	PACKET_OTHER, /* another protocol, or ICMP that is not an error */
-	PACKET_TRUNCATED, /* shorter than its own headers say */
+	PACKET_TRUNCATED, /* shorter than its headers say */
 	PACKET_MALFORMED,
 };
 
@@ -110,15 +109,15 @@ static inline bool packet_is_syn(const struct packet *packet)
 }
 
 /*
- * What can be read of a datagram: from bytes to end, and how much of it there is. The two differ
- * only in the kernel, where a packet lies in pieces and the first one alone can be read.
+ * The readable part of a datagram, from bytes to end, and the length of the datagram. They differ only in the kernel,
+ * where a packet lies in pieces and only the first piece can be read.
  */
 struct packet_bytes {
 	const uint8_t *bytes, *end;
 	uint32_t length;
 };
 
-/* Whether count bytes from at on can be read. */
+/* True when count bytes from at on can be read. */
 static inline bool packet_has(const struct packet_bytes *b, uint32_t at, uint32_t count)
 {
 	return b->bytes + at + count <= b->end;
@@ -165,7 +164,7 @@ INLINE int packet_parse_v6(const struct packet_bytes *b, struct packet *p)
 	return p->protocol == 0 || p->protocol == 43 || p->protocol == 60 ? PACKET_OPTIONS : 0;
 }
 
-/* The quoted packet of an ICMP error was sent by the service: its tuple reversed is the client's. */
+/* The service sent the quoted packet of an ICMP error: its tuple reversed is the client's. */
 static inline enum packet_kind packet_parse_quoted(const struct packet_bytes *quoted, uint32_t header_bytes,
 						   struct packet *p)
 {
@@ -182,7 +181,7 @@ static inline enum packet_kind packet_parse_quoted(const struct packet_bytes *qu
 	if (quoted->length < header_bytes + ICMP_QUOTED_TCP_BYTES ||
 	    !packet_has(quoted, header_bytes, ICMP_QUOTED_TCP_BYTES))
 		return PACKET_TRUNCATED;
-	/* An error about a packet that was not sent from the address it reports to is forged or lost. */
+	/* An error goes to the sender of the quoted packet; any other is forged or went astray. */
 	if (!addr_equal(&inner.source, &p->destination))
 		return PACKET_OTHER;
 	p->key.client = inner.destination;
@@ -208,7 +207,7 @@ INLINE enum packet_kind packet_parse_tcp(const struct packet_bytes *payload, uin
 	if (payload->length < TCP_HEADER_BYTES || !packet_has(payload, 0, TCP_HEADER_BYTES))
 		return PACKET_TRUNCATED;
 	p->tcp_header_bytes = (uint16_t)((tcp[12] >> 4) * 4);
-	/* Less than its least wraps around: one comparison for both ends. */
+	/* A value below the least one wraps around, so that one comparison checks both limits. */
 	if ((uint32_t)p->tcp_header_bytes - TCP_HEADER_BYTES > p->total_bytes - header_bytes - TCP_HEADER_BYTES)
 		return PACKET_MALFORMED;
 	p->key.client = p->source;
@@ -220,7 +219,7 @@ INLINE enum packet_kind packet_parse_tcp(const struct packet_bytes *payload, uin
 	return PACKET_TCP;
 }
 
-/* What follows the IP header of header_bytes; that is known when this is compiled. */
+/* Parses the bytes behind an IP header of header_bytes, which is a constant to the compiler. */
 INLINE enum packet_kind packet_parse_payload(const struct packet_bytes *b, uint32_t header_bytes, struct packet *p)
 {
 	struct packet_bytes payload = { .bytes = b->bytes + header_bytes, .end = b->end }, quoted;
@@ -247,8 +246,8 @@ INLINE enum packet_kind packet_parse_payload(const struct packet_bytes *b, uint3
 }
 
 /*
- * Parses what can be read of a datagram of this family. PACKET_TRUNCATED though it is long enough: more
- * must be made readable.
+ * Parses the readable part of a datagram of this family. PACKET_TRUNCATED for a datagram that is long enough: the
+ * caller must make more of it readable.
  */
 INLINE enum packet_kind packet_parse_family(const struct packet_bytes *b, bool v6, struct packet *p)
 {
@@ -261,7 +260,7 @@ INLINE enum packet_kind packet_parse_family(const struct packet_bytes *b, bool v
 	return p->kind = packet_parse_payload(b, v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES, p);
 }
 
-/* The same of either family. */
+/* The same for either family. */
 static inline enum packet_kind packet_parse_bytes(const struct packet_bytes *b, struct packet *p)
 {
 	int version = packet_has(b, 0, 1) ? b->bytes[0] >> 4 : 0;
@@ -275,8 +274,8 @@ static inline enum packet_kind packet_parse_bytes(const struct packet_bytes *b, 
 }
 
 /*
- * Parses a whole datagram of length captured bytes into *p; p points into bytes. Returns p->kind.
- * captured may be less than the datagram as long as it holds the headers (a short copy range).
+ * Parses a datagram of which length bytes were captured into *p, which points into bytes. Returns p->kind. They may be
+ * fewer than the datagram has, as long as they hold the headers (a short copy range).
  */
 static inline enum packet_kind packet_parse(const uint8_t *bytes, uint32_t length, struct packet *p)
 {

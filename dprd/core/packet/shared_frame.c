@@ -50,7 +50,7 @@ static unsigned announce_v4(uint8_t *frame, const struct addr *address, const ui
 	return ETHERNET_BYTES + ARP_BYTES;
 }
 
-/* Version 6, payload length, next header, hop limit, addresses; returns what follows them. */
+/* Writes version 6, payload length, next header, hop limit and addresses; returns the place behind them. */
 static uint8_t *ipv6(uint8_t *ip, unsigned payload_bytes, uint8_t next, uint8_t hops, const uint8_t source[16],
 		     const uint8_t destination[16])
 {
@@ -63,7 +63,7 @@ static uint8_t *ipv6(uint8_t *ip, unsigned payload_bytes, uint8_t next, uint8_t 
 	return ip + IPV6_HEADER_BYTES;
 }
 
-/* Over the pseudo header (RFC 8200, 8.1) and the message. */
+/* The checksum covers the pseudo header (RFC 8200, 8.1) and the message. */
 static void icmpv6_checksum(const uint8_t *ip, uint8_t *icmp, unsigned bytes)
 {
 	write_be16(icmp + 2, fold(sum(sum(bytes + PROTO_ICMPV6, ip + 8, 32), icmp, bytes)));
@@ -79,7 +79,7 @@ static unsigned announce_v6(uint8_t *frame, const struct addr *address, const ui
 	icmp[0] = 136;
 	icmp[4] = 0x20; /* override */
 	memcpy(icmp + 8, address->bytes, 16);
-	icmp[24] = 2; /* target link-layer address, of one unit of eight bytes */
+	icmp[24] = 2; /* target link-layer address, one unit of eight bytes */
 	icmp[25] = 1;
 	memcpy(icmp + 26, shared, 6);
 	icmpv6_checksum(ip, icmp, ND_ADVERTISEMENT_BYTES);
@@ -93,7 +93,10 @@ unsigned shared_frame_announce(uint8_t frame[SHARED_FRAME_BYTES], const struct a
 				   : announce_v6(frame, address, shared, own);
 }
 
-/* To 224.0.0.106, TTL 1, with the option router alert (RFC 2113). The node is no querier: both last fields are 0. */
+/*
+ * Goes to 224.0.0.106 with TTL 1 and the option router alert (RFC 2113). The node is no querier: the last two fields
+ * are 0.
+ */
 static unsigned router_v4(uint8_t *frame, const struct addr *source, const uint8_t own[6])
 {
 	static const uint8_t to[6] = { 0x01, 0x00, 0x5e, 0, 0, 0x6a }, group[4] = { 224, 0, 0, 106 };
@@ -118,7 +121,7 @@ static unsigned router_v4(uint8_t *frame, const struct addr *source, const uint8
 	return ETHERNET_BYTES + header_bytes + MRD_BYTES;
 }
 
-/* To ff02::6a, hop limit 1, with the hop-by-hop option router alert (RFC 2711, value 0: MLD). */
+/* Goes to ff02::6a with hop limit 1, with the hop-by-hop option router alert (RFC 2711, value 0: MLD). */
 static unsigned router_v6(uint8_t *frame, const struct addr *source, const uint8_t own[6])
 {
 	static const uint8_t all_snoopers[16] = { 0xff, 0x02, [15] = 0x6a };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * shared_frame.h - the Ethernet frames by which a node tells its neighbours about shared addresses. Pure.
+ * shared_frame.h - makes the Ethernet frames that tell a node's neighbours about shared addresses. Pure.
  *
- * Neighbours learn the hardware address of a shared address (RFC 826, RFC 5227 3; RFC 4861 7.2.6), and switches
- * that a multicast router is here (RFC 4286): else one that snoops would keep multicast frames away from
- * nodes that joined no group.
+ * Neighbours learn the hardware address of a shared address (RFC 826, RFC 5227 3; RFC 4861 7.2.6), and switches learn
+ * that a multicast router is here (RFC 4286): otherwise a snooping switch would keep multicast frames away from nodes
+ * that joined no group.
  */
 #ifndef DPRD_SHARED_FRAME_H
 #define DPRD_SHARED_FRAME_H
@@ -23,7 +23,7 @@ enum {
 unsigned shared_frame_announce(uint8_t frame[SHARED_FRAME_BYTES], const struct addr *address, const uint8_t shared[6],
 			       const uint8_t own[6]);
 
-/* A Multicast Router Advertisement from source: of IPv6 a link-local address. Returns the frame's length. */
+/* A Multicast Router Advertisement from source; for IPv6 that is a link-local address. Returns the frame's length. */
 unsigned shared_frame_router(uint8_t frame[SHARED_FRAME_BYTES], const struct addr *source, const uint8_t own[6]);
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * policy/inverse.c - the paper's probabilistic rule: a peer with probability inverse to its load.
+ * policy/inverse.c - the paper's probabilistic rule: draws a peer with a probability inverse to its load.
  *
- * As in the paper the choice is among the other servers: that this node should not serve itself has
- * been decided by its own load before. The connection to come is counted with each load, so that
- * idle peers have a finite share: p ~ weight / (load per weight + 1).
+ * As in the paper the choice is among the other nodes: this node's own load has decided before that it should not
+ * serve. The new connection is counted with each load, so that idle peers have a finite share: p ~ weight / (load per
+ * weight + 1).
  */
 #include "dprd/core/policy/policy.h"
 

@@ -2,13 +2,12 @@
 /*
  * policy/li.c - loads interpreted by their age: water filling.
  *
- * Until the loads were announced anew, about K = arrivals per second * mean age connections will
- * have come to the cluster without showing in them. Poured onto the nodes like water, they fill the
- * low ones up to one level W per unit of weight:
+ * About K = arrivals per second * mean age connections come to the cluster before loads that show them are announced.
+ * Poured onto the nodes like water, they fill the low ones up to one level W per unit of weight:
  *
  *   sum over nodes of max(0, weight * W - load) = K        p = max(0, weight * W - load) / K
  *
- * Fresh loads (K = 1) make it the least loaded, old ones a draw by weight; nothing to be set.
+ * With fresh loads (K = 1) this chooses the least loaded node, with old ones it draws by weight. There is no parameter.
  */
 #include "dprd/core/policy/policy.h"
 
@@ -18,9 +17,9 @@
 #define GOLDEN_SECTION 2654435769U
 
 /*
- * Level W for these loads and weights; nodes of weight 0 are left out. A node above the level of all
- * that are in gets nothing and leaves; each round lowers the level. Every round takes out all that
- * stand above the mean, so that a handful of rounds ends it.
+ * Level W for these loads and weights; nodes of weight 0 are left out. A node above the level of the remaining nodes
+ * gets nothing and is taken out; each round lowers the level. Every round takes out all nodes above the mean, so a
+ * handful of rounds is enough.
  */
 static double water_level(const double *load, const double *weight, unsigned count, double water)
 {
@@ -45,8 +44,8 @@ static double water_level(const double *load, const double *weight, unsigned cou
 }
 
 /*
- * Not by lot, but in steps of the golden section through all shares: each is met as often as by lot,
- * and more evenly, which is worth most when the loads are old. Random numbers say where it begins.
+ * Walks through all shares in steps of the golden section instead of drawing: it meets each share as often, but more
+ * evenly, which helps most when the loads are old. A random number sets the start.
  */
 static uint64_t next_draw(const struct policy_input *input)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* policy/p2c.c - two nodes drawn by weight, without return; the less loaded one serves. */
+/* policy/p2c.c - draws two different nodes by weight; the less loaded one serves. */
 #include "dprd/core/policy/policy.h"
 
 static unsigned choose(const struct policy_input *input)
@@ -13,7 +13,7 @@ static unsigned choose(const struct policy_input *input)
 	first = policy_draw(weight, count, input->random);
 	weight[first] = 0;
 	second = policy_draw(weight, count, policy_mix(input->random));
-	/* With no second one, the draw says 0: that may be an ineligible self. */
+	/* Without a second node the draw returns 0: that may be an ineligible self. */
 	if (weight[second] <= 0)
 		return first;
 	return policy_load(&view->nodes[second]) < policy_load(&view->nodes[first]) ? second : first;

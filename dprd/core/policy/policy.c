@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* policy.c - what the policies share: the list of them, the estimated load, drawing by weight. */
+/* policy.c - shared by the policies: the list of them, the estimated load, drawing by weight. */
 #include "dprd/core/policy/policy.h"
 
 #include <math.h>
@@ -22,12 +22,12 @@ const struct policy *policy_find(const char *name)
 	return NULL;
 }
 
-/* Of what was sent evenly within the age of the node's load, the share that is open. */
+/* The share still open of connections that were sent evenly within the age of the node's load. */
 static double open_share(const struct view_node *node, double life_s)
 {
 	double ages;
 
-	/* Of nothing; the exponential would be the dearest step of a decision. */
+	/* Without connections the share is 0; the exponential would be the most expensive step of a decision. */
 	if (life_s <= 0 || (!node->sent && node->sent_before_per_s <= 0))
 		return 0;
 	ages = node->age_ms / 1000.0 / life_s;
@@ -54,7 +54,7 @@ void policy_count_sent(const struct policy *policy, const struct load_view *view
 
 double policy_load(const struct view_node *node)
 {
-	/* Self may have weight 0: it takes nothing from others but has a load all the same. */
+	/* Self may have weight 0: it takes nothing from others but still has a load. */
 	return (node->load + node->sent_open) / (node->weight > 0 ? node->weight : 1);
 }
 
@@ -100,7 +100,7 @@ unsigned policy_draw(const double *weight, unsigned count, uint64_t random)
 			return i;
 		point -= weight[i];
 	}
-	/* Rounding may leave a rest behind the last one. */
+	/* Rounding may leave a rest behind the last node. */
 	return last;
 }
 
@@ -122,7 +122,10 @@ unsigned policy_lowest(const struct policy_input *input, unsigned first, double 
 			lowest = here;
 			ties = 1;
 		} else if (here <= lowest && best != 0) {
-			/* The k-th of equals replaces the one kept with probability 1/k: each is as likely. */
+			/*
+			 * The k-th of equal nodes replaces the kept one with probability 1/k, so that each is as
+			 * likely.
+			 */
 			random = policy_mix(random);
 			if (policy_uniform(random) * ++ties < 1)
 				best = i;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * policy.h - which node should serve a new connection. Pure.
+ * policy.h - chooses the node that serves a new connection. Pure.
  *
- * One policy, one file, one struct. A policy only picks an index into the view; the threshold rule
- * in front (serve locally while own load is below MaxLoad or the lowest) and the hysteresis behind
- * (MinAdvantage) are decide.c's and the same for all.
+ * One policy, one file, one struct. A policy only picks an index into the view; decide.c applies the same threshold
+ * before every policy (serve locally while the own load is below MaxLoad or the lowest) and the same hysteresis after
+ * it (MinAdvantage).
  */
 #ifndef DPRD_POLICY_H
 #define DPRD_POLICY_H
@@ -14,26 +14,26 @@
 
 /* One node as a policy sees it. */
 struct view_node {
-	uint32_t node_id; /* member_id() of it */
+	uint32_t node_id; /* its member_id() */
 	uint16_t member; /* index into the configuration */
 	bool eligible; /* may get a new connection: active, healthy, two-way, its dprd runs */
 	uint32_t age_ms; /* of its load; 0 for self */
-	uint32_t sent; /* forwarded there by us since that load was announced */
-	double sent_before_per_s; /* the same in the time before that, as a rate */
-	double sent_open; /* by how much our own connections changed its load since; policy_count_sent() sets it */
-	uint64_t heard_ms; /* the caller's: when that load was announced */
+	uint32_t sent; /* forwarded there by us since this load was announced */
+	double sent_before_per_s; /* the same before that announcement, as a rate */
+	double sent_open; /* change of its load by our own connections since then, by policy_count_sent() */
+	uint64_t heard_ms; /* when this load was announced; only the caller uses it */
 	double load; /* in the configured metric; exact for self */
 	double weight; /* > 0 when eligible */
 	double arrivals_per_s; /* new connections reaching it */
 };
 
-/* What this node knows. nodes[0] is self and always present. The nodes are the owner's. */
+/* The nodes as this node knows them. nodes[0] is self and always present. The caller owns the memory. */
 struct load_view {
 	unsigned count;
 	struct view_node *nodes;
 };
 
-/* State of the policies that have one (round robin); the caller keeps it between decisions. */
+/* State of the policies that need one (round robin); the caller keeps it between decisions. */
 struct policy_state {
 	uint32_t next; /* rr: member served last; wrr: position; li: where in (0, 2^32) the last draw was */
 	double current_weight[1024]; /* wrr: smooth weighted round robin, by view index */
@@ -62,21 +62,21 @@ struct policy {
 extern const struct policy policy_local, policy_random, policy_least, policy_inverse, policy_p2c, policy_li, policy_rr,
 	policy_wrr, policy_lc, policy_wlc;
 
-/* All of them, NULL at the end, default first. */
+/* All policies; the default is first, NULL ends the list. */
 extern const struct policy *const policies[];
 
 /* NULL when there is no policy of that name. */
 const struct policy *policy_find(const char *name);
 
 /*
- * Sets sent_open of all nodes: by how much our own connections have changed its load since it was
- * announced. Those that we sent since and that are open, less those that we sent before and that have
- * ended: as long as we send as many as before, that is nothing. How many of them are open follows from
- * how long connections last on average (by Little's law: all loads / all arrivals), or the own increments
- * of a long period would pile up into loads that no longer exist. No load gets below 0 by it.
+ * Sets sent_open of all nodes: the change of its load by our own connections since it was announced. It is the number
+ * that we sent since and that are open, minus the number that we sent before and that have ended; at a steady rate it
+ * is 0. The number still open follows from the average life of a connection (by Little's law: all loads / all
+ * arrivals). Otherwise the own increments of a long period would pile up into loads that no longer exist. No load falls
+ * below 0 by it.
  *
- * Policies that follow the lowest load (counts_all_sent) count all that was sent since, open or not.
- * What the other entry nodes send there, who heard the same, nobody knows; this is their only brake.
+ * Policies that follow the lowest load (counts_all_sent) count all connections sent since, open or not. No node knows
+ * how many connections the other entry nodes send there, which heard the same load; this count is the only brake.
  */
 void policy_count_sent(const struct policy *policy, const struct load_view *view);
 
@@ -89,22 +89,25 @@ double policy_load(const struct view_node *node);
  */
 double policy_max_load_auto(const struct load_view *view);
 
-/* Its weight when it may get a new connection, else 0. */
+/* Its weight when it may get a new connection, otherwise 0. */
 double policy_weight(const struct view_node *node);
 
-/* Nodes that a policy looks at: all of the view, but never more than POLICY_NODES_MAX. */
+/* Number of nodes that a policy looks at: all of the view, up to POLICY_NODES_MAX. */
 unsigned policy_count(const struct load_view *view);
 
-/* An index drawn with a probability in proportion to weight[]; 0 when no weight is above 0. */
+/* Draws an index with a probability in proportion to weight[]; returns 0 when no weight is above 0. */
 unsigned policy_draw(const double *weight, unsigned count, uint64_t random);
 
 /*
- * The lowest score among the nodes that may get a connection, from index first on. Ties go to self,
- * else they are drawn. 0 when there is no such node.
+ * Returns the node with the lowest score among those that may get a connection, from index first on. Self wins a tie,
+ * other ties are drawn. 0 when there is no such node.
  */
 unsigned policy_lowest(const struct policy_input *input, unsigned first, double (*score)(const struct view_node *node));
 
-/* Uniform in [0, 1) from 64 random bits; and a further independent 64 bits from the same seed (splitmix64). */
+/*
+ * policy_uniform(): uniform in [0, 1) from 64 random bits. policy_mix(): 64 independent bits from the same seed
+ * (splitmix64).
+ */
 double policy_uniform(uint64_t random);
 uint64_t policy_mix(uint64_t seed);
 

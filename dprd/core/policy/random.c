@@ -2,9 +2,9 @@
 /*
  * policy/random.c - stateless DPR: the client's port and address pick the node.
  *
- * Weighted rendezvous hashing: every node draws an exponential time from (flow, node), sped up by
- * its weight, and the earliest wins. So a retransmit finds the same node without any memory, a node
- * gets a share by its weight, and a node that comes or goes moves only the flows it gets or had.
+ * Weighted rendezvous hashing: every node draws an exponential time from (flow, node), divided by its weight, and the
+ * earliest wins. So a retransmit finds the same node without any memory, and a node gets a share by its weight. A node
+ * that comes or goes moves only the flows that it gets or had.
  */
 #include "dprd/core/policy/policy.h"
 
@@ -12,7 +12,7 @@
 
 static double arrival_time(uint64_t flow_hash, const struct view_node *node)
 {
-	/* Half a step off zero: the logarithm of 0 would lose that node's draw. */
+	/* Half a step above zero: the logarithm of 0 would lose that node's draw. */
 	double uniform = policy_uniform(policy_mix(flow_hash ^ policy_mix(node->node_id))) + 0x1p-54;
 
 	return -log(uniform) / node->weight;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* policy/rr.c - one after the other, in the order of the configuration file. */
+/* policy/rr.c - nodes take turns in the order of the configuration file. */
 #include "dprd/core/policy/policy.h"
 
 static unsigned choose(const struct policy_input *input)
@@ -8,7 +8,7 @@ static unsigned choose(const struct policy_input *input)
 	unsigned next = 0, lowest = 0;
 	bool found = false, found_next = false;
 
-	/* The first member behind the one served last; behind the end, the first of all. */
+	/* The first member behind the one that served last; behind the end, the first one. */
 	for (unsigned i = 0; i < policy_count(view); i++) {
 		const struct view_node *node = &view->nodes[i];
 

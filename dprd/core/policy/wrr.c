@@ -2,7 +2,7 @@
 /*
  * policy/wrr.c - round robin by weight, smooth: weights 5 1 1 give a a b a c a a, never five in a row.
  *
- * Every turn each node gains its weight, the richest serves and pays the sum of all weights.
+ * In every turn each node gains its weight; the node with the most serves and pays the sum of all weights.
  */
 #include "dprd/core/policy/policy.h"
 
@@ -16,7 +16,7 @@ static unsigned choose(const struct policy_input *input)
 	for (unsigned i = 0; i < policy_count(view); i++) {
 		double weight = policy_weight(&view->nodes[i]);
 
-		/* Neither debts nor savings outlast an absence: a node comes back without a burst. */
+		/* Debts and savings end with an absence, so that a node comes back without a burst. */
 		if (weight <= 0) {
 			current[i] = 0;
 			continue;
