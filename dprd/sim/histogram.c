@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* histogram.c - in which bin a value lies, and what a bin stands for. */
+/* histogram.c - finds the bin of a value, and the value that a bin stands for. */
 #include "dprd/sim/histogram.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static unsigned bin_of(double value)
 	       (unsigned)((part - 0.5) * 2 * HISTOGRAM_PARTS);
 }
 
-/* The lower edge of a bin. */
+/* Returns the lower edge of a bin. */
 static double edge(double bin)
 {
 	double whole = floor(bin / HISTOGRAM_PARTS), part = bin / HISTOGRAM_PARTS - whole;
@@ -27,7 +27,7 @@ static double edge(double bin)
 
 void histogram_add(struct histogram *histogram, double value)
 {
-	/* Kahan's sum: ten million small values on top of a large sum. */
+	/* Kahan's sum, because ten million small values are added to a large sum. */
 	double low = value - histogram->sum_low, sum = histogram->sum + low;
 
 	histogram->sum_low = sum - histogram->sum - low;

@@ -101,7 +101,7 @@ void knowledge_free(struct knowledge *k)
 	*k = (struct knowledge) { 0 };
 }
 
-/* The tick at which a node first sees what came at this time. */
+/* Returns the tick at which a node first sees an announcement that came at this time. */
 static double seen_at_s(const struct sim_setup *setup, double at_s)
 {
 	return setup->tick_s > 0 ? ceil(at_s / setup->tick_s) * setup->tick_s : at_s;
@@ -135,7 +135,7 @@ double knowledge_next_s(const struct knowledge *k)
 	return flight ? flight->arrives_at_s : INFINITY;
 }
 
-/* What an announcement says to one node about its own announcements, as find_proof() of table.c reads it. */
+/* The echo in an announcement for one node, as find_proof() of table.c reads it. */
 struct proof {
 	bool echoed, recent;
 	double sent_at_s;
@@ -147,7 +147,7 @@ static struct proof find_proof(const struct knowledge *k, const struct flight *f
 	const struct heard *of_us = row_of(k, flight->node) + to;
 	struct proof proof = { 0 };
 
-	/* Who is silent for long is not echoed, and a former life is not answered for. */
+	/* A node that was silent for long is not echoed, nor is a former life of a node. */
 	if (flight->epoch != k->epoch[flight->node] || !of_us->known || of_us->epoch != k->epoch[to] ||
 	    flight->sent_at_s - of_us->heard_at_s > k->dead_s)
 		return proof;

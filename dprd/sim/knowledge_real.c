@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * knowledge_real.c - N tables of loadcast in one process: each announcement is a signed datagram, and
- * each table decides for itself what it takes.
+ * knowledge_real.c - N tables of loadcast in one process: each announcement is a signed datagram, and each table
+ * decides itself whether to take it.
  */
 #include "dprd/sim/knowledge_real.h"
 
@@ -11,9 +11,9 @@
 #include "loadcast/core/table.h"
 
 enum {
-	/* The tables' clock at time 0, so that what was heard before has a time, too. */
+	/* The tables' clock at time 0, so that announcements heard before have a time, too. */
 	CLOCK_START_MS = 1000000,
-	ROUNDS_BEFORE = 3, /* of announcements, after which all are proven alive */
+	ROUNDS_BEFORE = 3, /* rounds of announcements after which all nodes are proven alive */
 	EPOCH_FIRST = 1,
 };
 
@@ -25,7 +25,7 @@ struct datagram {
 
 struct real_tables {
 	const struct sim_setup *setup;
-	struct config *config; /* of each node: they differ in who is self */
+	struct config *config; /* one for each node: they differ in self */
 	struct table *table;
 	uint64_t *epoch;
 	struct announce_keys keys;
@@ -153,7 +153,7 @@ void real_tables_revive(struct real_tables *real, unsigned node)
 	table_init(&real->table[node], &real->config[node], false, ++real->epoch[node]);
 }
 
-/* As view_member_eligible(), of what can be other than good in a simulation. */
+/* Does as view_member_eligible(), for those conditions that can fail in a simulation. */
 static bool is_eligible(const struct config *config, unsigned member, const struct node_load *load, uint32_t age_ms)
 {
 	unsigned wanted = NODE_HEARD | NODE_ECHOES | NODE_DPRD_UP;
@@ -185,7 +185,7 @@ bool real_tables_view(struct real_tables *real, unsigned self, double now_s, str
 			.weight = config->member[member].weight,
 			.arrivals_per_s = load->sample.arrivals_per_1000_s / 1000.0,
 		};
-		/* Sequences start anew with an epoch: one number of both. */
+		/* Sequences start anew with an epoch: this makes one number of both. */
 		ret_sequence[i] = (uint32_t)(load->sequence + (load->epoch << 24));
 		in_sight += (load->flags & NODE_HEARD) && age_ms <= config->dead_periods * config->period_ms;
 	}

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* knowledge_view.c - what a node has heard, and sent, as the policies get to see it. */
+/*
+ * knowledge_view.c - makes the view of the policies from the announcements that a node heard and the connections it
+ * sent.
+ */
 #include <math.h>
 
 #include "dprd/sim/knowledge_real.h"
 
-/* When the node last looked into its table. */
+/* The time at which the node last read its table. */
 static double looked_at_s(const struct sim_setup *setup, double now_s)
 {
 	return setup->tick_s > 0 ? floor(now_s / setup->tick_s) * setup->tick_s : now_s;
@@ -23,7 +26,10 @@ static bool is_eligible(const struct heard *m, uint64_t now_ms, double dead_ms)
 	       age_ms(m->echo_sent_at_s, now_ms) <= dead_ms;
 }
 
-/* As dprd/cluster/view.c has it: what was sent since counts from 0 with each announcement, and half in the rate before. */
+/*
+ * As in dprd/cluster/view.c: connections sent since start at 0 with each announcement; half of the old count goes into
+ * the rate before.
+ */
 static void count_from(struct sent *sent, uint32_t sequence, uint64_t heard_ms)
 {
 	double took_s = heard_ms > sent->heard_ms ? (double)(heard_ms - sent->heard_ms) / 1000 : 0;
@@ -37,7 +43,7 @@ static void count_from(struct sent *sent, uint32_t sequence, uint64_t heard_ms)
 	sent->heard_ms = heard_ms;
 }
 
-/* All alive, all heard. */
+/* All nodes are alive, and all are heard. */
 static void view_shared(const struct knowledge *k, unsigned self, uint64_t now_ms, struct view_node *nodes)
 {
 	struct sent *sent = k->sent + (size_t)self * k->nodes;
@@ -109,7 +115,7 @@ bool knowledge_view(struct knowledge *k, unsigned self, double now_s, struct vie
 		uint32_t newest =
 			k->kind == SIM_TABLES_OWN ? k->heard[(size_t)self * k->nodes + peer].sequence : sequence[i];
 
-		/* Cleared here, once, so that what is counted from now on belongs to the newest. */
+		/* Cleared once, here: connections counted from now on belong to the newest announcement. */
 		count_from(&sent[peer], newest, now_ms - nodes[i].age_ms);
 		nodes[i].sent = sent[peer].count;
 		nodes[i].sent_before_per_s = sent[peer].before_per_s;
@@ -122,7 +128,7 @@ void knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer)
 	struct sent *sent = k->sent + (size_t)self * k->nodes + peer;
 	const struct heard *row = k->heard + (k->kind == SIM_TABLES_OWN ? (size_t)self * k->nodes : 0);
 
-	/* With real tables the view, from which peer was chosen, has done that. */
+	/* With real tables making the view has done that. */
 	if (k->kind != SIM_TABLES_REAL)
 		count_from(sent, row[peer].sequence, knowledge_ms(row[peer].heard_at_s));
 	sent->count++;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dpr-sim: how would dprd do in a cluster that you do not have yet? */
+/* dpr-sim: simulates dprd in a cluster that you do not have yet. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 enum { EXIT_USAGE = 2 };
 
-/* What is being simulated, for the line that says so each second. */
+/* The present run, for the line of progress that is printed each second. */
 struct progress {
 	bool wanted, terminal;
 	const struct arm *arm;
@@ -87,7 +87,7 @@ static int simulate(const struct options *o, struct report *report)
 	return error;
 }
 
-/* Whether it went well; else it has been said what did not. */
+/* True when writing succeeded; otherwise the error was printed. */
 static bool wrote(const char *path, int error)
 {
 	if (error)

@@ -50,7 +50,7 @@ const char options_usage[] =
 	"  --json FILE --csv FILE --plot FILE.svg (with gnuplot) --progress\n"
 	"  --version --help\n";
 
-/* Values that others depend on come first: the list is read from top to bottom. */
+/* Values on which others depend come first: the list is read from top to bottom. */
 #define OPTIONS(X)                    \
 	X(NODES, "nodes")             \
 	X(WORKERS, "workers")         \
@@ -197,7 +197,7 @@ static bool take_second_look(const char *text, struct sim_setup *setup)
 	return setup->second_look || strcmp(text, "no") == 0;
 }
 
-/* A share of the run is known only when all else is: kept as a negative number until then. */
+/* A share of the run can be computed only after all other options: until then it is a negative number. */
 static bool take_warmup(const char *text, struct sim_setup *setup)
 {
 	if (value_time(text, &setup->warmup_s))
@@ -333,7 +333,7 @@ static bool take(struct options *o, enum option_code option, const char *text)
 	}
 }
 
-/* By option: whether it wants a value. */
+/* True for an option that takes a value. */
 static int wants_value(enum option_code option)
 {
 	switch (option) {
@@ -346,7 +346,7 @@ static int wants_value(enum option_code option)
 	}
 }
 
-/* What would have been understood. */
+/* The values that the option would take. */
 static const char *hint(enum option_code option)
 {
 	switch (option) {
@@ -389,7 +389,7 @@ static void set_defaults(struct options *o)
 	take_warmup("10%", &o->setup);
 }
 
-/* What was left open until all was known. */
+/* Sets the values that depend on all other options. */
 static void complete(struct options *o, bool only_seconds)
 {
 	if (!o->policy_count)
@@ -404,7 +404,7 @@ static void complete(struct options *o, bool only_seconds)
 		o->setup.warmup_s *= -sim_expected_s(&o->setup);
 }
 
-/* Every option once, but for those that may be given again, which are taken as they come. */
+/* Collects every option once, except those that may be repeated: these are taken as they come. */
 static bool collect(int argc, char **argv, struct options *o, const char **given, char error[OPTIONS_ERROR_BYTES])
 {
 	static const char present[] = "";
@@ -415,7 +415,7 @@ static bool collect(int argc, char **argv, struct options *o, const char **given
 		long_options[i] = (struct option) { .name = names[i],
 						    .has_arg = wants_value((enum option_code)i),
 						    .val = (int)i };
-	optind = 0; /* to GNU: from the beginning, also when it is not the first time */
+	optind = 0; /* for GNU: start from the beginning, also in a second call */
 	opterr = 0;
 	while ((code = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
 		const char *text = optarg ? optarg : present;

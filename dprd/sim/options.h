@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* options.h - what the user of dpr-sim asked for: one setup, and what varies from run to run. */
+/* options.h - the command line of dpr-sim: one setup, and the values that vary from run to run. */
 #ifndef DPRD_SIM_OPTIONS_H
 #define DPRD_SIM_OPTIONS_H
 
@@ -13,16 +13,16 @@ enum {
 };
 
 struct options {
-	struct sim_setup setup; /* but for policy, period and seed */
+	struct sim_setup setup; /* except policy, period and seed */
 	unsigned policy_count, period_count, repeat;
 	const struct policy *policy[OPTIONS_POLICIES_MAX];
 	double period_s[OPTIONS_PERIODS_MAX];
-	const char *json, *csv, *plot; /* paths, or NULL; the caller's text */
-	bool progress; /* asked for */
-	bool help, version; /* that is all that is wanted */
+	const char *json, *csv, *plot; /* paths, or NULL; text of the caller */
+	bool progress; /* print progress */
+	bool help, version; /* print only that */
 };
 
-/* True and *ret; else what is wrong and what to do, in one line without its end. */
+/* True and *ret; or false and the fault with its remedy, in one line without its end. */
 bool options_read(int argc, char **argv, struct options *ret, char error[OPTIONS_ERROR_BYTES]);
 
 /* The text for --help. */

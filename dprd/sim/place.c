@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* place.c - who serves a connection: asks decide() as dprd/queue/path.c does, and does what it says. */
+/* place.c - places a connection: asks decide() as dprd/queue/path.c does, and acts on its verdict. */
 #include <stdlib.h>
 
 #include "dprd/sim/run.h"
 
 enum {
 	FLOWS_HALF_OPEN_SHARE = 16, /* dprd.conf's MaxFlows / MaxHalfOpen */
-	SYN_TIMEOUT_MS = 60000, /* dprd.conf's */
+	SYN_TIMEOUT_MS = 60000, /* as in dprd.conf */
 	FIN_TIMEOUT_MS = 120000,
 	RST_TIMEOUT_MS = 10000,
 	IDLE_TIMEOUT_MS = 8000000,
@@ -77,7 +77,7 @@ void place_free(struct run *run)
 	free(run->flow_memory);
 }
 
-/* Another client for each connection, and the same ones for every policy. */
+/* Each connection has another client; every policy gets the same clients. */
 static struct packet syn_of(const struct connection *c)
 {
 	uint64_t client = (c->number * 0x9e3779b97f4a7c15) & ((1ULL << CLIENT_BITS) - 1);
@@ -97,7 +97,7 @@ static bool always(void *context, uint32_t node_id)
 	return true;
 }
 
-/* What decide() may look at on this node now. */
+/* Fills the facts that decide() may use on this node now. */
 static void fill_env(struct run *run, unsigned self, struct load_view *view, struct decide_env *ret)
 {
 	const struct sim_setup *setup = run->setup;
@@ -131,7 +131,7 @@ static void fill_env(struct run *run, unsigned self, struct load_view *view, str
 	run->stats.result.decisions++;
 }
 
-/* Into the entry node's flow table. False: there was no room. */
+/* Makes a flow in the entry node's table. False: there was no room. */
 static bool make_flow(struct run *run, const struct connection *c, unsigned to)
 {
 	struct packet syn = syn_of(c);

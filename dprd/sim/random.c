@@ -44,7 +44,7 @@ double random_exponential(struct random_stream *stream)
 	return -log(random_uniform(stream));
 }
 
-/* Mean of a Pareto law from least on, cut off at most. */
+/* The mean of a Pareto law that begins at least and is cut off at most. */
 static double pareto_mean(double least, double alpha, double most)
 {
 	double ratio = least / most, cut = 1 - pow(ratio, alpha);
@@ -61,7 +61,7 @@ void law_start(struct law *law, const struct sim_law *from)
 	*law = (struct law) { .law = *from };
 	if (from->kind != SIM_LAW_PARETO)
 		return;
-	/* The mean grows with the lowest value, and is above it: between nothing and 1 it is 1 somewhere. */
+	/* The mean grows with the lowest value and is above it: for some lowest value between 0 and 1 it is 1. */
 	for (unsigned i = 0; i < BISECTIONS; i++) {
 		double middle = (low + high) / 2;
 
@@ -84,7 +84,7 @@ double law_draw(const struct law *law, struct random_stream *stream)
 	case SIM_LAW_PARETO:
 		return law->least * pow(1 - random_uniform(stream) * law->below_most, -1 / law->law.shape);
 	case SIM_LAW_LOGNORMAL:
-		/* Box and Muller, one of the two: a connection always takes two numbers of the stream. */
+		/* Box and Muller, using one of the two results: a connection always takes two numbers of the stream. */
 		u[0] = random_uniform(stream);
 		u[1] = random_uniform(stream);
 		return exp(law->law.shape * sqrt(-2 * log(u[0])) * cos(two_pi * u[1]) -
@@ -119,7 +119,7 @@ void alias_start(struct alias *alias, const double *share, unsigned count)
 			small[smalls++] = rich;
 		}
 	}
-	/* What rounding leaves over keeps all of its own column, but a share of 0 stays 0. */
+	/* Columns that rounding leaves over keep all of their own share, but a share of 0 stays 0. */
 	while (larges)
 		alias->keep[large[--larges]] = 1;
 	while (smalls) {

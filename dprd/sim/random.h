@@ -2,8 +2,8 @@
 /*
  * random.h - streams of random numbers that a seed repeats, and the laws drawn from them.
  *
- * xoshiro256** (Blackman, Vigna, 2018), one stream for each purpose: what one policy draws does not
- * change the arrivals that the next one sees.
+ * xoshiro256** (Blackman, Vigna, 2018), one stream for each purpose: the draws of one policy do not change the arrivals
+ * of the next one.
  */
 #ifndef DPRD_SIM_RANDOM_H
 #define DPRD_SIM_RANDOM_H
@@ -14,29 +14,29 @@ struct random_stream {
 	uint64_t state[4];
 };
 
-/* Streams of one seed with other purposes are independent. */
+/* Streams of one seed with different purposes are independent. */
 void random_start(struct random_stream *stream, uint64_t seed, uint64_t purpose);
 
 uint64_t random_bits(struct random_stream *stream);
 
-/* In (0, 1): neither end, so that its logarithm is finite. */
+/* In (0, 1): without the ends, so that its logarithm is finite. */
 double random_uniform(struct random_stream *stream);
 
-/* Exponential of mean 1. */
+/* Exponential with mean 1. */
 double random_exponential(struct random_stream *stream);
 
-/* A law made ready. */
+/* A law, ready to draw from. */
 struct law {
 	struct sim_law law;
 	double least; /* PARETO: the lowest value */
-	double below_most; /* PARETO: share of the unbounded law below its bound */
+	double below_most; /* PARETO: the share of the unbounded law that lies below the bound */
 };
 
-/* The scale is set so that the mean is 1, bound included. */
+/* Sets the scale so that the mean is 1, bound included. */
 void law_start(struct law *law, const struct sim_law *from);
 double law_draw(const struct law *law, struct random_stream *stream);
 
-/* An index by its share, in constant time (Walker's alias method, as improved by Vose, 1991). */
+/* Draws an index by its share in constant time (Walker's alias method, improved by Vose, 1991). */
 struct alias {
 	unsigned count;
 	double keep[SIM_NODES_MAX];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* report.c - what is shown of a result, and the table. */
+/* report.c - the columns of a result, and the printed table. */
 #include "dprd/sim/report.h"
 
 #include <stdlib.h>

@@ -14,10 +14,10 @@
 struct arm {
 	const struct policy *policy;
 	double period_s;
-	struct sim_result *run; /* options->repeat of them */
+	struct sim_result *run; /* options->repeat elements */
 };
 
-/* By period, then by policy, as asked for; some of them may be without runs when interrupted. */
+/* Sorted by period, then by policy, as on the command line; after an interruption some arms have no runs. */
 struct report {
 	const struct options *options;
 	unsigned arm_count;
@@ -33,7 +33,7 @@ struct report_column {
 extern const struct report_column report_columns[];
 extern const unsigned report_column_count;
 
-/* Least, median, most of a column over the runs of an arm. */
+/* The least, the median and the most of a column over the runs of an arm. */
 struct report_range {
 	double least, median, most;
 };
@@ -43,7 +43,7 @@ struct report_range report_range(const struct report *report, const struct arm *
 /* Mean delay of an arm / that of its policy with the shortest period; 0 when there is only one period. */
 double report_ratio(const struct report *report, const struct arm *arm);
 
-/* The line that says what was simulated, without its end. */
+/* Writes the line that describes the simulation, without its end. */
 void report_headline(const struct report *report, char *text, unsigned bytes);
 
 void report_table(const struct report *report, FILE *file);
@@ -52,7 +52,7 @@ void report_table(const struct report *report, FILE *file);
 int report_csv(const struct report *report, const char *path);
 int report_json(const struct report *report, const char *path);
 
-/* An SVG through gnuplot: 0; -ENOENT: gnuplot is not there; -EIO: it failed; else -errno. */
+/* Draws an SVG with gnuplot. 0; -ENOENT: gnuplot is missing; -EIO: it failed; otherwise -errno. */
 int report_plot(const struct report *report, const char *path);
 
 #endif

@@ -145,7 +145,7 @@ int report_json(const struct report *report, const char *path)
 		free(text);
 		return -errno;
 	}
-	/* The first line is to say "simulated", too: "{" and what follows it on one line. */
+	/* The first line must say "simulated", too: "{" and the text behind it stand on one line. */
 	fprintf(file, "{%s\n", text + strlen("{\n"));
 	free(text);
 	return close_file(file);
@@ -169,7 +169,7 @@ static bool has_program(const char *name)
 	return found;
 }
 
-/* Text within gnuplot's single quotes: a quote is doubled. */
+/* Writes text in gnuplot's single quotes; a quote within it is doubled. */
 static void quote(FILE *file, const char *text)
 {
 	fputc('\'', file);
@@ -178,7 +178,7 @@ static void quote(FILE *file, const char *text)
 	fputc('\'', file);
 }
 
-/* One curve for each policy; or, of one period, one bar. */
+/* Writes one curve for each policy; with only one period, one bar. */
 static void plot_data(const struct report *report, FILE *gnuplot)
 {
 	const struct options *o = report->options;
@@ -198,7 +198,7 @@ static void plot_data(const struct report *report, FILE *gnuplot)
 	}
 }
 
-/* One period: the policies side by side. */
+/* With only one period the policies stand side by side. */
 static void plot_names(const struct options *o, FILE *gnuplot)
 {
 	fprintf(gnuplot, "set xrange [-1:%u]\nset xtics (", o->policy_count);
@@ -221,7 +221,7 @@ static void plot(const struct report *report, const char *path, FILE *gnuplot)
 		PLOT_HEIGHT);
 	quote(gnuplot, path);
 	fputs("\nset title ", gnuplot);
-	/* As much as fits above the plot: cluster and connections. */
+	/* Shortens the headline to fit above the plot: cluster and connections. */
 	rest = strstr(headline, ", hop ");
 	if (rest)
 		*rest = '\0';
@@ -251,10 +251,10 @@ int report_plot(const struct report *report, const char *path)
 
 	if (!has_program("gnuplot"))
 		return -ENOENT;
-	gnuplot = popen("gnuplot", "we"); // NOLINT(bugprone-command-processor): no words of the user's in it
+	gnuplot = popen("gnuplot", "we"); // NOLINT(bugprone-command-processor): it holds no text of the user
 	if (!gnuplot)
 		return -errno;
-	/* A gnuplot that gives up early is an error of its own, not the end of this process. */
+	/* When gnuplot exits early, writing to it must fail, not end this process. */
 	sigaction(SIGPIPE, &ignore, &before);
 	plot(report, path, gnuplot);
 	status = pclose(gnuplot);

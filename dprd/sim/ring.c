@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* ring.c - how a ring grows. */
+/* ring.c - growth of a ring. */
 #include "dprd/sim/ring.h"
 
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * ring.h - what is under way and all takes equally long: first in, first out. Grows, never shrinks.
- */
+/* ring.h - things under way that all take equally long: first in, first out. It grows and never shrinks. */
 #ifndef DPRD_SIM_RING_H
 #define DPRD_SIM_RING_H
 
@@ -31,7 +29,7 @@ static inline void ring_pop(struct ring *ring)
 	ring->count--;
 }
 
-/* Room for one more at the end, to be written; NULL: out of memory. Moves all that is in it. */
+/* Returns room for one more element at the end; NULL: out of memory. May move all elements. */
 void *ring_push(struct ring *ring);
 
 void ring_free(struct ring *ring);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* run.c - the loop: what happens next, and what follows from it. */
+/* run.c - the loop: takes the next event and carries it out. */
 #include "dprd/sim/run.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ static void start(struct run *run)
 		node->alive = true;
 		node->random_state = policy_mix(policy_mix(run->setup->seed) + STREAM_NODES + i);
 		node->arrivals_per_1000_s = (uint32_t)(1000 * run->setup->share[i] * run->arrivals_per_s);
-		/* Out of step from the beginning. */
+		/* Nodes are out of step from the beginning. */
 		timer_set(&run->timers, run->first_announcer + i, run->setup->period_s * random_uniform(&run->periods));
 	}
 	timer_set(&run->timers, run->rate_timer, 1);
@@ -198,7 +198,7 @@ static void on_announcement(struct run *run, unsigned node)
 	timer_set(&run->timers, run->first_announcer + node, run->now_s + period_s(run));
 }
 
-/* dprd/tick.c: half the news, half the past. */
+/* dprd/tick.c: half from the last second, half from the past. */
 static void on_second(struct run *run)
 {
 	for (unsigned i = 0; i < run->setup->nodes; i++) {
@@ -224,7 +224,7 @@ static void kill_node(struct run *run, unsigned node)
 	run->nodes[node].alive = false;
 	timer_stop(&run->timers, run->first_announcer + node);
 	knowledge_kill(&run->knowledge, node);
-	/* Whom it forwarded for is cut off; the servers work on in vain. */
+	/* Clients for which it forwarded are cut off; the servers go on without result. */
 	for (unsigned i = 0; i < run->setup->nodes; i++)
 		server_cut_off(&run->servers, i, (uint16_t)node);
 }
@@ -274,7 +274,7 @@ static void on_timer(struct run *run, uint32_t timer)
 	}
 }
 
-/* What is first of all; arrivals last among equals. */
+/* Takes the earliest event; among equal times arrivals come last. */
 static void step(struct run *run)
 {
 	uint32_t timer = timers_next(&run->timers);
@@ -308,7 +308,7 @@ static double share_done(const struct run *run)
 	return fmin(1, fmax(by_count, by_time));
 }
 
-/* True when progress wants to end it. */
+/* True when progress ended the run. */
 static bool loop(struct run *run, sim_progress_fn *progress, void *context)
 {
 	struct sim_result *r = &run->stats.result;

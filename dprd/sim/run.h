@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* run.h - one run: all its parts, shared by run.c (what happens when) and place.c (who serves). */
+/* run.h - one run: all its parts, shared by run.c (events in time) and place.c (placing connections). */
 #ifndef DPRD_SIM_RUN_H
 #define DPRD_SIM_RUN_H
 
@@ -10,7 +10,7 @@
 struct node {
 	bool alive;
 	uint64_t random_state;
-	uint64_t syns, syns_at_rate; /* that came from clients */
+	uint64_t syns, syns_at_rate; /* SYNs that came from clients */
 	uint32_t arrivals_per_1000_s;
 	uint64_t hash_key[2]; /* each dprd draws its own */
 	struct policy_state *state;
@@ -31,9 +31,9 @@ struct run {
 	struct knowledge knowledge;
 	struct stats stats;
 	struct node *nodes;
-	struct view_node *view_nodes; /* of the decision being made */
+	struct view_node *view_nodes; /* of the current decision */
 	struct policy_state *states;
-	void *flow_memory; /* of all tables; of the one that is always empty, when none is wanted */
+	void *flow_memory; /* of all tables, or of one that stays empty when no tables are wanted */
 	uint64_t hash_key[2]; /* of the flow tables */
 	struct ring landings;
 	struct random_stream arrivals, works, entries, periods;
@@ -46,18 +46,24 @@ struct run {
 	bool out_of_memory;
 };
 
-/* place.c. Tables for the flows of all nodes. False: out of memory. */
+/* place.c. Makes the flow tables of all nodes. False: out of memory. */
 bool place_init(struct run *run);
 void place_free(struct run *run);
 
-/* The entry node's decision about a new connection. The node that it goes to. */
+/* The entry node decides about a new connection. Returns the node that gets it. */
 unsigned place_new(struct run *run, uint32_t connection);
 
-/* Where it landed: whether it goes back. And, back at the entry node: the node that it goes to now. */
+/*
+ * place_returns(): true when the node where it landed sends it back. place_again(): back at the entry node; returns the
+ * node that gets it now.
+ */
 bool place_returns(struct run *run, uint32_t connection);
 unsigned place_again(struct run *run, uint32_t connection);
 
-/* A forwarded connection has ended; the entry node dies, or is born again: its flows are gone. */
+/*
+ * place_ended(): a forwarded connection has ended. place_forget_all(): the entry node dies or is born again; its flows are
+ * gone.
+ */
 void place_ended(struct run *run, uint32_t connection);
 void place_forget_all(struct run *run, unsigned node);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* server.c - the pool of connections, and what both kinds of servers share; FIFO servers. */
+/* server.c - the pool of connections, the common part of both kinds of servers, and FIFO servers. */
 #include "dprd/sim/server_private.h"
 
 #include <stdlib.h>

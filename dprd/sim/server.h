@@ -2,8 +2,8 @@
 /*
  * server.h - the web servers: open connections that wait and are served.
  *
- * A server says by its timers when something ends; server_end() then says which connection that was.
- * Connections are numbers into one pool, which grows but never shrinks.
+ * A server's timers tell when a connection ends; server_end() then tells which one. Connections are numbers into one
+ * pool, which grows but never shrinks.
  */
 #ifndef DPRD_SIM_SERVER_H
 #define DPRD_SIM_SERVER_H
@@ -15,22 +15,22 @@
 
 struct connection {
 	double arrived_s;
-	double work_s; /* on a worker of capacity 1 */
-	double ends_at; /* PS: when its server's clock of work shows this, it has ended */
-	uint64_t number; /* of its arrival */
-	uint32_t next; /* of the queue, or of the pool's free ones */
+	double work_s; /* time on a worker of capacity 1 */
+	double ends_at; /* PS: it ends when its server's clock of work shows this */
+	uint64_t number; /* its place in the order of arrival */
+	uint32_t next; /* in the queue, or in the pool's free list */
 	uint16_t entry, server;
-	bool forwarded; /* through the entry node, for its whole life */
+	bool forwarded; /* goes through the entry node for its whole life */
 	uint16_t sent_back_by;
 	bool looked; /* the node where it landed has decided */
-	bool returning; /* and sent it back */
+	bool returning; /* and has sent it back */
 	bool lost; /* its client is cut off; the server does not know */
 };
 
 struct pool {
 	struct connection *connection;
 	uint32_t count, room; /* ever used; allocated */
-	uint32_t free; /* first of the free ones, or CONNECTION_NONE */
+	uint32_t free; /* first of the free list, or CONNECTION_NONE */
 };
 
 struct server {
@@ -44,7 +44,7 @@ struct server {
 	uint16_t *idle; /* workers without work: a stack of workers - busy */
 	/* PS: a heap by ends_at */
 	double clock; /* work that each connection got since the server was last empty */
-	double clock_at_s; /* when the clock showed that */
+	double clock_at_s; /* when the clock showed this */
 	uint32_t *shared;
 	unsigned shared_room;
 };
@@ -55,7 +55,7 @@ struct servers {
 	enum sim_service service;
 	unsigned count, workers;
 	struct server *server;
-	uint32_t *serving; /* memory of all servers' */
+	uint32_t *serving; /* memory of all servers */
 	uint16_t *idle;
 };
 
@@ -64,24 +64,24 @@ uint32_t pool_take(struct pool *pool);
 void pool_give(struct pool *pool, uint32_t connection);
 void pool_free(struct pool *pool);
 
-/* How many timers they need: 0 .. that - 1 are theirs. */
+/* The number of timers that they need; theirs are the first ones from 0 on. */
 uint32_t servers_timers(const struct sim_setup *setup);
 
-/* The pool and the timers stay the caller's. False: out of memory. */
+/* The caller owns the pool and the timers. False: out of memory. */
 bool servers_init(struct servers *servers, const struct sim_setup *setup, struct pool *pool, struct timers *timers);
 void servers_free(struct servers *servers);
 
 /* A connection begins. False: out of memory. */
 bool server_begin(struct servers *servers, unsigned node, uint32_t connection, double now_s);
 
-/* A timer of the servers is due: the connection that ended. It stays the caller's to give back. */
+/* A timer of the servers is due: returns the connection that ended, which the caller gives back to the pool. */
 uint32_t server_end(struct servers *servers, uint32_t timer, double now_s);
 
-/* The host dies: all its connections go, each to gone(). */
+/* The host dies: calls gone() for each of its connections. */
 void server_clear(struct servers *servers, unsigned node, double now_s,
 		  void (*gone)(void *context, uint32_t connection), void *context);
 
-/* The host that forwarded for them has died: a node's connections that came through it are lost. */
+/* The host that forwarded for them has died: this node's connections that came through it are lost. */
 void server_cut_off(struct servers *servers, unsigned node, uint16_t entry);
 
 /* Brings busy_worker_s up to now. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* server_private.h - what server.c and server_shared.c share: processor sharing. */
+/* server_private.h - processor sharing: shared by server.c and server_shared.c. */
 #ifndef DPRD_SIM_SERVER_PRIVATE_H
 #define DPRD_SIM_SERVER_PRIVATE_H
 

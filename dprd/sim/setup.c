@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* setup.c - defaults of a setup, what follows from it, and what may be wrong with it. */
+/* setup.c - the defaults of a setup, values computed from it, and its checks. */
 #include <math.h>
 #include <stdio.h>
 
 #include "dprd/sim/sim.h"
 #include "loadcast/load.h"
 
-static const double share_slack = 1e-6; /* by which shares may miss 1 */
+static const double share_slack = 1e-6; /* the sum of shares may miss 1 by this */
 
 void sim_setup_default(struct sim_setup *ret)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sim.h - a cluster with a virtual clock: what would dprd do, and how long would connections take?
+ * sim.h - simulates a cluster with a virtual clock: the decisions of dprd, and the time that connections take.
  *
- * A discrete-event simulation. Every decision is made by decide() and the policies of the daemon, on
- * views that are filled as dprd/cluster/view.c fills them; only the network, the web servers and the clients
- * are models. The same setup gives the same run to the bit. dpr-sim(1) says what each setting means.
+ * A discrete-event simulation. Every decision is made by decide() and the policies of the daemon, on views that are
+ * filled as dprd/cluster/view.c fills them; only the network, the web servers and the clients are models. The same
+ * setup gives the same run to the bit. dpr-sim(1) explains each setting.
  */
 #ifndef DPRD_SIM_SIM_H
 #define DPRD_SIM_SIM_H
@@ -35,10 +35,10 @@ struct sim_law {
 	double most; /* PARETO: no value is above this many means */
 };
 
-/* How the nodes come to know each other's loads. */
+/* How nodes learn each other's loads. */
 enum sim_tables {
-	SIM_TABLES_AUTO, /* SHARED without loss and failures, else OWN */
-	SIM_TABLES_SHARED, /* all hear the same: one table for all */
+	SIM_TABLES_AUTO, /* SHARED without loss and failures, otherwise OWN */
+	SIM_TABLES_SHARED, /* all nodes hear the same: one table for all */
 	SIM_TABLES_OWN, /* one table for each node: loss, silence, echoes */
 	SIM_TABLES_REAL, /* loadcast/core/table.c and its datagrams; at most MEMBERS_MAX nodes */
 };
@@ -46,7 +46,7 @@ enum sim_tables {
 struct sim_failure {
 	double at_s;
 	unsigned node;
-	bool up; /* revived; else killed */
+	bool up; /* true: revived; false: killed */
 };
 
 struct sim_setup {
@@ -62,7 +62,7 @@ struct sim_setup {
 	double loss; /* probability that one node misses one announcement */
 	double delay_s; /* of an announcement */
 	double tick_s; /* a node looks into its table at multiples of this; 0: always */
-	double hop_s; /* what a forwarded connection loses */
+	double hop_s; /* the delay of a forwarded connection */
 	unsigned dead_periods;
 	const struct policy *policy;
 	bool max_load_auto;
@@ -70,15 +70,15 @@ struct sim_setup {
 	bool second_look; /* as in dprd.conf */
 	enum sim_tables tables;
 	unsigned flows; /* of each node's flow table; 0: tables that are never full */
-	uint64_t connections; /* the run ends with so many arrivals, */
-	double seconds; /* or after so long; 0: no such bound (not for both) */
+	uint64_t connections; /* the run ends after this many arrivals */
+	double seconds; /* or after this time; 0: no such bound (not for both) */
 	double warmup_s; /* arrivals before this are not in the result */
 	unsigned failure_count;
 	struct sim_failure failure[SIM_FAILURES_MAX]; /* by time */
 	uint64_t seed;
 };
 
-/* Of the connections that arrived after the warm-up, unless it says otherwise. */
+/* Counts connections that arrived after the warm-up, except where noted. */
 struct sim_result {
 	uint64_t arrived, completed;
 	uint64_t lost; /* sent to, served by or forwarded by a node that died */
@@ -89,14 +89,14 @@ struct sim_result {
 	uint64_t announcements, decisions;
 	uint64_t reasons[REASONS];
 	double measured_s; /* from the warm-up to the last arrival */
-	double rate_per_s; /* completed within that time */
+	double rate_per_s; /* completed connections within that time */
 	double mean_s, p50_s, p90_s, p99_s, max_s; /* from the arrival at the cluster to the end of service */
 	double utilisation, utilisation_least, utilisation_most; /* of all workers; of one node's */
 	double imbalance; /* coefficient of variation of open connections per capacity, averaged in time */
 	double open_mean; /* open connections of a node, averaged over nodes and time */
 	unsigned open_most; /* of one node, ever */
 	double jain; /* Jain's index of the connections served per capacity: 1 / nodes .. 1 */
-	uint64_t fingerprint; /* of who served what, and when: equal runs have equal ones */
+	uint64_t fingerprint; /* hash of the node and time of each service: equal runs have equal ones */
 };
 
 /* Sets every field to what dpr-sim(1) calls its default; policy is the first of policies[]. */
@@ -109,12 +109,12 @@ double sim_arrivals_per_s(const struct sim_setup *setup);
 double sim_expected_s(const struct sim_setup *setup);
 
 /*
- * What is wrong with a setup, as text that says what to do; NULL when it can be run. Static text or
- * written to message.
+ * The fault of a setup, as text that says what to do; NULL when it can be run. The text is static or written to
+ * message.
  */
 const char *sim_setup_error(const struct sim_setup *setup, char *message, unsigned message_bytes);
 
-/* Called now and then; done: share of the run. May be NULL. False ends the run. */
+/* Called from time to time; done: share of the run. May be NULL. False ends the run. */
 typedef bool sim_progress_fn(void *context, double done);
 
 /* Runs a setup without error. 0; -ENOMEM; -EINTR when progress ended it. */

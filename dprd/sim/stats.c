@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* stats.c - sums over time, and what is made of them in the end. */
+/* stats.c - sums over time, and the results made of them. */
 #include "dprd/sim/stats.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ void stats_free(struct stats *stats)
 	stats->delays = NULL;
 }
 
-/* Nothing has changed since at_s. */
+/* Adds the time since at_s, in which nothing changed. */
 static void go_on(struct stats *stats, double now_s)
 {
 	double passed_s = now_s - stats->at_s, mean = stats->alive ? stats->sum / stats->alive : 0;
@@ -36,7 +36,7 @@ static void go_on(struct stats *stats, double now_s)
 	if (!stats->measuring)
 		return;
 	stats->sum_time += mean * passed_s;
-	/* While nothing is open there is nothing uneven. */
+	/* Without open connections nothing is uneven. */
 	if (stats->sum > 0.5 / SIM_NODES_MAX) {
 		double variance = stats->squares / stats->alive - mean * mean;
 
@@ -108,7 +108,7 @@ void stats_complete(struct stats *stats, const struct connection *connection, do
 
 	r->fingerprint = policy_mix(r->fingerprint ^ connection->number);
 	r->fingerprint = policy_mix(r->fingerprint ^ connection->server);
-	/* Within the run at the clock's own grain: a nanosecond in ten thousand seconds. */
+	/* The time is rounded to a nanosecond, the clock's precision after ten thousand seconds. */
 	r->fingerprint = policy_mix(r->fingerprint ^ (uint64_t)(now_s * 1e9));
 	stats->completed_in_time += stats->measuring;
 	if (!stats_counts(stats, connection->arrived_s))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* timers.c - the heap: up and down. */
+/* timers.c - moves timers up and down the heap. */
 #include "dprd/sim/timers.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ void timers_free(struct timers *timers)
 	*timers = (struct timers) { 0 };
 }
 
-/* Of equal times the lower number is first: a run does not depend on the heap's history. */
+/* At equal times the lower number is first, so that a run does not depend on the heap's history. */
 static bool is_before(const struct timer *a, const struct timer *b)
 {
 	return a->at_s < b->at_s || (a->at_s <= b->at_s && a->timer < b->timer);
@@ -96,7 +96,7 @@ void timer_stop(struct timers *timers, uint32_t timer)
 	last = timers->heap[--timers->count];
 	if (last.timer == timer)
 		return;
-	/* It comes from the end: up or down, but not both. */
+	/* The timer from the end moves up or down, but not both. */
 	if (place && is_before(&last, &timers->heap[(place - 1) / CHILDREN]))
 		move_up(timers, place, last);
 	else

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * timers.h - what happens next: one place for each thing that may happen, the earliest on top.
+ * timers.h - finds the next event: one place for each possible event, the earliest on top.
  *
- * A 4-ary heap that knows where each timer lies, so that one can be moved or stopped. Its size is
- * the number of things that can be due, not of connections: nothing is allocated after the start.
+ * A 4-ary heap that knows where each timer lies, so that one can be moved or stopped. Its size is the number of
+ * possible events, not of connections: nothing is allocated after the start.
  */
 #ifndef DPRD_SIM_TIMERS_H
 #define DPRD_SIM_TIMERS_H
@@ -24,23 +24,23 @@ struct timers {
 
 #define TIMER_OFF UINT32_MAX
 
-/* Timers 0 .. capacity - 1, none of them set. False: out of memory. */
+/* Makes timers 0 .. capacity - 1; none is set. False: out of memory. */
 bool timers_init(struct timers *timers, uint32_t capacity);
 void timers_free(struct timers *timers);
 
 /* Sets a timer, or moves it. */
 void timer_set(struct timers *timers, uint32_t timer, double at_s);
 
-/* Nothing happens when it is not set. */
+/* Does nothing when the timer is not set. */
 void timer_stop(struct timers *timers, uint32_t timer);
 
-/* The earliest one, and of equal ones that with the lowest number; TIMER_OFF: none is set. */
+/* The earliest timer; among equal times the lowest number; TIMER_OFF: none is set. */
 static inline uint32_t timers_next(const struct timers *timers)
 {
 	return timers->count ? timers->heap[0].timer : TIMER_OFF;
 }
 
-/* When that is; not to be asked when none is set. */
+/* The time of the earliest timer; call it only when one is set. */
 static inline double timers_next_s(const struct timers *timers)
 {
 	return timers->heap[0].at_s;

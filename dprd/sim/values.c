@@ -10,12 +10,12 @@ static const double pareto_most_default = 1000;
 
 enum { TEXT_BYTES = 64, DECIMAL = 10 };
 
-/* The number at the beginning; *ret_end: behind it. */
+/* Reads the number at the beginning; *ret_end points behind it. */
 static bool number_part(const char *text, double *ret, const char **ret_end)
 {
 	char *end;
 
-	/* strtod() would take blanks, signs, "inf" and "nan". */
+	/* strtod() would also take blanks, signs, "inf" and "nan". */
 	if (!strchr("0123456789.", text[0]) || !text[0])
 		return false;
 	*ret = strtod(text, &end);

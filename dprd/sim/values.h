@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* values.h - the words of the command line as numbers. Each is false when the text is no such thing. */
+/* values.h - reads words of the command line as numbers. Each function returns false for any other text. */
 #ifndef DPRD_SIM_VALUES_H
 #define DPRD_SIM_VALUES_H
 

@@ -104,7 +104,7 @@ static inline uint32_t flow_tick(uint64_t ms)
 	return (uint32_t)(ms * 1000000 >> FLOW_TICK_SHIFT) & (FLOW_TICKS - 1);
 }
 
-/* The ticks that pass while ms pass, or slightly fewer. */
+/* The number of ticks after which ms have passed, or almost. */
 static inline uint32_t flow_ticks_of(uint32_t ms)
 {
 	return flow_tick(ms) + 1;
