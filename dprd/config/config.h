@@ -88,8 +88,8 @@ enum datapath_plane { PLANE_AUTO, PLANE_BPF, PLANE_NFQUEUE };
 /* Where a new connection is decided: by dprd, which gets its SYN from a queue, or by the BPF programs. */
 enum decide_where { DECIDE_AUTO, DECIDE_QUEUE, DECIDE_KERNEL };
 
-/* How packets of forwarded flows go to a peer: in a tunnel, or as they are to its hardware address. */
-enum datapath_form { FORM_TUNNEL, FORM_DIRECT };
+/* How packets of forwarded flows go to a peer: in a tunnel (also FORM_AUTO), or as they are to its hardware address. */
+enum datapath_form { FORM_AUTO, FORM_TUNNEL, FORM_DIRECT };
 
 /* What judges frames to shared addresses: the module, BPF programs; auto: the module where it is loaded. */
 enum shared_form { SHARED_AUTO, SHARED_MODULE, SHARED_BPF };

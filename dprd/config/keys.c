@@ -36,7 +36,7 @@ const char *const config_backend_form_names[] = { "nat", "direct", "tunnel", NUL
 const char *const config_metric_names[] = { "connections", "cpu", "redirected", "sockets", "weighted", NULL };
 const char *const config_plane_names[] = { "auto", "bpf", "nfqueue", NULL };
 const char *const config_decide_names[] = { "auto", "queue", "kernel", NULL };
-const char *const config_datapath_form_names[] = { "tunnel", "direct", NULL };
+const char *const config_datapath_form_names[] = { "auto", "tunnel", "direct", NULL };
 const char *const config_form_names[] = { "auto", "module", "bpf", NULL };
 const char *const config_check_names[] = { "none", "tcp", "http", NULL };
 
@@ -102,7 +102,7 @@ const struct config_key config_keys[] = {
 
 	KEY(DATAPATH, "Plane", choice, plane, DEFAULT("auto"), .choices = config_plane_names, RESTART(plane)),
 	KEY(DATAPATH, "Decide", choice, decide_in, DEFAULT("auto"), .choices = config_decide_names, RESTART(decide_in)),
-	KEY(DATAPATH, "Form", choice, form, DEFAULT("tunnel"), .choices = config_datapath_form_names),
+	KEY(DATAPATH, "Form", choice, form, DEFAULT("auto"), .choices = config_datapath_form_names),
 	WHOLE(DATAPATH, "Interfaces", interfaces, DEFAULT(""), REPEATABLE),
 	KEY(DATAPATH, "Pins", path, pin_dir, DEFAULT("/sys/fs/bpf/dprd"), RESTART(pin_dir)),
 

@@ -333,8 +333,7 @@ static char *section_text(const char *text, const char *header, const char *next
 static bool shows_key(const char *text, const struct config_key *key)
 {
 	char header[64], example[68], wanted[128], commented[64];
-	bool shown, is_example;
-	char *section;
+	bool shown = false, is_example;
 
 	snprintf(header, sizeof(header), "[%s%s", config_section_names[key->section],
 		 config_section_is_named(key->section) ? " \"" : "]\n");
@@ -345,9 +344,13 @@ static bool shows_key(const char *text, const struct config_key *key)
 		snprintf(wanted, sizeof(wanted), "%s%.40s\n", commented, key->fallback);
 	else
 		snprintf(wanted, sizeof(wanted), "\n%s%s=", key->fallback ? "#" : "", key->name);
-	section = section_text(text, header, "\n\n");
-	shown = section && (strstr(section, wanted) || (!key->fallback && strstr(section, commented)));
-	free(section);
+	/* A section stands in both parts of the file. */
+	for (const char *at = strstr(text, header); at && !shown; at = strstr(at + 1, header)) {
+		char *section = section_text(at, header, "\n\n");
+
+		shown = section && (strstr(section, wanted) || (!key->fallback && strstr(section, commented)));
+		free(section);
+	}
 	return shown;
 }
 
@@ -398,6 +401,20 @@ static bool range_text(const struct config_key *key, char range[64])
 	return true;
 }
 
+/* A key's item in the manual; NULL: there is none. A section stands in both parts of the manual. */
+static char *manual_item(const char *text, const char *header, const char *item)
+{
+	char *about = NULL;
+
+	for (const char *at = strstr(text, header); at && !about; at = strstr(at + 1, header)) {
+		char *section = section_text(at, header, "\n.Ss ");
+
+		about = section ? section_text(section, item, "\n.It Ic") : NULL;
+		free(section);
+	}
+	return about;
+}
+
 static bool has_default(const char *about, const char *word)
 {
 	const char *at = strstr(about, "Default:");
@@ -416,12 +433,11 @@ static void test_manual(void **state)
 	(void)state;
 	for (unsigned i = 0; i < config_key_count; i++) {
 		const struct config_key *key = &config_keys[i];
-		char *section, *about;
+		char *about;
 
 		snprintf(header, sizeof(header), ".Ss %s\n", config_section_names[key->section]);
 		snprintf(item, sizeof(item), ".It Ic %s Ns = ", key->name);
-		section = section_text(text, header, "\n.Ss ");
-		about = section ? section_text(section, item, "\n.It Ic") : NULL;
+		about = manual_item(text, header, item);
 		if (!about)
 			FAIL("the manual has no \"%s\" in %s", item, header);
 		if (range_text(key, range) && ++ranges && !strstr(about, range))
@@ -430,7 +446,6 @@ static void test_manual(void **state)
 			if (!has_default(about, word))
 				fail_msg("the manual does not tell the default of %s, %s", key->name, word);
 		free(about);
-		free(section);
 	}
 	assert_in_range(ranges, 20, CONFIG_KEYS_MAX);
 	assert_in_range(defaults, 30, CONFIG_KEYS_MAX);
