@@ -5,7 +5,11 @@ SBINDIR := $(PREFIX)/sbin
 BINDIR := $(PREFIX)/bin
 MANDIR := $(PREFIX)/share/man
 DOCDIR := $(PREFIX)/share/doc/dprd
-COMPLETIONS := $(PREFIX)/share/bash-completion/completions
+# Where each shell looks for the completions of a distribution's own packages, or of programs installed beside them.
+BASH_COMPLETIONS := $(PREFIX)/share/bash-completion/completions
+ZSH_COMPLETIONS := $(PREFIX)/share/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
+FISH_COMPLETIONS := $(PREFIX)/share/fish/vendor_completions.d
+COMPLETIONS := $(BASH_COMPLETIONS)/dprctl $(ZSH_COMPLETIONS)/_dprctl $(FISH_COMPLETIONS)/dprctl.fish
 # Where systemd looks for the units of a distribution's own packages.
 UNITDIR := $(if $(filter /usr,$(PREFIX)),/lib,$(PREFIX)/lib)/systemd/system
 SYSCONFDIR := /etc/dprd
@@ -17,7 +21,7 @@ man_path = $(MANDIR)/man$(subst .,,$(suffix $(1)))/$(notdir $(1))
 INSTALLED = $(SBINDIR)/dprd $(SBINDIR)/loadcast $(BINDIR)/dprctl $(BINDIR)/dpr-sim \
 	$(addprefix $(UNITDIR)/,$(UNITS)) \
 	$(PREFIX)/lib/sysusers.d/dprd.conf $(PREFIX)/lib/tmpfiles.d/dprd.conf $(PREFIX)/lib/sysctl.d/60-dprd.conf \
-	$(DOCDIR)/dprd.conf $(COMPLETIONS)/dprctl $(foreach page,$(MANPAGES),$(call man_path,$(page)))
+	$(DOCDIR)/dprd.conf $(COMPLETIONS) $(foreach page,$(MANPAGES),$(call man_path,$(page)))
 
 # The pages say at their foot which version they describe.
 .PHONY: install-man
@@ -26,9 +30,16 @@ install-man:
 		sed 's/^\.Os$$/.Os dprd $(VERSION)/' $(page) >$(DESTDIR)$(call man_path,$(page)); \
 		chmod 644 $(DESTDIR)$(call man_path,$(page));)
 
+# dprctl itself makes them of its tables.
+.PHONY: completions
+completions: $(addprefix $(BUILD)/completions/dprctl.,bash zsh fish)
+$(BUILD)/completions/dprctl.%: $(BUILD)/bin/dprctl
+	@mkdir -p $(@D)
+	$(call Q,MADE )$< --completion=$* >$@.new && mv $@.new $@
+
 ## make install      build, and install below PREFIX (/usr/local) and DESTDIR; never overwrites a configuration
 .PHONY: install
-install: $(PROGRAMS) sim install-man
+install: $(PROGRAMS) sim install-man completions
 	install -D -m 755 $(BUILD)/bin/dprd $(DESTDIR)$(SBINDIR)/dprd
 	install -D -m 755 $(BUILD)/bin/loadcast $(DESTDIR)$(SBINDIR)/loadcast
 	install -D -m 755 $(BUILD)/bin/dprctl $(DESTDIR)$(BINDIR)/dprctl
@@ -42,7 +53,9 @@ install: $(PROGRAMS) sim install-man
 	install -D -m 644 conf/dprd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/dprd.conf
 	install -D -m 644 conf/dprd.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/dprd.conf
 	install -D -m 644 conf/60-dprd.sysctl $(DESTDIR)$(PREFIX)/lib/sysctl.d/60-dprd.conf
-	install -D -m 644 conf/dprctl.bash-completion $(DESTDIR)$(COMPLETIONS)/dprctl
+	install -D -m 644 $(BUILD)/completions/dprctl.bash $(DESTDIR)$(BASH_COMPLETIONS)/dprctl
+	install -D -m 644 $(BUILD)/completions/dprctl.zsh $(DESTDIR)$(ZSH_COMPLETIONS)/_dprctl
+	install -D -m 644 $(BUILD)/completions/dprctl.fish $(DESTDIR)$(FISH_COMPLETIONS)/dprctl.fish
 	install -D -m 644 conf/dprd.conf $(DESTDIR)$(DOCDIR)/dprd.conf
 	@if [ -e $(DESTDIR)$(SYSCONFDIR)/dprd.conf ]; then \
 		echo "kept $(DESTDIR)$(SYSCONFDIR)/dprd.conf; the defaults are in $(DESTDIR)$(DOCDIR)/dprd.conf"; \

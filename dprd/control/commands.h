@@ -31,19 +31,18 @@ enum command_options {
 /* X(name, argument or "", rights, options, help) */
 
 /* dprd answers these. */
-#define COMMANDS_OF_DPRD(X)                                                                                 \
-	X(status, "", RIGHTS_SOCKET, WITH_JSON | WITH_HEADING | WITH_WATCH,                                 \
-	  "this node, its cluster, and what to do (the default)")                                           \
-	X(peers, "", RIGHTS_SOCKET, WITH_JSON | WITH_HEADING | WITH_WATCH | WITH_DUMP,                      \
-	  "all that is known of each member")                                                               \
-	X(backends, "", RIGHTS_SOCKET, WITH_JSON | WITH_HEADING | WITH_WATCH,                               \
-	  "the real servers behind this node, and their connections")                                       \
-	X(flows, "", RIGHTS_SOCKET, WITH_JSON | WITH_HEADING | WITH_WATCH | WITH_FILTER,                    \
-	  "connections that this node forwards")                                                            \
-	X(why, "CLIENT[:PORT]", RIGHTS_SOCKET, WITH_JSON | WITH_ALL, "why a connection went where it went") \
-	X(drain, "", RIGHTS_CHANGE, WITH_JSON | WITH_WAIT, "send new connections to the peers")             \
-	X(undrain, "", RIGHTS_CHANGE, WITH_JSON, "take new connections again")                              \
-	X(reload, "", RIGHTS_CHANGE, WITH_JSON, "read the configuration again")                             \
+#define COMMANDS_OF_DPRD(X)                                                                                        \
+	X(status, "", RIGHTS_SOCKET, WITH_JSON | WITH_HEADING | WITH_WATCH,                                        \
+	  "this node, its cluster, and what to do (the default)")                                                  \
+	X(peers, "", RIGHTS_SOCKET, WITH_JSON | WITH_HEADING | WITH_WATCH | WITH_DUMP,                             \
+	  "all that is known of each member")                                                                      \
+	X(backends, "", RIGHTS_SOCKET, WITH_JSON | WITH_HEADING | WITH_WATCH, "the real servers behind this node") \
+	X(flows, "", RIGHTS_SOCKET, WITH_JSON | WITH_HEADING | WITH_WATCH | WITH_FILTER,                           \
+	  "connections that this node forwards")                                                                   \
+	X(why, "CLIENT[:PORT]", RIGHTS_SOCKET, WITH_JSON | WITH_ALL, "why a connection went where it went")        \
+	X(drain, "", RIGHTS_CHANGE, WITH_JSON | WITH_WAIT, "send new connections to the peers")                    \
+	X(undrain, "", RIGHTS_CHANGE, WITH_JSON, "take new connections again")                                     \
+	X(reload, "", RIGHTS_CHANGE, WITH_JSON, "read the configuration again")                                    \
 	X(config, "", RIGHTS_SOCKET, WITH_JSON, "print the configuration in effect, defaults included")
 
 /* dprctl makes these by itself, "metrics" from the answer to "status". */

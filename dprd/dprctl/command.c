@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dprctl/command.c - the commands: ask, show, and say by the exit status how things are. */
+/* dprctl/command.c - the commands: each asks, shows, and tells by its exit status how things are. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static int status_from_files(const struct dprctl *c, int error)
 	return DPRCTL_FAILED;
 }
 
-static int command_status(struct dprctl *c, char **arguments)
+int command_status(struct dprctl *c, char **arguments)
 {
 	struct style style = style_of(c);
 	json_t *status;
@@ -94,7 +94,7 @@ static int command_status(struct dprctl *c, char **arguments)
 	return result;
 }
 
-static int command_peers(struct dprctl *c, char **arguments)
+int command_peers(struct dprctl *c, char **arguments)
 {
 	struct style style = style_of(c);
 	json_t *answer = ask(c, command_request("peers"));
@@ -122,7 +122,7 @@ static int command_peers(struct dprctl *c, char **arguments)
 	return result;
 }
 
-static int command_backends(struct dprctl *c, char **arguments)
+int command_backends(struct dprctl *c, char **arguments)
 {
 	struct style style = style_of(c);
 	json_t *answer = ask(c, command_request("backends"));
@@ -198,7 +198,7 @@ static json_t *flows_request(const struct dprctl *c)
 	return request;
 }
 
-static int command_flows(struct dprctl *c, char **arguments)
+int command_flows(struct dprctl *c, char **arguments)
 {
 	struct flows_output output = { .c = c };
 	json_t *request = flows_request(c), *why;
@@ -218,7 +218,7 @@ static int command_flows(struct dprctl *c, char **arguments)
 	return error || output.failed ? DPRCTL_FAILED : DPRCTL_OK;
 }
 
-static int command_why(struct dprctl *c, char **arguments)
+int command_why(struct dprctl *c, char **arguments)
 {
 	struct endpoint client;
 	struct timespec now;
@@ -250,7 +250,7 @@ static int command_why(struct dprctl *c, char **arguments)
 	return shown ? DPRCTL_OK : DPRCTL_DEGRADED;
 }
 
-static int command_drain(struct dprctl *c, char **arguments)
+int command_drain(struct dprctl *c, char **arguments)
 {
 	json_t *answer = ask(c, command_request("drain"));
 	char cell[CELL_BYTES];
@@ -266,7 +266,7 @@ static int command_drain(struct dprctl *c, char **arguments)
 	return c->wait ? drain_and_wait(c) : DPRCTL_OK;
 }
 
-static int command_undrain(struct dprctl *c, char **arguments)
+int command_undrain(struct dprctl *c, char **arguments)
 {
 	json_t *answer = ask(c, command_request("undrain"));
 
@@ -281,7 +281,7 @@ static int command_undrain(struct dprctl *c, char **arguments)
 	return DPRCTL_OK;
 }
 
-static int command_reload(struct dprctl *c, char **arguments)
+int command_reload(struct dprctl *c, char **arguments)
 {
 	json_t *answer = ask(c, command_request("reload"));
 	const char *note = text_of(answer, "note");
@@ -297,7 +297,7 @@ static int command_reload(struct dprctl *c, char **arguments)
 	return DPRCTL_OK;
 }
 
-static int command_config(struct dprctl *c, char **arguments)
+int command_config(struct dprctl *c, char **arguments)
 {
 	json_t *answer = ask(c, command_request("config"));
 
@@ -312,7 +312,7 @@ static int command_config(struct dprctl *c, char **arguments)
 	return DPRCTL_OK;
 }
 
-static int command_metrics(struct dprctl *c, char **arguments)
+int command_metrics(struct dprctl *c, char **arguments)
 {
 	json_t *answer = ask(c, command_request("status"));
 
@@ -324,7 +324,7 @@ static int command_metrics(struct dprctl *c, char **arguments)
 	return DPRCTL_OK;
 }
 
-static int command_genkey(struct dprctl *c, char **arguments)
+int command_genkey(struct dprctl *c, char **arguments)
 {
 	unsigned char key[KEY_BYTES];
 	unsigned i;
@@ -341,7 +341,7 @@ static int command_genkey(struct dprctl *c, char **arguments)
 	return DPRCTL_OK;
 }
 
-static int command_version(struct dprctl *c, char **arguments)
+int command_version(struct dprctl *c, char **arguments)
 {
 	(void)c;
 	(void)arguments;
@@ -349,29 +349,10 @@ static int command_version(struct dprctl *c, char **arguments)
 	return DPRCTL_OK;
 }
 
-const struct dprctl_command dprctl_commands[] = {
-	{ "status", command_status, 0, ALLOW_JSON | ALLOW_HEADING | ALLOW_WATCH },
-	{ "peers", command_peers, 0, ALLOW_JSON | ALLOW_HEADING | ALLOW_WATCH | ALLOW_DUMP },
-	{ "backends", command_backends, 0, ALLOW_JSON | ALLOW_HEADING | ALLOW_WATCH },
-	{ "flows", command_flows, 0, ALLOW_JSON | ALLOW_HEADING | ALLOW_WATCH | ALLOW_FILTER },
-	{ "why", command_why, 1, ALLOW_JSON | ALLOW_ALL },
-	{ "drain", command_drain, 0, ALLOW_JSON | ALLOW_WAIT },
-	{ "undrain", command_undrain, 0, ALLOW_JSON },
-	{ "reload", command_reload, 0, ALLOW_JSON },
-	{ "config", command_config, 0, ALLOW_JSON },
-	{ "metrics", command_metrics, 0, 0 },
-	{ "genkey", command_genkey, 0, NEEDS_NOTHING },
-	{ "version", command_version, 0, NEEDS_NOTHING },
-	{ 0 },
-};
-
-const struct dprctl_command *dprctl_find(const char *name)
+int command_help(struct dprctl *c, char **arguments)
 {
-	const struct dprctl_command *command;
-
-	for (command = dprctl_commands; command->name; command++) {
-		if (strcmp(command->name, name) == 0)
-			return command;
-	}
-	return NULL;
+	(void)c;
+	(void)arguments;
+	dprctl_help(stdout);
+	return DPRCTL_OK;
 }

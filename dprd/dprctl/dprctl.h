@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "dprd/config/config.h"
+#include "dprd/control/commands.h"
 
 enum {
 	DPRCTL_OK = 0,
@@ -112,27 +113,63 @@ int drain_and_wait(const struct dprctl *c);
 /* Connections of the service ports in a text like /proc/net/tcp: listeners and closed ones not counted. */
 unsigned count_served(FILE *tcp, const uint16_t *ports, unsigned port_count);
 
-/* dprctl/command.c */
-enum dprctl_allow {
-	ALLOW_JSON = 1 << 0,
-	ALLOW_HEADING = 1 << 1,
-	ALLOW_WATCH = 1 << 2,
-	ALLOW_DUMP = 1 << 3,
-	ALLOW_FILTER = 1 << 4, /* --to, --client, --state, --limit */
-	ALLOW_ALL = 1 << 5,
-	ALLOW_WAIT = 1 << 6, /* --wait, --timeout */
-	NEEDS_NOTHING = 1 << 7, /* neither configuration nor dprd */
+/* dprctl/table.c: the commands, and the options. */
+struct dprctl_command {
+	const char *name, *argument; /* argument: "" when there is none, else exactly one */
+	enum command_rights rights;
+	int options; /* enum command_options */
+	const char *help;
+	int (*run)(struct dprctl *c, char **arguments); /* returns the exit status */
 };
 
-struct dprctl_command {
+/* Codes of options without a letter. */
+enum {
+	OPTION_JSON = 256,
+	OPTION_WATCH,
+	OPTION_DUMP,
+	OPTION_TO,
+	OPTION_CLIENT,
+	OPTION_STATE,
+	OPTION_LIMIT,
+	OPTION_ALL,
+	OPTION_WAIT,
+	OPTION_TIMEOUT,
+	OPTION_KEYS,
+	OPTION_COMPLETION,
+	OPTION_VERSION,
+	OPTIONS_MAX = 32,
+};
+
+/* What a shell offers as an option's argument. */
+enum option_completes { COMPLETES_NOTHING, COMPLETES_FILES, COMPLETES_MEMBERS, COMPLETES_NODES };
+
+struct dprctl_option {
 	const char *name;
-	int (*run)(struct dprctl *c, char **arguments); /* the exit status */
-	int arguments; /* exactly so many */
-	unsigned allows; /* enum dprctl_allow */
+	int code; /* the letter of its short form, or OPTION_... */
+	const char *argument; /* NULL: none; in brackets: it may be left out */
+	int goes_with; /* enum command_options; 0: every command */
+	bool alone; /* instead of a command */
+	enum option_completes completes;
+	const char *words; /* the arguments that there are, with blanks between; NULL: others */
+	const char *help;
 };
 
 extern const struct dprctl_command dprctl_commands[]; /* without name at the end */
+extern const struct dprctl_option dprctl_options[]; /* the same */
 const struct dprctl_command *dprctl_find(const char *name); /* NULL: there is none */
+bool dprctl_goes_with(const struct dprctl_option *option, const struct dprctl_command *command);
+
+/* dprctl/help.c */
+void dprctl_help(FILE *out);
+
+/* dprctl/completion.c: false: not for this shell. */
+bool dprctl_completion(FILE *out, const char *shell);
+
+/* dprctl/command.c: a function command_NAME() for each command. */
+#define X(name, argument, rights, options, help) int command_##name(struct dprctl *c, char **arguments);
+COMMANDS_OF_DPRD(X)
+COMMANDS_OF_DPRCTL(X)
+#undef X
 
 /*
  * dprctl/config.c: the configuration, and where dprd's files are. A file that is wrong, as just before

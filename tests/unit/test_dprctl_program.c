@@ -133,6 +133,8 @@ static void test_usage_errors(void **context)
 		"drain --watch",
 		"-c",
 		"version more",
+		"--completion=tcsh",
+		"--completion",
 	};
 	char output[4096];
 	unsigned i;
@@ -191,6 +193,31 @@ static void test_no_dprd_needed(void **context)
 	assert_int_equal(run("help", output, sizeof(output)), DPRCTL_OK);
 	assert_int_equal(run("--help", other, sizeof(other)), DPRCTL_OK);
 	assert_string_equal(output, other);
+	assert_int_equal(run("help more --watch", other, sizeof(other)), DPRCTL_OK);
+	assert_string_equal(output, other);
+}
+
+/* Every command and every option, in the help and in what each shell completes; and every key of the file. */
+static void test_all_of_the_tables(void **context)
+{
+	static const char *const texts[] = { "--help", "--completion=bash", "--completion=zsh", "--completion=fish" };
+	char output[16384], word[64];
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		assert_int_equal(run(texts[i], output, sizeof(output)), DPRCTL_OK);
+		for (const struct dprctl_command *command = dprctl_commands; command->name; command++)
+			assert_non_null(strstr(output, command->name));
+		for (const struct dprctl_option *option = dprctl_options; option->name; option++) {
+			snprintf(word, sizeof(word), strcmp(texts[i], "--completion=fish") == 0 ? "-l %s " : "--%s",
+				 option->name);
+			assert_non_null(strstr(output, word));
+		}
+	}
+	assert_int_equal(run("--keys", output, sizeof(output)), DPRCTL_OK);
+	assert_non_null(strstr(output, "Queue\tLength\trestart\t1024\n"));
+	assert_non_null(strstr(output, "Balance\tPolicy\treload\tli\n"));
 }
 
 static void test_nobody_there(void **context)
@@ -338,6 +365,7 @@ int main(void)
 		cmocka_unit_test(test_no_such_config),
 		cmocka_unit_test(test_arguments_checked_before_asking),
 		cmocka_unit_test(test_no_dprd_needed),
+		cmocka_unit_test(test_all_of_the_tables),
 		cmocka_unit_test(test_nobody_there),
 		cmocka_unit_test(test_files_still_tell),
 		cmocka_unit_test(test_wrong_config),

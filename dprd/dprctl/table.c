@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* dprctl/table.c - the commands and the options. From here come dispatch, help and the completions of the shells. */
+#include "dprd/dprctl/dprctl.h"
+
+#include <string.h>
+
+const struct dprctl_command dprctl_commands[] = {
+#define X(name, argument, rights, options, help) { #name, argument, rights, options, help, command_##name },
+	COMMANDS_OF_DPRD(X) COMMANDS_OF_DPRCTL(X)
+#undef X
+		{ 0 },
+};
+
+const struct dprctl_option dprctl_options[] = {
+	{ .name = "config",
+	  .code = 'c',
+	  .argument = "FILE",
+	  .completes = COMPLETES_FILES,
+	  .help = "configuration (default " CONFIG_PATH_DEFAULT ")" },
+	{ .name = "node",
+	  .code = 'n',
+	  .argument = "NAME",
+	  .completes = COMPLETES_MEMBERS,
+	  .help = "which member this is (default: as dprd(8))" },
+	{ .name = "json", .code = OPTION_JSON, .goes_with = WITH_JSON, .help = "print dprd's answer as it is" },
+	{ .name = "no-heading",
+	  .code = 'H',
+	  .goes_with = WITH_HEADING,
+	  .help = "tables without headings, for scripts" },
+	{ .name = "watch",
+	  .code = OPTION_WATCH,
+	  .argument = "[SECONDS]",
+	  .goes_with = WITH_WATCH,
+	  .help = "again and again (default: every 2 seconds)" },
+	{ .name = "dump", .code = OPTION_DUMP, .goes_with = WITH_DUMP, .help = "tab separated" },
+	{ .name = "to",
+	  .code = OPTION_TO,
+	  .argument = "NODE",
+	  .goes_with = WITH_FILTER,
+	  .completes = COMPLETES_NODES,
+	  .help = "those to this member or real server" },
+	{ .name = "client",
+	  .code = OPTION_CLIENT,
+	  .argument = "ADDR[/LEN][:PORT]",
+	  .goes_with = WITH_FILTER,
+	  .help = "those of this client" },
+	{ .name = "state",
+	  .code = OPTION_STATE,
+	  .argument = "STATE",
+	  .goes_with = WITH_FILTER,
+	  .words = "half_open confirmed closing reset",
+	  .help = "those in this state" },
+	{ .name = "limit",
+	  .code = OPTION_LIMIT,
+	  .argument = "N",
+	  .goes_with = WITH_FILTER,
+	  .help = "at most N (default 1000, 0: all)" },
+	{ .name = "all", .code = OPTION_ALL, .goes_with = WITH_ALL, .help = "every decision that is remembered" },
+	{ .name = "wait", .code = OPTION_WAIT, .goes_with = WITH_WAIT, .help = "until all connections have ended" },
+	{ .name = "timeout",
+	  .code = OPTION_TIMEOUT,
+	  .argument = "SECONDS",
+	  .goes_with = WITH_WAIT,
+	  .help = "wait no longer than this (default 600)" },
+	{ .name = "keys",
+	  .code = OPTION_KEYS,
+	  .alone = true,
+	  .help = "print all keys of dprd.conf with their defaults" },
+	{ .name = "completion",
+	  .code = OPTION_COMPLETION,
+	  .argument = "SHELL",
+	  .alone = true,
+	  .words = "bash zsh fish",
+	  .help = "print the completions for this shell" },
+	{ .name = "version", .code = OPTION_VERSION, .alone = true, .help = "print the version" },
+	{ .name = "help", .code = 'h', .alone = true, .help = "print this" },
+	{ 0 },
+};
+
+const struct dprctl_command *dprctl_find(const char *name)
+{
+	const struct dprctl_command *command;
+
+	for (command = dprctl_commands; command->name; command++) {
+		if (strcmp(command->name, name) == 0)
+			return command;
+	}
+	return NULL;
+}
+
+bool dprctl_goes_with(const struct dprctl_option *option, const struct dprctl_command *command)
+{
+	return !option->alone && command->options != WITH_ANYTHING &&
+	       (!option->goes_with || (option->goes_with & command->options));
+}
