@@ -331,7 +331,7 @@ static void decide_all(struct path *p)
 	/* All at once: the memory answers them side by side. */
 	for (i = 0; i < p->batch->count; i++) {
 		if (p->batch->packets[i].packet.kind == PACKET_TCP)
-			flow_prefetch(p->d->flows, &p->batch->packets[i].packet.key, p->batch->made_flows);
+			flow_prefetch(p->d->flows, &p->batch->packets[i].packet.key, p->batch->last_made_flows);
 	}
 	for (i = 0; i < p->batch->count; i++) {
 		struct queued *q = &p->batch->packets[i];
@@ -339,7 +339,7 @@ static void decide_all(struct path *p)
 		if (!q->captured)
 			q->verdict = (struct verdict) { .kind = VERDICT_PASS, .reason = REASON_QUEUE_UNPARSED };
 		/* Nothing but TCP and tunnel packets is let in there, however they are dressed up. */
-		else if (q->packet.kind == PACKET_TUNNEL || (p->batch->forward_queue && q->packet.kind != PACKET_TCP))
+		else if (q->packet.kind == PACKET_TUNNEL || (!p->batch->from_decide && q->packet.kind != PACKET_TCP))
 			path_decapsulate(p, q);
 		else
 			decide_one(p, q);
@@ -485,10 +485,10 @@ void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct
 	batch->maybe_stale = batch->maybe_stale || path_is_late(&p);
 	decide_all(&p);
 	pthread_mutex_unlock(&d->lock);
-	batch->made_flows = false;
+	batch->last_made_flows = false;
 	for (i = 0; i < batch->count; i++) {
 		forwards |= batch->packets[i].verdict.kind == VERDICT_FORWARD;
-		batch->made_flows |= batch->packets[i].fresh_flow;
+		batch->last_made_flows |= batch->packets[i].fresh_flow;
 	}
 	if (forwards) {
 		keep_local_sockets(&p);

@@ -20,7 +20,7 @@ enum { QUEUE_BATCH_MAX = 128 }; /* packets per recvmmsg(2) */
 
 /* One packet of a batch, from the kernel's queue to its verdict. */
 struct queued {
-	/* All zero when the packet comes, but for these five. */
+	/* All that stands before packet is zero when the packet comes, except these five. */
 	uint32_t id; /* of the kernel's queue */
 	uint32_t captured; /* bytes of the datagram that are here */
 	uint8_t *bytes; /* the datagram; path.c may rewrite it in place */
@@ -36,7 +36,7 @@ struct queued {
 	bool fresh_flow; /* the flow was made by this packet */
 	bool tell_too_big; /* the client is told the tunnel's MTU */
 	struct neighbour next_hop; /* FORWARD: when known, sent to this hardware address, not by the kernel's routing */
-	/* Of a former packet until they are set. */
+	/* These keep the values of a former packet until they are set. */
 	struct packet packet; /* its kind is OTHER when nothing was captured */
 	struct verdict verdict;
 	struct flow_key evicted; /* a flow that made room for this one, when evict is set */
@@ -48,8 +48,8 @@ struct batch {
 	unsigned count;
 	bool maybe_stale; /* see queue.c */
 	uint64_t received_ms;
-	bool forward_queue; /* from the queue of forwarded flows, or of tunnel packets */
-	bool made_flows; /* the batch before this one did */
+	bool from_decide; /* from the queue of SYNs and ICMP errors; else of forwarded flows or of tunnel packets */
+	bool last_made_flows; /* the batch before this one made flows, so this one may, too */
 };
 
 /*

@@ -10,11 +10,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <libmnl/libmnl.h>
-#include <libnetfilter_queue/libnetfilter_queue.h>
-#include <netinet/in.h> /* before the kernel's own header of the same names */
-#include <linux/netfilter.h>
-#include <linux/netfilter/nfnetlink_queue.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -74,48 +69,24 @@ struct worker {
 	uint8_t verdicts[VERDICT_BYTES] __attribute__((aligned(8)));
 };
 
-/* What is wanted of a message. (nfq_nlmsg_parse() would check and note twenty attributes more.) False: no packet's. */
-static bool take_attributes(struct queued *q, const struct nlmsghdr *message)
-{
-	const struct nlattr *attribute;
-	bool has_id = false;
-
-	mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
-	{
-		void *payload = mnl_attr_get_payload(attribute);
-		uint16_t type = mnl_attr_get_type(attribute), bytes = mnl_attr_get_payload_len(attribute);
-
-		if (type == NFQA_PACKET_HDR && bytes >= sizeof(struct nfqnl_msg_packet_hdr)) {
-			q->id = ntohl(((const struct nfqnl_msg_packet_hdr *)payload)->packet_id);
-			has_id = true;
-		} else if (type == NFQA_MARK && bytes >= sizeof(q->mark)) {
-			q->mark = ntohl(mnl_attr_get_u32(attribute));
-		} else if (type == NFQA_PAYLOAD) {
-			q->bytes = payload;
-			q->captured = bytes;
-			q->head_room = (uint16_t)(q->bytes - (const uint8_t *)message);
-		}
-	}
-	return has_id;
-}
-
-/* One received message into the batch; a message without a packet still gets its verdict. */
+/* Puts one received message into the batch. A packet of which nothing was copied still gets its verdict. */
 static void take_message(struct worker *w, uint8_t *bytes, unsigned length)
 {
-	const struct nlmsghdr *message = (const struct nlmsghdr *)bytes;
 	struct queued *q = &w->batch.packets[w->batch.count];
+	struct nfqueue_packet packet;
+	enum nfqueue_message message = nfqueue_read(bytes, length, &packet);
 
-	if (!mnl_nlmsg_ok(message, (int)length))
-		return;
-	if (message->nlmsg_type == NLMSG_ERROR) {
-		w->verdict_errors += ((const struct nlmsgerr *)mnl_nlmsg_get_payload(message))->error != 0;
-		return;
-	}
-	if (message->nlmsg_type != (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET))
+	w->verdict_errors += message == NFQUEUE_ERROR;
+	if (message != NFQUEUE_PACKET)
 		return;
 	memset(q, 0, offsetof(struct queued, packet));
+	q->id = packet.id;
+	q->mark = packet.mark;
+	q->bytes = packet.bytes;
+	q->captured = packet.captured;
+	q->head_room = (uint16_t)(packet.bytes ? packet.bytes - bytes : 0);
 	q->packet.kind = PACKET_OTHER;
-	w->batch.count += take_attributes(q, message);
+	w->batch.count++;
 }
 
 /* The worker looks at its queues: at what may be old, when it has not done so for long. */
@@ -149,7 +120,7 @@ static bool receive(struct worker *w, struct nfqueue *queue)
 	w->batch.count = 0;
 	if (w->pieces_of != queue)
 		make_room(w, queue);
-	count = recvmmsg(mnl_socket_get_fd(queue->socket), w->messages, QUEUE_BATCH_MAX, MSG_DONTWAIT, NULL);
+	count = recvmmsg(nfqueue_fd(queue), w->messages, QUEUE_BATCH_MAX, MSG_DONTWAIT, NULL);
 	/* Not before: a freeze may end a moment ago, with what came before it in hand. */
 	heartbeat(w);
 	w->batch.received_ms = w->heartbeat_ms;
@@ -164,7 +135,7 @@ static bool receive(struct worker *w, struct nfqueue *queue)
 	for (i = 0; i < count; i++)
 		take_message(w, w->pieces[i].iov_base, w->messages[i].msg_len);
 	w->batch.maybe_stale = queue->stale_left > 0;
-	w->batch.forward_queue = queue->forward;
+	w->batch.from_decide = queue == &w->decide;
 	queue->stale_left -= (unsigned)count < queue->stale_left ? (unsigned)count : queue->stale_left;
 	if (count < QUEUE_BATCH_MAX)
 		queue->stale_left = 0;
@@ -173,19 +144,19 @@ static bool receive(struct worker *w, struct nfqueue *queue)
 
 static void verdicts_flush(struct worker *w, struct nfqueue *queue)
 {
-	if (w->verdict_bytes && mnl_socket_sendto(queue->socket, w->verdicts, w->verdict_bytes) < 0)
+	if (w->verdict_bytes && !nfqueue_send(nfqueue_fd(queue), w->verdicts, w->verdict_bytes))
 		w->verdict_errors++;
 	w->verdict_bytes = 0;
 }
 
-static uint32_t nf_verdict(const struct queued *q)
+static bool is_accepted(const struct queued *q)
 {
 	if (q->verdict.kind == VERDICT_FORWARD)
-		return q->nat ? NF_ACCEPT : NF_DROP;
-	return q->verdict.kind == VERDICT_DROP ? NF_DROP : NF_ACCEPT;
+		return q->nat;
+	return q->verdict.kind != VERDICT_DROP;
 }
 
-/* What goes on into the stack keeps no mark of ours, but for a real server's. */
+/* What goes on into the stack keeps no mark of dprd, except that of a real server. */
 static uint32_t mark_behind(const struct queued *q)
 {
 	uint32_t mark = q->mark & ~(uint32_t)MARK_FORWARD;
@@ -193,38 +164,48 @@ static uint32_t mark_behind(const struct queued *q)
 	return q->backend_mark ? (mark & ~(uint32_t)BACKEND_MARK_MASK) | q->backend_mark << BACKEND_MARK_SHIFT : mark;
 }
 
-/* A verdict with nothing but itself. */
-static bool is_plain(const struct queued *q)
+static struct nfqueue_verdict verdict_of(const struct queued *q)
 {
-	return nf_verdict(q) != NF_ACCEPT || (!q->replace && mark_behind(q) == q->mark);
+	bool accept = is_accepted(q);
+
+	return (struct nfqueue_verdict) { .id = q->id,
+					  .accept = accept,
+					  .replace = accept ? q->replace : NULL,
+					  .replace_bytes = q->replace_bytes,
+					  .set_mark = accept && mark_behind(q) != q->mark,
+					  .mark = mark_behind(q) };
 }
 
-/* Verdicts in the order of arrival, since the kernel searches its list from the oldest. A run of equal
- * plain verdicts is one message: it stands for all packets up to its last, whoever has them. */
+/* Accept or drop, and nothing else. */
+static bool is_plain(const struct nfqueue_verdict *verdict)
+{
+	return !verdict->replace && !verdict->set_mark;
+}
+
+/*
+ * Sends verdicts in the order of arrival, since the kernel searches its list from the oldest. A run of equal plain verdicts
+ * is one message: it stands for all packets up to its last, also for those that the standby process may have in hand.
+ */
 static void answer(struct worker *w, struct nfqueue *queue)
 {
 	bool alone = !standby_drains(w->d->standby);
-	unsigned i, last;
+	unsigned i = 0;
 
-	for (i = 0; i < w->batch.count; i = last + 1) {
-		const struct queued *q = &w->batch.packets[i];
-		uint32_t verdict = nf_verdict(q);
-		struct nlmsghdr *message;
+	while (i < w->batch.count) {
+		struct nfqueue_verdict verdict = verdict_of(&w->batch.packets[i++]);
 
-		last = i;
-		while (alone && is_plain(q) && last + 1 < w->batch.count && is_plain(&w->batch.packets[last + 1]) &&
-		       nf_verdict(&w->batch.packets[last + 1]) == verdict)
-			last++;
+		while (alone && is_plain(&verdict) && i < w->batch.count) {
+			struct nfqueue_verdict next = verdict_of(&w->batch.packets[i]);
+
+			if (!is_plain(&next) || next.accept != verdict.accept)
+				break;
+			verdict.id = next.id;
+			verdict.up_to = true;
+			i++;
+		}
 		if (VERDICT_BYTES - w->verdict_bytes < MESSAGE_BYTES)
 			verdicts_flush(w, queue);
-		message = nfq_nlmsg_put((char *)w->verdicts + w->verdict_bytes,
-					last > i ? NFQNL_MSG_VERDICT_BATCH : NFQNL_MSG_VERDICT, queue->number);
-		nfq_nlmsg_verdict_put(message, (int)w->batch.packets[last].id, (int)verdict);
-		if (verdict == NF_ACCEPT && q->replace)
-			nfq_nlmsg_verdict_put_pkt(message, q->replace, q->replace_bytes);
-		if (verdict == NF_ACCEPT && mark_behind(q) != q->mark)
-			nfq_nlmsg_verdict_put_mark(message, mark_behind(q));
-		w->verdict_bytes += NLMSG_ALIGN(message->nlmsg_len);
+		w->verdict_bytes += (unsigned)nfqueue_write(w->verdicts + w->verdict_bytes, queue->number, &verdict);
 	}
 	verdicts_flush(w, queue);
 }
@@ -304,7 +285,7 @@ static void *worker_run(void *argument)
 	int i;
 
 	for (i = 0; i < QUEUES; i++)
-		fds[i] = (struct pollfd) { .fd = mnl_socket_get_fd(queues[i]->socket), .events = POLLIN };
+		fds[i] = (struct pollfd) { .fd = nfqueue_fd(queues[i]), .events = POLLIN };
 	while (!fds[STOP].revents) {
 		uint64_t slept_from_us = w->timer_us ? clock_now_us() : 0;
 
@@ -343,12 +324,9 @@ static void worker_free(struct worker *w)
 		close(w->stop_fd);
 	if (w->timer_fd >= 0)
 		close(w->timer_fd);
-	if (w->decide.socket)
-		mnl_socket_close(w->decide.socket);
-	if (w->forward.socket)
-		mnl_socket_close(w->forward.socket);
-	if (w->tunnelled.socket)
-		mnl_socket_close(w->tunnelled.socket);
+	nfqueue_close(&w->decide);
+	nfqueue_close(&w->forward);
+	nfqueue_close(&w->tunnelled);
 	tunnel_free(w->tunnel);
 	socket_lookup_free(w->lookup);
 	flowset_free(w->set);
@@ -368,7 +346,7 @@ static int worker_open(struct worker *w, struct dprd *d, unsigned index)
 	w->decide.number = (uint16_t)(d->config.queue_first + index);
 	w->forward.number = (uint16_t)(d->config.queue_first + d->worker_count + index);
 	w->tunnelled.number = (uint16_t)(w->forward.number + d->worker_count);
-	w->forward.forward = w->tunnelled.forward = true;
+	w->decide.fail_open = true;
 	w->decide.message_bytes = DECIDE_MESSAGE_BYTES;
 	w->forward.message_bytes = w->tunnelled.message_bytes = MESSAGE_BYTES;
 	w->heartbeat_ms = clock_now_ms();
@@ -416,7 +394,7 @@ _Static_assert((int)STANDBY_QUEUES_MAX >= (int)QUEUES * (int)WORKERS_MAX, "all o
 static struct standby_queue standby_queue_of(const struct nfqueue *queue, unsigned worker, enum standby_kind kind)
 {
 	return (struct standby_queue) {
-		.socket = mnl_socket_get_fd(queue->socket), .number = queue->number, .worker = worker, .kind = kind
+		.socket = nfqueue_fd(queue), .number = queue->number, .worker = worker, .kind = kind
 	};
 }
 

@@ -4,11 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libmnl/libmnl.h>
-#include <libnetfilter_queue/libnetfilter_queue.h>
-#include <netinet/in.h> /* before the kernel's own header of the same names */
-#include <linux/netfilter.h>
-#include <linux/netfilter/nfnetlink_queue.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -21,13 +16,14 @@
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
+#include "dprd/base/lock.h"
 #include "dprd/base/log.h"
-#include "dprd/bpf/layout.h"
+#include "dprd/core/decide/tunnelled.h"
 #include "dprd/core/packet/encap.h"
+#include "dprd/core/packet/marks.h"
+#include "dprd/host/nfqueue.h"
 #include "dprd/queue/standby_forward.h"
 #include "dprd/queue/standby_noted.h"
-#include "dprd/core/decide/tunnelled.h"
-#include "dprd/base/lock.h"
 
 enum {
 	/* The process's files: the pipe that closes when dprd ends, the page that both see, the queues' sockets. */
@@ -111,56 +107,20 @@ static bool has_packet(int socket)
 	return poll(&fd, 1, 0) > 0 && fd.revents & POLLIN;
 }
 
-/* One packet of a queue. */
-struct received {
-	uint32_t id, mark;
-	uint8_t *datagram;
-	unsigned bytes;
-};
-
-/* False: the message is no packet. */
-static bool packet_of(struct nlmsghdr *message, ssize_t bytes, struct received *ret)
-{
-	const struct nlattr *attribute;
-	bool has_id = false;
-
-	*ret = (struct received) { 0 };
-	if (!mnl_nlmsg_ok(message, (int)bytes) || message->nlmsg_type != (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET))
-		return false;
-	mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
-	{
-		void *payload = mnl_attr_get_payload(attribute);
-		uint16_t type = mnl_attr_get_type(attribute), length = mnl_attr_get_payload_len(attribute);
-
-		if (type == NFQA_PACKET_HDR && length >= sizeof(struct nfqnl_msg_packet_hdr)) {
-			ret->id = ntohl(((const struct nfqnl_msg_packet_hdr *)payload)->packet_id);
-			has_id = true;
-		} else if (type == NFQA_MARK && length >= sizeof(ret->mark)) {
-			ret->mark = ntohl(mnl_attr_get_u32(attribute));
-		} else if (type == NFQA_PAYLOAD) {
-			ret->datagram = payload;
-			ret->bytes = length;
-		}
-	}
-	return has_id;
-}
-
-/* inner: what the stack gets instead of the packet; NULL: the packet itself. Without our mark. */
-static void answer(int socket, uint16_t queue, const struct received *received, int verdict,
+/* inner: the stack gets this instead of the packet; NULL: the packet itself. dprd's mark goes. */
+static void answer(int socket, uint16_t queue, const struct nfqueue_packet *packet, bool accept,
 		   const struct standby_inner *inner)
 {
-	static char buffer[VERDICT_BYTES] __attribute__((aligned(8)));
-	struct nlmsghdr *message;
+	static uint8_t buffer[VERDICT_BYTES] __attribute__((aligned(8)));
+	const struct nfqueue_verdict verdict = { .id = packet->id,
+						 .accept = accept,
+						 .replace = inner ? inner->bytes : NULL,
+						 .replace_bytes = inner ? inner->count : 0,
+						 .set_mark = accept && packet->mark & MARK_FORWARD,
+						 .mark = packet->mark & ~(uint32_t)MARK_FORWARD };
 
-	memset(buffer, 0, sizeof(struct nlmsghdr) + sizeof(struct nfgenmsg));
-	message = nfq_nlmsg_put(buffer, NFQNL_MSG_VERDICT, queue);
-	nfq_nlmsg_verdict_put(message, (int)received->id, verdict);
-	if (inner)
-		nfq_nlmsg_verdict_put_pkt(message, inner->bytes, inner->count);
-	if (verdict == NF_ACCEPT && received->mark & MARK_FORWARD)
-		nfq_nlmsg_verdict_put_mark(message, received->mark & ~(uint32_t)MARK_FORWARD);
-	/* One that the kernel does not take is of a packet that is no more. */
-	send(socket, message, message->nlmsg_len, 0);
+	/* When the kernel does not take it, the packet has gone already. */
+	nfqueue_send(socket, buffer, nfqueue_write(buffer, queue, &verdict));
 }
 
 static void count(uint64_t *counter)
@@ -178,47 +138,47 @@ static const struct standby_members *members_now(const struct page *page)
  * long this process holds the packet. False: dprd went on before the note, and the packet may be so old that its copy was
  * forwarded. It is dropped then.
  */
-static bool serve(struct page *page, const struct standby_queue *queue, int socket, struct received *received,
+static bool serve(struct page *page, const struct standby_queue *queue, int socket, struct nfqueue_packet *received,
 		  const struct standby_watch *watch)
 {
 	struct packet packet = { .kind = PACKET_OTHER };
 	bool goes_on, old;
 
-	if (received->datagram)
-		packet_parse(received->datagram, received->bytes, &packet);
+	if (received->bytes)
+		packet_parse(received->bytes, received->captured, &packet);
 	if (packet_is_syn(&packet)) {
 		standby_note(&page->noted, &packet);
 		goes_on = __atomic_load_n(&page->stamp_ms[queue->worker], __ATOMIC_SEQ_CST) != watch->stamp;
 		old = clock_now_ms() - watch->empty_ms > STALE_MS + IN_HAND_MS;
 		if (goes_on && old) {
-			answer(socket, queue->number, received, NF_DROP, NULL);
+			answer(socket, queue->number, received, false, NULL);
 			return false;
 		}
 	}
-	answer(socket, queue->number, received, NF_ACCEPT, NULL);
+	answer(socket, queue->number, received, true, NULL);
 	count(&page->counts.served);
 	return true;
 }
 
-static void let_out(struct page *page, int socket, uint16_t queue, struct received *received, bool maybe_stale)
+static void let_out(struct page *page, int socket, uint16_t queue, struct nfqueue_packet *received, bool maybe_stale)
 {
 	const struct standby_members *members = members_now(page);
 	struct standby_inner inner;
 
-	if (!standby_unwrap(&members->config, members->living, received->datagram, received->bytes, maybe_stale,
+	if (!standby_unwrap(&members->config, members->living, received->bytes, received->captured, maybe_stale,
 			    &inner)) {
-		answer(socket, queue, received, NF_DROP, NULL);
+		answer(socket, queue, received, false, NULL);
 		return;
 	}
-	answer(socket, queue, received, NF_ACCEPT, &inner);
+	answer(socket, queue, received, true, &inner);
 	count(&page->counts.tunnelled);
 }
 
-static void send_on(struct page *page, int socket, uint16_t queue, struct received *received)
+static void send_on(struct page *page, int socket, uint16_t queue, struct nfqueue_packet *received)
 {
-	enum standby_fate fate = standby_forward(members_now(page), received->datagram, received->bytes);
+	enum standby_fate fate = standby_forward(members_now(page), received->bytes, received->captured);
 
-	answer(socket, queue, received, fate == STANDBY_PASS || fate == STANDBY_SERVE ? NF_ACCEPT : NF_DROP, NULL);
+	answer(socket, queue, received, fate == STANDBY_PASS || fate == STANDBY_SERVE, NULL);
 	if (fate == STANDBY_SERVE)
 		count(&page->counts.served);
 	if (fate == STANDBY_SEND)
@@ -235,13 +195,13 @@ static void drain_queue(struct page *page, unsigned number, struct standby_watch
 		ssize_t bytes = recv(socket, buffer, sizeof(buffer), MSG_DONTWAIT);
 		/* Not before: this process, too, may have stood still until a moment ago. */
 		uint64_t now_ms = clock_now_ms();
-		struct received received;
+		struct nfqueue_packet received;
 
 		if (bytes < 0 && errno != ENOBUFS && errno != EINTR) {
 			watch->empty_ms = now_ms;
 			return;
 		}
-		if (bytes < 0 || !packet_of((struct nlmsghdr *)(void *)buffer, bytes, &received))
+		if (bytes < 0 || nfqueue_read(buffer, (size_t)bytes, &received) != NFQUEUE_PACKET)
 			continue;
 		if (queue->kind == STANDBY_TUNNEL) {
 			let_out(page, socket, queue->number, &received, now_ms - watch->empty_ms > STALE_MS);
