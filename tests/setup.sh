@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Installs the Debian packages that this tree needs, or says which are missing.
+# Installs the Debian packages that this tree needs, or lists the missing ones.
 #
 #   setup.sh [SET]       installs a set: build, demo, check (what "make check" needs; the default), all (what "make
 #                        check-all" needs). Does nothing when all are there. Needs root only when something is missing.
-#   setup.sh can GOAL... exits with 0 if "make GOAL" finds what it needs, whichever system this is;
-#                        else says what is missing
+#   setup.sh can GOAL... exits with 0 if "make GOAL" finds what it needs, on any system;
+#                        else prints what is missing
 #
 # An installation leaves no service enabled or running that was not before.
 set -eu
@@ -91,7 +91,7 @@ packages_of() {
 		}'
 }
 
-# Which sets "make GOAL" needs beside the packages of the build.
+# The sets that "make GOAL" needs beside the packages of the build.
 sets_of_goal() {
 	case $1 in
 	unit | unit-san | bpf-test | bpf-fuzz) echo build,cmocka ;;
@@ -106,7 +106,7 @@ sets_of_goal() {
 	esac
 }
 
-# Prints the packages of these sets that have left no evidence, and what was looked for.
+# Prints the packages of these sets without evidence, and the evidence that was searched.
 lacking() {
 	wanted=$(packages_of "$1")
 	# The compiler itself knows where headers are.
@@ -134,7 +134,7 @@ lacking() {
 	fi
 }
 
-# can GOAL...: says on standard error what is missing.
+# can GOAL...: prints on standard error what is missing.
 can() {
 	sets=
 	for goal in "$@"; do
@@ -195,7 +195,7 @@ finish() {
 	exit "$status"
 }
 
-# run_apt WORD...: apt-get with its output in the log; waits for another one that runs.
+# run_apt WORD...: apt-get with its output in the log; waits for another apt-get that runs.
 run_apt() {
 	if ! apt-get -o DPkg::Lock::Timeout=300 "$@" >>"$work/log" 2>&1; then
 		tail -n 20 "$work/log" >&2

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * One datagram. The first byte says how: even, the rest is the datagram as it is; odd, the rest is
- * a payload that gets a right header and MAC, as a faulty member would send it. What is decoded must
- * be in range and come back the same when it is sent on.
+ * One datagram. If the first byte is even, the rest is the datagram; if odd, the rest is a payload that gets a right
+ * header and MAC, as a faulty member would send it. Decoded values must be in range and come back unchanged when they
+ * are sent again.
  */
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ static void check_again(const struct announcement *a, const struct announce_head
 	size_t size = announce_encode(a, header, &keys, datagram);
 
 	if (!size)
-		return; /* IPv4 addresses given as IPv6 ones made room that is missing now */
+		return; /* IPv4 addresses given as IPv6 ones took less room than they do now */
 	demand(announce_read_header(datagram, size, &got_header) == REJECT_NONE);
 	demand(announce_verify(datagram, &got_header, &keys) == REJECT_NONE);
 	demand(announce_decode(datagram, &got_header, &got) == REJECT_NONE);
@@ -63,7 +63,7 @@ static void try_datagram(const uint8_t *datagram, size_t size)
 
 	if (announce_read_header(datagram, size, &header))
 		return;
-	/* Without the key nothing gets further; to find that by chance takes longer than we have. */
+	/* Without the key no datagram passes; finding a MAC by chance takes too long. */
 	demand(announce_verify(datagram, &header, &keys) != REJECT_NONE);
 	if (announce_decode(datagram, &header, &a) == REJECT_NONE)
 		check_range(&a);

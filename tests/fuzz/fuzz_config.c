@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * fuzz_config.c - any text as dprd.conf: no crash, a message for each refusal, and what is taken
- * survives config_format() unchanged and is fit for the look-ups.
+ * fuzz_config.c - any text as dprd.conf: no crash, a message for each refusal; an accepted configuration survives
+ * config_format() unchanged and suits the look-ups.
  */
 #include "dprd/config/config.h"
 

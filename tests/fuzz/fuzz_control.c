@@ -16,7 +16,7 @@ static void prepare(void)
 	fixture_decision(&d, "2001:db8:1::7", 3, REASON_BELOW_MAX_LOAD);
 }
 
-/* Both are what a client reads: text of bounded length, exactly one last line. */
+/* A client reads text of bounded length with exactly one last line. */
 static void check_line(const json_t *line, bool last)
 {
 	char *text = json_dumps(line, JSON_COMPACT);
@@ -55,7 +55,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	if (!d.flows)
 		prepare();
 	d.draining = false;
-	/* The last byte says who asks; it stays part of the request, as JSON ends in '}' or blanks anyway. */
+	/*
+	 * The last byte chooses the rights of the client; it stays part of the request, as JSON ends in '}' or blanks
+	 * anyway.
+	 */
 	control_request(&d, &recent, (const char *)bytes, size, may_change, &answer);
 	if (!answer.line != answer.listing.active)
 		abort();

@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 struct census {
 	struct flow_table *table;
 	unsigned flows;
-	bool found; /* each must be where it is looked for */
+	bool found; /* each flow must be found by its key */
 };
 
 static bool count_sound(void *context, const struct flow *flow)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Two honest nodes and a network that records, drops, delays, repeats and reorders as the input says,
- * while both nodes restart at will. Each byte is one step: its low 3 bits what, the rest an argument.
+ * Two honest nodes and a network that records, drops, delays, repeats and reorders as the input says, while both nodes
+ * restart at will. Each byte is one step: its low 3 bits choose the action, the rest is the argument.
  *
- * However it goes: a node holds its peer for two-way only when the newest thing it took of it was
- * said within the dead time, by the peer's then living run; and nobody ever sees a conflict.
+ * In all cases: a node regards its peer as two-way only when the newest announcement that it took was sent within the
+ * dead time by the peer's living run; and no node ever sees a conflict.
  */
 #include <stdlib.h>
 
@@ -25,8 +25,8 @@ struct node {
 	struct table table;
 	struct recorded tape[TAPE_MAX];
 	unsigned recorded;
-	bool took; /* something of the peer, in this run */
-	uint64_t took_made_ms; /* when the newest that was taken had been made */
+	bool took; /* took an announcement of the peer in this run */
+	uint64_t took_made_ms; /* when the newest announcement taken had been made */
 };
 
 static struct node nodes[NODES];
@@ -83,7 +83,7 @@ static void deliver(unsigned to, unsigned of, unsigned back)
 	if (back >= sender->recorded || back >= TAPE_MAX)
 		return;
 	r = &sender->tape[(sender->recorded - 1 - back) % TAPE_MAX];
-	/* Own words come back from the peer's address: the worst that a forger could do. */
+	/* Own announcements come back from the peer's address: a forger cannot do worse. */
 	if (table_receive(&n->table, &keys, &n->config.member[!to].cluster_v4, r->datagram, r->size, now_ms) !=
 	    REJECT_NONE)
 		return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Any bytes through the parser, and through all that is done to a packet that it accepts, under the
- * conditions under which path.c does it. Input: two bytes of choices, then a datagram.
+ * Any bytes go through the parser. An accepted packet goes through all rewriting, under the same conditions as in
+ * path.c. Input: two bytes of choices, then a datagram.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static uint8_t *copy_of(const uint8_t *bytes, size_t length)
 	return copy;
 }
 
-/* What the parser promises about every packet. */
+/* The promises of the parser about every packet. */
 static void check_parsed(const uint8_t *bytes, uint32_t length, const struct packet *p)
 {
 	uint32_t all = p->total_bytes < length ? p->total_bytes : length;
@@ -59,7 +59,7 @@ static void check_parsed(const uint8_t *bytes, uint32_t length, const struct pac
 	CHECK(addr_equal(&p->key.client, &p->source) && addr_equal(&p->key.service, &p->destination));
 }
 
-/* Good checksums for a whole TCP packet or ICMP error. */
+/* Sets good checksums in a whole TCP packet or ICMP error. */
 static void mend(uint8_t *bytes, const struct packet *p)
 {
 	uint8_t *payload = bytes + p->header_bytes, *field = payload + (p->kind == PACKET_TCP ? 16 : 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The load table as a hostile loadcast would write it: any bytes, with a right checksum if the first
- * byte is odd. What passes the check must be safe to use.
+ * The load table as a hostile loadcast would write it: any bytes, with a right checksum if the first byte is odd. A
+ * table that passes the check must be safe to use.
  */
 #include <stdlib.h>
 
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		check_node(&table, node);
 		demand(i == 0 || !(node->flags & NODE_SERVER_DOWN));
-		/* Members first, and what is none has nothing of one. */
+		/* Members come first, and real servers have nothing of a member. */
 		if (node->flags & NODE_BACKEND)
 			demand(i && node->flags == NODE_BACKEND && node->state != NODE_DRAINING && !node->age_ms &&
 			       memcmp(node->hardware, no_hardware, sizeof(no_hardware)) == 0);

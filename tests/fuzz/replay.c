@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Every file that is named goes once through a fuzzer's function, as libFuzzer would do it: in memory of just its
- * size, so that AddressSanitizer sees a read behind its end. Linked with one fuzz_NAME.c. The last name printed is
- * that of the input that broke it.
+ * Every named file goes once through a fuzzer's function, as with libFuzzer: in memory of just its size, so that
+ * AddressSanitizer sees a read behind its end. Linked with one fuzz_NAME.c. The last name printed is that of the input
+ * that broke it.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
                  eth0 n1 eth2 10.81.1.1 fd81:1::1 --- bridge in-n1 --- eth0 b1 10.81.1.11 fd81:1::b
     direct   on the service network, with the service addresses of its node on lo; it answers the router itself
                  bridge service --- eth0 b2 192.0.2.152 2001:db8:a::152
-    tunnel   likewise; gets IP in IP at an address on the cluster network, if there is one
+    tunnel   on the service network as well; gets IP in IP at an address on the cluster network, if there is one
                  bridge cluster --- eth1 b3 10.80.0.53 fd80::53
 
 Servers of the form tunnel have an ipip (ip6tnl) device in the field. Kernels of test machines often lack that module,
@@ -32,7 +32,7 @@ NFNL_DELETE_CONNECTIONS = 0x0102  # NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE
 
 
 class Backend:
-    """Names and addresses of one real server. It is as good as a node to whatever starts and asks web servers."""
+    """Names and addresses of one real server. Code that starts and asks web servers can use it like a node."""
 
     def __init__(self, number, node, form, layout, directory):
         if form not in FORMS:
@@ -64,11 +64,11 @@ class Backends:
                          for i, (node, form) in enumerate(self.backend_plan)]
 
     def _has_inside(self, node):
-        """Whether a network is behind this node."""
+        """True when a network is behind this node."""
         return any(name == node.name and form == "nat" for name, form in self.backend_plan)
 
     def _inside_ports(self, node):
-        """The switch's ports on that network of the node itself."""
+        """The switch's ports of the node itself on that network."""
         return [node.name + "i"] if self._has_inside(node) else []
 
     def _make_inside_bridges(self):
@@ -78,8 +78,8 @@ class Backends:
                                     f"link set in-{node.name} mtu {self.mtu['inside']} up"])
 
     def _make_inside_link(self, node):
-        """The node's own ends. It routes for what is behind it; to servers that have its service addresses it speaks from
-        another address."""
+        """The node's own ends. It routes for servers behind it; to servers that have its service addresses it speaks
+        from another address."""
         self._address_apart(node)
         if not self._has_inside(node):
             return
@@ -95,8 +95,8 @@ class Backends:
                 lines += [f"-6 route replace {backend.v6}/128 dev eth0 src {v6}"] if self.ipv6 else []
         if not lines:
             return
-        # ARP asks from the first address of a network (arp_announce=2), neighbour discovery from one that is not deprecated:
-        # that must not be the service address.
+        # ARP requests use the first address of a network as source (arp_announce=2), neighbour discovery one that is
+        # not deprecated: neither may be the service address.
         self.site.ip(node.name, [f"addr del {node.service_v4}/24 dev eth0", f"addr add {v4}/24 dev eth0",
                                  f"addr add {node.service_v4}/32 dev eth0"] +
                      ([f"addr add {v6}/64 dev eth0 nodad",
@@ -139,20 +139,20 @@ class Backends:
         return interface in self.site.execute(backend.name, ["ip", "-o", "link", "show"])
 
     def serve_address(self, backend, address):
-        """A direct or tunnel server has one more service address. Nobody learns of it by ARP: arp_ignore, arp_announce;
-        neighbour discovery does not answer for what is on lo."""
+        """Adds one more service address to a direct or tunnel server. ARP and neighbour discovery do not tell of it:
+        arp_ignore and arp_announce; neighbour discovery does not answer for addresses on lo."""
         v6 = ":" in address
         if self.ipv6 or not v6:
             self.site.ip(backend.name, [f"addr add {address}/{128 if v6 else 32} dev lo" + (" nodad" if v6 else "")])
 
     def cut_backend(self, which, up=False):
-        """A real server's cables are pulled (or, with up, back): it says nothing any more."""
+        """Pulls a real server's cables (or, with up, plugs them in again): it sends nothing any more."""
         backend = self.node(which)
         ports = [backend.name] + ([backend.name + "c"] if backend.form == "tunnel" and self.layout == "own" else [])
         self.site.ip("sw", [f"link set {port} {'up' if up else 'down'}" for port in ports])
 
     def backend_lines(self):
-        """Their sections of dprd.conf."""
+        """The servers' sections of dprd.conf."""
         lines = []
         for backend in self.backends:
             if backend.node not in self.nodes:
@@ -164,7 +164,7 @@ class Backends:
         return lines
 
     def flush_connections(self, host):
-        """The kernel of a host forgets all connections that it tracks."""
+        """Makes the kernel of a host forget all connections that it tracks."""
         with self.site.inside(host):
             asked = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER)
         with asked:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a node's kernel holds of BPF: the file system of pins, maps' memory, programs on interfaces.
+"""The BPF objects in a node's kernel: pins on the file system, memory of maps, programs on interfaces.
 
-Debian's bpftool does not know tcx, so the kernel is asked itself: bpf(2).
+Debian's bpftool does not know tcx, so this asks the kernel with bpf(2).
 """
 import contextlib
 import ctypes
@@ -19,7 +19,7 @@ ATTRIBUTE_BYTES, INFO_BYTES, PROGRAMS_MAX = 128, 256, 64
 
 
 def bpf(command, attribute):
-    """bpf(2) with a struct of bytes, which the kernel may change; OSError when it fails."""
+    """Calls bpf(2) with a struct of bytes, which the kernel may change; OSError when it fails."""
     libc = ctypes.CDLL(None, use_errno=True)
     held = ctypes.create_string_buffer(attribute, ATTRIBUTE_BYTES)
     found = libc.syscall(SYSCALL[platform.machine()], command, held, ATTRIBUTE_BYTES)
@@ -40,7 +40,7 @@ def pinned(path):
 
 
 def info(fd):
-    """What the kernel says of a map or program; the layout is that of linux/bpf.h."""
+    """The kernel's information on a map or program, in the layout of linux/bpf.h."""
     text = ctypes.create_string_buffer(INFO_BYTES)
     bpf(OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", fd, INFO_BYTES, ctypes.addressof(text)))
     return text.raw
@@ -48,7 +48,7 @@ def info(fd):
 
 @contextlib.contextmanager
 def array_memory(path):
-    """The values of a pinned array that may be mapped, as bytes that change as the kernel changes them."""
+    """The values of a pinned array that can be mapped, as bytes that change when the kernel changes them."""
     with pinned(path) as fd:
         _, _, _, value_bytes, entries = struct.unpack_from("=IIIII", info(fd))
         size = -(-value_bytes // 8) * 8 * entries
@@ -79,7 +79,7 @@ def attached(site, host):
 
 
 def walk(directory, **how):
-    """os.walk() without the kernel's own files (maps.debug): a name with a dot is nobody's to make or to remove."""
+    """Does as os.walk(), without the kernel's own files (maps.debug): no user can make or remove a name with a dot."""
     for place, directories, files in os.walk(directory, **how):
         yield place, directories, [name for name in files if "." not in name]
 
@@ -98,8 +98,8 @@ def mount_points():
 
 
 def unpin_all(directory):
-    """Ends all that is pinned on a mounted file system. Other mount namespaces may hold copies of the mount, so that
-    an unmount alone would not."""
+    """Removes all pins on a mounted file system. Other mount namespaces may hold copies of the mount, so an unmount
+    alone would not remove them."""
     for place, directories, files in walk(directory, topdown=False):
         for name in files:
             os.unlink(os.path.join(place, name))

@@ -3,10 +3,10 @@
  * byteclient - long connections to echoserver.c that notice every lost, changed or invented byte.
  *
  * Opens N flows to the given addresses in turn. Each sends a block of bytes that depend only on
- * flow and position, waits for all of its echo, pauses, and sends the next. Prints "ready N" once N
- * flows have heard their node's name (or when the others have failed). With --spread the first pause of each is
- * shorter by another part, so that they do not all speak at once ever after. At the end of the time, or at
- * SIGTERM, each flow closes its half and waits for the server's end; then the result is printed.
+ * flow and position, waits for all of its echo, pauses, and sends the next. Prints "ready N" once N flows have received
+ * their node's name (or when the others have failed). With --spread the first pause of each flow is shortened by
+ * another part, so that they do not all send at the same time ever after. At the end of the time, or at SIGTERM, each
+ * flow closes its half and waits for the server's end; then the result is printed.
  *
  * A flow ends as one of: "good"; "refused" (it never heard a node's name); "broken" (an error or a
  * premature end); "corrupt"; "stalled" (no answer at the end, though --finish seconds were given).
@@ -51,10 +51,10 @@ struct flow {
 	const char *to;
 	char node[NODE_BYTES];
 	unsigned node_used;
-	uint64_t position; /* of the block in the stream */
-	unsigned sent, received; /* of the block */
-	uint64_t since_us; /* when the block (or the connection) was begun */
-	uint64_t longest_us, longest_since_us; /* that a block took, and when that one was begun */
+	uint64_t position; /* position of the block in the stream */
+	unsigned sent, received; /* bytes of the block */
+	uint64_t since_us; /* when the block (or the connection) began */
+	uint64_t longest_us, longest_since_us; /* longest time of a block, and when that block began */
 	uint64_t over_us;
 };
 
@@ -87,7 +87,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* The byte at a position of a flow's stream. */
+/* Returns the byte at a position of a flow's stream. */
 static uint8_t stream_byte(unsigned flow, uint64_t position)
 {
 	uint64_t z = (position / 8 + 1) * 0x9e3779b97f4a7c15u ^ flow * 0xbf58476d1ce4e5b9u;
@@ -126,7 +126,7 @@ static void flow_send(struct flow *flow)
 		flow_end(flow, BROKEN, errno);
 }
 
-/* Between two blocks: a pause, or at the end the good-bye. */
+/* Pauses between two blocks; at the end it closes instead. */
 static void flow_pause(struct flow *flow, uint64_t now)
 {
 	double part = run.spread && flow->state == NAMING ? (flow->number + 1.0) / run.flows : 1;
@@ -138,7 +138,7 @@ static void flow_pause(struct flow *flow, uint64_t now)
 		shutdown(flow->fd, SHUT_WR);
 }
 
-/* The node's name, up to the end of its line; how many of the bytes belonged to it. */
+/* Reads the node's name, up to the end of its line; returns the number of bytes that belonged to it. */
 static size_t take_name(struct flow *flow, const uint8_t *bytes, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -272,7 +272,7 @@ static void loop_until(uint64_t end_us)
 	}
 }
 
-/* Flows that pause say good-bye at once; those in the middle of a block get --finish seconds for it. */
+/* Flows that pause close at once; flows in the middle of a block get --finish seconds to end it. */
 static void flows_finish(void)
 {
 	finishing = true;

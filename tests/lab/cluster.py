@@ -50,8 +50,8 @@ COMMON_SYSCTLS = {
 NODE_SYSCTLS = {
     "net.ipv4.conf.all.arp_ignore": 1,
     "net.ipv4.conf.all.arp_announce": 2,
-    # Else a server resets what it closed and could not deliver within about 100 s: on an overloaded link an
-    # answer may take longer, and slow is no error here.
+    # Otherwise a server resets a closed connection whose data it could not deliver within about 100 s. On an overloaded
+    # link an answer may take longer, and slowness is not an error here.
     "net.ipv4.tcp_orphan_retries": 15,
 }
 ROUTER_SYSCTLS = {
@@ -87,7 +87,7 @@ class Node:
 
 
 class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers):
-    """Raised by up() (or "with"), removed by down(), and in any case when the process ends."""
+    """up() (or "with") raises it; down() removes it, and so does the end of the process."""
 
     def __init__(self, nodes=4, layout="own", rate_mbit=None, mtu_client=1500, mtu_service=1500,
                  mtu_cluster=1500, ipv6=True, offload=True, clients=1, stranger=False, prefix=None,
@@ -171,7 +171,7 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
             self.wait_web(server)
 
     def down(self):
-        """Removes everything. May be called again, and at any point of up()."""
+        """Removes everything. It may be called twice, and at any point of up()."""
         atexit.unregister(self.down)
         if self.directory is None and not os.path.exists(registry_path(self.site.prefix)):
             return
@@ -187,7 +187,7 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
                 signal.signal(number, handler)
 
     def keep(self):
-        """Lets the cluster stand when this process ends; "lab down" removes it."""
+        """Leaves the cluster running when this process ends; "lab down" removes it."""
         self.site.keep()
 
     def _make_files(self):
@@ -200,7 +200,7 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
         self.mean_request_bytes = httpfiles.mean_request_bytes(listing)
 
     def add_file(self, name, size_bytes):
-        """One more file on all servers, asked for only by name; returns its path below file_root."""
+        """Adds a file on all servers, which is asked for only by name; returns its path below file_root."""
         with open(self.file_list, "a", encoding="ascii") as file:
             file.write(httpfiles.add_file(self.file_root, name, size_bytes))
         return "/" + name
@@ -224,9 +224,9 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
              "rate", f"{self.rate_mbit}mbit", "burst", "8kb", "latency", "50ms"])
 
     def _make_slow_wire(self, node):
-        """A piece of wire (bridge and veth) between a node's port and the service bridge, whose far
-        end drops what is too much for the node's link. Not a queue on the node itself: TCP is told of
-        drops in an own queue, and then behaves otherwise than on a wire."""
+        """A piece of wire (bridge and veth) between a node's port and the service bridge, whose far end drops packets
+        that exceed the rate of the node's link. It is not a queue on the node itself: TCP learns of drops in its own
+        host's queue, and then behaves differently than on a wire."""
         wire, ends = f"w-{node.name}", (f"{node.name}-in", f"{node.name}-out")
         mtu = self.mtu["service"]
         self.site.ip("sw", [f"link add {wire} type bridge forward_delay 0 mcast_snooping 0",
@@ -236,9 +236,9 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
         self._shape(ends[0])
 
     def _link(self, host, interface, port, bridge, network, addresses):
-        """One cable: an interface of a host to a port of a bridge."""
+        """Connects an interface of a host to a port of a bridge."""
         mtu = self.mtu[network]
-        # The same hardware address again when a host reboots: neighbours remember it.
+        # A host keeps its hardware address when it reboots: neighbours remember it.
         hardware = ":".join(f"{byte:02x}" for byte in b"\x02" + hashlib.sha256(port.encode()).digest()[:5])
         self.site.ip(host, [f"link add {interface} address {hardware} mtu {mtu} type veth "
                             f"peer name {port} mtu {mtu} netns {self.site.name('sw')}"])
@@ -253,12 +253,12 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
             self.site.execute("sw", ["ethtool", "-K", port] + flags)
 
     def steer(self, host):
-        """All packets of a connection to one processor, as a card with several queues does it.
+        """Sends all packets of a connection to one processor, as a card with several queues does.
 
         Between namespaces the first packet of a connection and the next one may arrive on two processors at once.
-        While one makes a socket out of the half-open one, there is a moment in which the other finds neither
-        (inet_ehash_insert() takes one away before it adds the other) and answers with a reset: about one
-        connection in 100,000, without dprd, too. When the SYN was answered with a cookie, both make a socket, and
+        While one makes a full socket out of the half-open one, there is a moment in which the other finds neither
+        (inet_ehash_insert() removes one before it adds the other) and answers with a reset. That hits about one
+        connection in 100,000, also without dprd. When the SYN was answered with a cookie, both make a socket, and
         one of them is dropped.
         """
         mask = f"{(1 << min(os.cpu_count(), 32)) - 1:x}"
@@ -309,17 +309,17 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
             self.steer(node.name)
 
     def unplug(self, which):
-        """The node's interfaces are gone, as when a driver is unloaded: with their addresses and routes."""
+        """Removes the node's interfaces, as when a driver is unloaded, with their addresses and routes."""
         node = self.node(which)
         self.site.ip("sw", [f"link delete {port}" for port in
                             [node.name] + ([node.name + "c"] if self.layout == "own" else []) + self._inside_ports(node)])
 
     def plug(self, which):
-        """They are there again, with other numbers."""
+        """Adds the interfaces again, with other numbers."""
         self._make_node_links(self.node(which))
 
     def node(self, which):
-        """The node (or real server) of this name, or the node itself."""
+        """Returns the node (or real server) of this name; a node is returned as it is."""
         if not isinstance(which, str):
             return which
         for node in self.nodes + self.backends:
@@ -328,14 +328,14 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
         raise LabError(f"{which}: no such node")
 
     def node_by_address(self, address):
-        """The node that owns a service address; None when nobody does."""
+        """The node that owns a service address; None when no node does."""
         for node in self.nodes:
             if address in (node.service_v4, node.service_v6):
                 return node
         return None
 
     def kill_host(self, which):
-        """A host is gone at once: no goodbye of its kernel, no RST, no socket, no rule, no map is left of it."""
+        """Kills a host at once: its kernel sends nothing, not even RST, and no socket, rule or map is left."""
         node = self.node(which)
         ports = [node.name] + ([node.name + "c"] if self.layout == "own" else []) + self._inside_ports(node)
         self.site.ip("sw", [f"link set {port} down" for port in ports])
@@ -355,7 +355,7 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
         self.daemons = {key: child for key, child in self.daemons.items() if key[0] != node.name}
 
     def restart_host(self, which, with_daemons=True):
-        """The host of kill_host() boots: links, servers and (if they ran) the daemons."""
+        """Boots the host of kill_host() again: links, servers and (if they ran) the daemons."""
         node = self.node(which)
         run(["ip", "netns", "add", self.site.name(node.name)])
         self.site.mount_bpf(node.bpf_mount)
@@ -372,7 +372,7 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
             self.start_node_daemons(node)
 
     def program(self, path):
-        """A built program; says how to build it when it is not there."""
+        """The path of a built program; the error tells how to build it when it is missing."""
         full = os.path.join(self.build, path)
         if not os.access(full, os.X_OK):
             raise LabError(f"{full} is missing: run make first")
@@ -380,7 +380,7 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
 
 
 def exit_on_signals():
-    """SIGTERM ends the program as Ctrl-C does: with everything removed."""
+    """Makes SIGTERM end the program as Ctrl-C does, with everything removed."""
     def leave(number, _frame):
         sys.exit(128 + number)
     signal.signal(signal.SIGTERM, leave)

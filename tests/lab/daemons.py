@@ -16,7 +16,7 @@ class Daemons:
     """Part of Cluster. A daemon is named by its node and "dprd" or "loadcast"."""
 
     announce_port = 7980
-    # What stands before a daemon's command, such as valgrind; by daemon.
+    # Words in front of a daemon's command, such as valgrind, by daemon.
     wrappers = {"loadcast": [], "dprd": []}
     # More environment of the daemons, as NAME=value words.
     environment = []
@@ -31,7 +31,7 @@ class Daemons:
         self.overrides.setdefault(self.node(which).name if which else "", {}).setdefault(section, {})[key] = value
 
     def settings(self, which):
-        """{section: {key: value}} of a node; the members' sections are not among them."""
+        """{section: {key: value}} of a node, without the members' sections."""
         node = self.node(which)
         found = {
             "Cluster": {"Name": "lab", "KeyFile": os.path.join(self.directory, "cluster.key")},
@@ -62,7 +62,7 @@ class Daemons:
         return lines
 
     def backend_lines(self):
-        """Their sections of dprd.conf, where there are real servers (backends.py)."""
+        """The sections of real servers in dprd.conf (backends.py)."""
         return []
 
     def set_weight(self, which, weight):
@@ -89,11 +89,11 @@ class Daemons:
             return file.read()
 
     def _note_loaded(self, node):
-        """The node's dprd runs on the file as it is at this moment."""
+        """Notes that the node's dprd runs with the configuration file as it is now."""
         self.loaded[node.name] = (self.pid(node, "dprd"), self.config_text(node))
 
     def set_policy(self, policy, which=None, **balance):
-        """Another policy (and more keys of [Balance]) on all nodes or one, by reload."""
+        """Sets another policy (and more keys of [Balance]) on all nodes or one, by a reload."""
         for key, value in {"Policy": policy, **balance}.items():
             self.set_config("Balance", key, value, which)
         self.reload(which)
@@ -107,7 +107,7 @@ class Daemons:
     # ---- processes ----
 
     def start_daemons(self, policy=None, wait=True, **balance):
-        """loadcast and dprd on all nodes that live, with a policy; returns when all see all."""
+        """Starts loadcast and dprd on all living nodes, with a policy; returns when every node sees all others."""
         if policy:
             for key, value in {"Policy": policy, **balance}.items():
                 self.set_config("Balance", key, value)
@@ -123,7 +123,7 @@ class Daemons:
         self.start(which, "dprd")
 
     def stop_daemons(self):
-        """Ends all of them, all at once."""
+        """Ends all daemons at the same time."""
         stop_processes([(child.pid, start_time(child.pid)) for child in self.daemons.values()],
                        self.site.children, grace_s=3)
         self.daemons = {}
@@ -164,7 +164,7 @@ class Daemons:
         return child is not None and child.poll() is None
 
     def stop(self, which, daemon, timeout_s=5):
-        """Asks the daemon to end (SIGTERM); its exit status."""
+        """Asks the daemon to end (SIGTERM); returns its exit status."""
         node = self.node(which)
         child = self.daemons[node.name, daemon]
         child.terminate()
@@ -177,7 +177,7 @@ class Daemons:
         return status
 
     def kill(self, which, daemon):
-        """SIGKILL: the daemon has no chance to say or tidy anything."""
+        """Sends SIGKILL: the daemon can neither send a message nor remove anything."""
         node = self.node(which)
         child = self.daemons.pop((node.name, daemon))
         child.kill()
@@ -193,7 +193,7 @@ class Daemons:
     # ---- state ----
 
     def dprctl(self, which, *words, check=True):
-        """What dprctl prints on this node."""
+        """The output of dprctl on this node."""
         node = self.node(which)
         said = self.site.ask(node.name, [self.program("bin/dprctl"), "-c", self.config_path(node), *words], check)
         if words[0] == "reload" and (node.name, "dprd") in self.daemons:
@@ -201,7 +201,7 @@ class Daemons:
         return said
 
     def status(self, which):
-        """dprctl status --json; None while it has no answer (exit status 2, or no JSON)."""
+        """dprctl status --json; None while there is no answer (exit status 2, or no JSON)."""
         try:
             return json.loads(self.dprctl(which, "status", "--json", check=False))
         except ValueError:
@@ -212,7 +212,7 @@ class Daemons:
         return (self.status(which) or {}).get("counters", {})
 
     def wait_until(self, condition, what, timeout_s=10):
-        """Calls condition() until it holds; its value. LabError with the text what after timeout_s."""
+        """Calls condition() until it holds and returns its value. LabError with the text "what" after timeout_s."""
         deadline = time.monotonic() + timeout_s
         while True:
             value = condition()
@@ -223,7 +223,7 @@ class Daemons:
             time.sleep(0.05)
 
     def sees(self, which, expected):
-        """Whether a node's dprd would forward to exactly these other nodes."""
+        """True when a node's dprd would forward to exactly these other nodes."""
         status = self.status(which)
         if not status:
             return False
@@ -231,7 +231,7 @@ class Daemons:
         return able == set(expected) - {self.node(which).name}
 
     def wait_ready(self, expected=None, timeout_s=30):
-        """Until the dprd of each of these nodes (all that live) may forward to all the others."""
+        """Waits until the dprd of each of these nodes (default: all living ones) may forward to all the others."""
         names = [self.node(node).name for node in expected or self.nodes if self.node(node).alive]
         for name in names:
             try:

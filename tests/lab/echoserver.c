@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * echoserver - the laboratory's second web server: says which node it is, then gives bytes back.
+ * echoserver - the laboratory's second web server: sends the node's name, then returns every byte.
  *
  *   echo port: "NAME\n", then every byte as it came, until the client closes its half.
  *   sum port:  takes bytes until the client closes its half, then "NAME COUNT SHA256\n".
@@ -49,7 +49,7 @@ static void end_close(struct end *end)
 	free(end);
 }
 
-/* Watches for writing while there is something to send, else for reading. */
+/* Watches for writing while there is something to send, otherwise for reading. */
 static bool end_watch(struct end *end)
 {
 	struct epoll_event event = { .data.ptr = end };
@@ -73,7 +73,7 @@ static void say_sum(struct end *end)
 				       (unsigned long long)end->count, hex);
 }
 
-/* False: the connection is at its end. */
+/* False: the connection has ended. */
 static bool end_read(struct end *end)
 {
 	ssize_t bytes = read(end->fd, end->buffer, BUFFER_BYTES);

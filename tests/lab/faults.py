@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Faults that a laboratory puts into its network: in the switch, so that they come before a node's own hooks and
-after them, whatever these are."""
+"""Faults in a laboratory's network. They are in the switch, so before and behind all hooks of a node."""
 import json
 
 
@@ -29,14 +28,14 @@ class Faults:
                     for port in self._ports(node, interface))))
 
     def lose_announcements(self, which, percent=100, hook="input", multicast=None, port=None):
-        """Announcements only; multicast=True or False takes only those or only the unicast ones."""
+        """Drops announcements only; multicast=True or False drops only the multicast or only the unicast ones."""
         port = port or self.announce_port
         kind = {None: "", True: "ether daddr & 01:00:00:00:00:00 != 00:00:00:00:00:00 ",
                 False: "ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 "}[multicast]
         self.lose(which, f"{kind}udp dport {port}", percent, hook)
 
     def partition_one_way(self, to, sources):
-        """The node no longer hears these nodes on the cluster's addresses, but they hear it."""
+        """Makes a node deaf to these nodes on the cluster's addresses, while they still hear it."""
         for source in sources:
             peer = self.node(source)
             self.lose(to, f"ip saddr {peer.cluster_v4}")
@@ -44,7 +43,7 @@ class Faults:
                 self.lose(to, f"ip6 saddr {peer.cluster_v6}")
 
     def lost(self, which):
-        """How many packets each fault of a node has dropped, in the order in which they were made."""
+        """The number of packets that each fault of a node has dropped, in the order in which the faults were made."""
         listing = json.loads(self.site.execute("sw", ["nft", "-j", "list", "table", "bridge",
                                                       f"lab_loss_{self.node(which).name}"]))
         return [part["counter"]["packets"] for item in listing["nftables"]

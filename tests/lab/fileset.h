@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fileset.h - the files a load generator may ask for, their checksums and their popularity.
+ * fileset.h - the files that a load generator may request, their checksums and their popularity.
  *
  * A list has one file a line: path, size in bytes, CRC-32 in hex, weight. A file of weight 0 is
  * never drawn.
@@ -19,7 +19,7 @@ struct file {
 	char path[FILE_PATH_BYTES];
 	uint64_t size_bytes;
 	uint32_t crc;
-	double weight_end; /* sum of the weights up to and with this file */
+	double weight_end; /* sum of the weights up to this file, itself included */
 };
 
 struct fileset {
@@ -27,7 +27,7 @@ struct fileset {
 	struct file *files;
 };
 
-/* A stream of random numbers for each user: what one draws never depends on another one. */
+/* Each user has a stream of random numbers, independent of the others. */
 static inline uint64_t random_next(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15u;

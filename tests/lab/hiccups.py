@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How long the host did not let a process run that wanted to: what a time limit of a test leaves out.
+"""The time in which the host did not let a ready process run. Time limits of tests do not count it.
 
-A thread sleeps for 10 ms, again and again, and notes how much later it woke. A host that has processors to spare wakes it
-at once; one that stands still, or is too busy for its work, does not, and holds up what is being tested as well.
+A thread sleeps for 10 ms, again and again, and notes how late it woke. A host with idle processors wakes it at once.
+A host that stands still, or is too busy, wakes it late, and holds up the tested programs as well.
 """
 import bisect
 import threading
@@ -43,7 +43,7 @@ class Hiccups:
             del self.ends[:old], self.lengths[:old]
 
     def lost_s(self, start, end):
-        """How much of a span the thread was not let run in."""
+        """The part of a span in which the thread was not let run."""
         with self.lock:
             first = bisect.bisect_left(self.ends, start)
             spans = list(zip(self.ends[first:], self.lengths[first:]))
@@ -54,7 +54,7 @@ _watcher = None
 
 
 def watcher():
-    """The one of this process; it watches from the first call on."""
+    """The watcher of this process; it watches from the first call on."""
     global _watcher  # pylint: disable=global-statement
     if _watcher is None:
         _watcher = Hiccups().start()
@@ -66,7 +66,7 @@ def lost_s(start, end):
 
 
 def wait(seconds):
-    """Sleeps until the host has let processes run for so long; the moment then."""
+    """Sleeps until the host has let processes run for this long; returns the time then."""
     start = time.monotonic()
     while (rest := seconds - (time.monotonic() - start - lost_s(start, time.monotonic()))) > 0:
         time.sleep(rest)
@@ -74,7 +74,8 @@ def wait(seconds):
 
 
 class Span:
-    """From its making to end(), or to the end of its block: took_s, and lost_s of it; end() gives the difference."""
+    """A span from its making to end(), or to the end of its block: took_s, and lost_s of it; end() returns the
+    difference."""
 
     def __init__(self):
         watcher()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the benchmark and the experiments ask the host: its processor, and the time that processes took of it."""
+"""Facts of the host for the benchmark and the experiments: its processor, and the time that processes used of it."""
 import os
 
 
@@ -12,7 +12,7 @@ def processor_model():
 
 
 def task_seconds(pids):
-    """Processor time of these processes so far, all their threads, exact to the last time each slept."""
+    """The processor time of all threads of these processes so far, exact to the last time each slept."""
     total_ns = 0
     for pid in pids:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The files that the web servers serve and how often users ask for each.
+"""The files that the web servers serve, and how often users request each.
 
 The sizes follow the published SURGE model: a lognormal body (mu 9.357, sigma 1.318) and a Pareto
 tail (alpha 1.1 from 133 kB); the sizes as requested follow Pareto (1 kB, alpha 1.0); the popularity
@@ -59,7 +59,7 @@ def make_files(directory, count=1000, cap_bytes=1_000_000, seed=1):
 
 
 def add_file(directory, name, size, seed=1):
-    """One more file, for single downloads; its line of the list."""
+    """Adds a file for single downloads; returns its line of the list."""
     content = random.Random(seed).randbytes(size)
     with open(os.path.join(directory, name), "wb") as file:
         file.write(content)

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Takes packets out of IP in IP, as an ipip or ip6tnl device would: ipip_tun.py INTERFACE TUN.
 
-Makes the device TUN. What comes in by INTERFACE as IPv4 in IPv4 or IPv6 in IPv6 for this host goes on from there, with
-what the kernel still has to do for it (checksum, segments): on virtual cables that work is often left to the receiver.
+Makes the device TUN. Packets for this host that arrive at INTERFACE as IPv4 in IPv4 or IPv6 in IPv6 go on from
+there. The TUN device gets the work that is left for the kernel (checksum, segments): on virtual cables the sender
+often leaves it to the receiver.
 """
 import ctypes
 import fcntl
@@ -25,7 +26,7 @@ SO_ATTACH_FILTER = 26
 
 
 def inner_place(frame, at):
-    """(begin, end) of the packet within, of the IP packet that begins at a place; None when it is no tunnel packet."""
+    """(begin, end) of the inner packet of an IP packet that begins at this place; None when it is not a tunnel packet."""
     version = frame[at] >> 4 if len(frame) > at else 0
     if version == 4 and len(frame) >= at + 20 and frame[at + 9] == IPPROTO_IPIP:
         begin, end = at + 4 * (frame[at] & 15), at + int.from_bytes(frame[at + 2:at + 4], "big")
@@ -39,7 +40,7 @@ def inner_place(frame, at):
 
 
 def take_out(message):
-    """What goes into the TUN device for what the packet socket gave, or None."""
+    """The bytes to write to the TUN device for a packet from the packet socket, or None."""
     place = inner_place(message, VNET.size + ETHERNET_BYTES)
     if not place:
         return None
@@ -55,9 +56,9 @@ def take_out(message):
 
 
 def swallow(family, protocol):
-    """A raw socket takes everything and keeps nothing: so the kernel does not say that nobody knows this protocol."""
+    """A raw socket that takes every packet and keeps none, so that the kernel does not answer "protocol unreachable"."""
     found = socket.socket(family, socket.SOCK_RAW, protocol)
-    nothing = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0))  # return 0
+    nothing = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0))  # a program that only returns 0
     found.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(nothing)))
     return found
 
@@ -85,7 +86,7 @@ def main():
             if packet:
                 try:
                     os.write(tun, packet)
-                except OSError as error:  # one bad packet is no reason to stop
+                except OSError as error:  # a bad packet must not end the program
                     print(f"ipip_tun: {error}", file=sys.stderr, flush=True)
 
 

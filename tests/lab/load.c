@@ -2,10 +2,10 @@
 /*
  * load - a closed loop of users who ask a cluster for files and check every byte.
  *
- * A user thinks (exponential), asks for a file over a connection of its own (HTTP/1.0, read to the
- * end), compares length and CRC-32 with the list, and thinks again. Delay: from before connect() to
- * the end of the answer. Each user draws from a stream of its own, so users of the same number
- * ask for the same files after the same thoughts, whatever the cluster does.
+ * A user thinks (exponential), asks for a file over a connection of its own (HTTP/1.0, read to the end), compares
+ * length and CRC-32 with the list, and thinks again. Delay: from before connect() to the end of the answer. Each user
+ * draws from its own stream, so users of the same number request the same files after the same thoughts, whatever the
+ * cluster does.
  *
  * Users come in groups that resolve the name once (as behind a caching resolver) and stay with the
  * first address; or, with --resolve per-connection, each connection asks the resolver.
@@ -37,7 +37,7 @@ union address {
 };
 
 struct group {
-	unsigned share; /* of the users */
+	unsigned share; /* its share of the users */
 	unsigned users;
 	union address address;
 	char text[INET6_ADDRSTRLEN];
@@ -137,7 +137,7 @@ static bool resolve(union address *ret)
 	return true;
 }
 
-/* Asks again only when another group already has the answer: groups stand for different resolvers. */
+/* Asks the resolver once more when another group already has this answer: groups stand for different resolvers. */
 static bool group_resolve(unsigned number)
 {
 	struct group *group = &run.groups[number];
@@ -288,7 +288,7 @@ static void take_body(struct user *user, const char *bytes, size_t count)
 	user->crc = crc32_add(user->crc, bytes, count);
 }
 
-/* Until the head is there: into user->head; what follows it is body. False: no HTTP answer. */
+/* Collects the head in user->head; the bytes behind it are body. False: the answer is not HTTP. */
 static bool take_head(struct user *user, const char *bytes, size_t count)
 {
 	unsigned before = user->head_used;
@@ -372,7 +372,7 @@ static void print_progress(double elapsed_s)
 	memset(&second, 0, sizeof(second));
 }
 
-/* Serves events and wakes users until this time or, when nobody may start any more, until all is quiet. */
+/* Serves events and wakes users until this time or, when no user may start any more, until all have ended. */
 static void loop_until(uint64_t begin_us, uint64_t end_us)
 {
 	struct epoll_event events[EVENTS];

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * loadstats.h - what a load generator counts, and the JSON it makes of it.
- *
- * Only requests that end within the measured time are in the delays and the rate. Errors count
- * from the first to the last moment, so that warming up cannot hide one.
- */
+/* loadstats.h - the counts of a load generator, and their JSON. */
 #ifndef TESTS_LAB_LOADSTATS_H
 #define TESTS_LAB_LOADSTATS_H
 
@@ -53,7 +48,7 @@ static inline int tally_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of sorted delays, nearest rank. */
+/* A quantile of sorted delays, by the nearest rank. */
 static inline double tally_quantile(const struct tally *tally, double q)
 {
 	uint32_t rank = (uint32_t)(q * tally->delays_used);

@@ -9,11 +9,11 @@ import time
 
 from netns import LabError
 
-QUIET_PERIOD_S = 5  # between two lines of progress when nobody looks at a terminal
+QUIET_PERIOD_S = 5  # between two lines of progress without a terminal
 
 
 class Load:
-    """load.c in the client's namespace. wait() gives its result; samples holds what the nodes did:
+    """Runs load.c in the client's namespace. wait() gives its result; samples holds the nodes' work:
     (monotonic seconds, {node: (served so far, open now)}), once a second."""
 
     def __init__(self, cluster, tag, options, show=None, log=False):
@@ -35,7 +35,7 @@ class Load:
         self.watcher.start()
 
     def _watch(self):
-        """The generator's line of each second is the beat to look at the nodes."""
+        """Reads the nodes' counts at each line of the generator, once a second."""
         for line in self.child.stdout:
             try:
                 beat = json.loads(line)
@@ -93,7 +93,7 @@ class Load:
 
 
 class LongFlows:
-    """byteclient.c in the client's namespace, ready when made: flows that check every echoed byte."""
+    """Runs byteclient.c in the client's namespace, ready when made: flows that check every echoed byte."""
 
     def __init__(self, cluster, tag, count, addresses, options=None):
         self.cluster = cluster
@@ -107,7 +107,7 @@ class LongFlows:
         self.ready = int((self.child.stdout.readline().split() or [b"", b"0"])[1])
 
     def finish(self):
-        """Ends all flows in good order; the result of byteclient.c."""
+        """Ends all flows in good order; returns the result of byteclient.c."""
         self.child.terminate()
         status = self.child.wait()
         self.child.stdout.close()
@@ -119,13 +119,13 @@ class LongFlows:
 
 
 def quantile(values, q):
-    """Nearest rank."""
+    """A quantile by the nearest rank."""
     ordered = sorted(values)
     return ordered[min(int(q * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
 
 def imbalance(rates):
-    """1 + ((p90 - p10) / 2) / mean of what each node served in each second; 1 is perfect balance."""
+    """1 + ((p90 - p10) / 2) / mean of the connections that each node served in each second; 1 is perfect balance."""
     pooled = [rate for node in rates.values() for rate in node]
     mean = sum(pooled) / len(pooled) if pooled else 0
     return 1 + (quantile(pooled, 0.9) - quantile(pooled, 0.1)) / 2 / mean if mean else 0.0
@@ -144,7 +144,7 @@ def decisions(cluster):
 
 
 class Progress:
-    """A line of what happens, rewritten each second on a terminal, else written every few seconds."""
+    """A line of progress, rewritten each second on a terminal, otherwise written every few seconds."""
 
     def __init__(self):
         self.terminal = sys.stdout.isatty()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Network namespaces, mounts and processes that are noted down before they exist.
+"""Network namespaces, mounts and processes, noted in a file before they exist.
 
-Everything a laboratory makes is in one registry file (REGISTRY/PREFIX.json), written ahead of each
-step, so that it can be removed exactly: by its owner, or by anybody later when the owner was killed.
+Everything a laboratory makes is in one registry file (REGISTRY/PREFIX.json), written ahead of each step, so that it
+can be removed exactly: by its owner, or later by any process when the owner was killed.
 """
 import contextlib
 import ctypes
@@ -25,11 +25,11 @@ class LabError(Exception):
 
 
 class Late(LabError, AssertionError):
-    """Something did not come within its time. It says nothing else: a busy host may be the cause."""
+    """An event did not come within its time. That proves nothing else: a busy host may be the cause."""
 
 
 def run(command, text_in=None, check=True):
-    """Runs a short command to its end; its standard output."""
+    """Runs a short command to its end; returns its standard output."""
     done = subprocess.run(command, input=text_in, capture_output=True, text=True, check=False)
     if check and done.returncode:
         raise LabError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")
@@ -94,20 +94,20 @@ class Site:
         run(["ip", "-n", self.name(short), "-batch", "-"], "\n".join(lines) + "\n")
 
     def execute(self, short, command, check=True, text_in=None):
-        """Runs a short command in a namespace to its end; its standard output."""
+        """Runs a short command in a namespace to its end; returns its standard output."""
         return run(["ip", "netns", "exec", self.name(short)] + command, text_in, check)
 
     def ask(self, short, command, check=True):
-        """As execute(), in half the time, for a command that needs neither the namespace's /sys nor an /etc of its own."""
+        """Does as execute(), in half the time, for a command that needs neither the namespace's /sys nor its own /etc."""
         return run(["nsenter", f"--net=/run/netns/{self.name(short)}", *command], None, check)
 
     def sysctl(self, short, values):
-        """Sets kernel variables of a namespace; one that this kernel does not have is left out."""
+        """Sets kernel variables of a namespace; skips one that this kernel does not have."""
         self.ask(short, ["sysctl", "-qe"] + [f"{key}={value}" for key, value in values.items()])
 
     @contextlib.contextmanager
     def inside(self, short):
-        """The calling thread is in a namespace; sockets made there stay there."""
+        """Puts the calling thread into a namespace; sockets made there stay there."""
         libc = ctypes.CDLL(None, use_errno=True)
         with open("/proc/thread-self/ns/net", "rb") as own, open(f"/run/netns/{self.name(short)}", "rb") as other:
             if libc.setns(other.fileno(), 0):
@@ -124,7 +124,7 @@ class Site:
             return socket.create_connection((address, port), timeout_s)
 
     def make_directory(self):
-        """The site's directory, in memory as /run is on a host: the daemons' files are written several times in a second."""
+        """The site's directory, in memory as /run is on a host: the daemons write their files several times a second."""
         directory = tempfile.mkdtemp(prefix="dprd-lab-")
         self.record["directory"] = directory
         self.save()
@@ -132,7 +132,7 @@ class Site:
         return directory
 
     def mount_bpf(self, directory):
-        """A bpf file system of its own. What starts in a namespace from now on sees it."""
+        """Mounts a separate bpf file system. Processes that start in a namespace from now on see it."""
         if directory not in self.record["mounts"]:
             self.record["mounts"].append(directory)
             self.save()
@@ -140,7 +140,7 @@ class Site:
         run(["mount", "-t", "bpf", "-o", "mode=0700", "bpf", directory])
 
     def etc_file(self, short, name, text):
-        """A file that processes in this namespace see as /etc/NAME."""
+        """Makes a file that processes in this namespace see as /etc/NAME."""
         directory = os.path.join("/etc/netns", self.name(short))
         os.makedirs(directory, exist_ok=True)
         with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
@@ -158,7 +158,7 @@ class Site:
         return child
 
     def pids(self, short):
-        """Every process that runs in a namespace, our servers' own children included."""
+        """Every process that runs in a namespace, children of our servers included."""
         return [int(pid) for pid in run(["ip", "netns", "pids", self.name(short)], check=False).split()]
 
     def reap(self):
@@ -169,7 +169,7 @@ class Site:
                 self.record["processes"] = [known for known in self.record["processes"] if known[0] != pid]
 
     def keep(self):
-        """The site stays when this process ends."""
+        """Leaves the site standing when this process ends."""
         self.record["kept"] = True
         self.save()
 
@@ -178,7 +178,7 @@ class Site:
 
 
 def stop_processes(processes, children=None, grace_s=1.0):
-    """TERM, then KILL after grace_s, to [pid, start time]s; never to a pid that was reused since."""
+    """Sends TERM, and KILL after grace_s, to each [pid, start time]; never to a pid that was reused since."""
     def living():
         for child in (children or {}).values():
             child.poll()
@@ -198,14 +198,14 @@ def stop_processes(processes, children=None, grace_s=1.0):
 
 
 def unmount_bpf(directory):
-    """The file system is gone, and with it all that was pinned there."""
+    """Unmounts the file system, and with it removes all pins there."""
     if directory in bpf.mount_points():
         bpf.unpin_all(directory)
         run(["umount", directory])
 
 
 def remove_directory(directory):
-    """Of make_directory(). Emptied first: namespaces of mounts that stay may hold copies of it."""
+    """Removes the directory of make_directory(). It is emptied first: mount namespaces that stay may hold copies."""
     shutil.rmtree(directory, ignore_errors=True)
     if directory in bpf.mount_points():
         run(["umount", "--lazy", directory])

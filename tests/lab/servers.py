@@ -24,7 +24,7 @@ http {{
 	tcp_nopush on;
 	keepalive_timeout {keepalive};
 	keepalive_requests 100000;
-	send_timeout 600s; # an overloaded link is slow, and slow is no error
+	send_timeout 600s; # an overloaded link is slow, which is not an error
 	open_file_cache max=4000 inactive=600s;
 	open_file_cache_valid 60s;
 	client_max_body_size 200m;
@@ -65,8 +65,8 @@ START_S = 30
 
 
 def listens(pid, ports):
-    """True when somebody listens on all of these ports in the network namespace of a process, one of its own; False also
-    when it ended."""
+    """True when a process listens on all of these ports in the network namespace of a process that has its own; False
+    also when that process ended."""
     found = set()
     try:
         if os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net"):
@@ -81,7 +81,7 @@ def listens(pid, ports):
 
 
 class Servers:
-    """Part of Cluster: nginx and the echo server of each node, dnsmasq on the router."""
+    """Part of Cluster: starts nginx and the echo server of each node, and dnsmasq on the router."""
 
     def start_web(self, which, wait=True):
         """Starts the node's nginx and echo server."""
@@ -100,7 +100,7 @@ class Servers:
                 os.unlink(path)
         node.status_polls = 0
         log = os.path.join(node.directory, "nginx.log")
-        # dprd asks nginx whether the node's server works: the echo server is there before.
+        # loadcast probes nginx for the node's health: the echo server must run before it.
         echo = self.site.start(node.name, [self.program("tests/lab/echoserver"), "--name", node.name, "--echo",
                                            str(ECHO_PORTS[0]), "--sum", str(ECHO_PORTS[1])],
                                os.path.join(node.directory, "echoserver.log"))
@@ -141,7 +141,7 @@ class Servers:
         self.site.reap()
 
     def web_status(self, which):
-        """(connections served since nginx started, open now), without those of this method."""
+        """(connections served since nginx started, open now), without this method's own."""
         node = self.node(which)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
             asked.settimeout(5)
@@ -156,7 +156,8 @@ class Servers:
         return int(words[8]) - node.status_polls, int(words[2]) - 1
 
     def start_dns(self, names=None, addresses=()):
-        """The name server on the router: the service name has the addresses of these nodes in turn, or those given."""
+        """Starts the name server on the router: the service name resolves to these nodes in turn, or to the given
+        addresses."""
         self.stop_dns()
         command = ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
                    "--user=root", "--pid-file=", "--bind-interfaces", "--listen-address=203.0.113.1",

@@ -2,25 +2,24 @@
 /*
  * steady - new connections to echoserver.c at a steady rate, however long the former ones take.
  *
- * Each says a block as soon as it stands, hears the node's name and the block again, is held for a
- * random while, has another block echoed, and says good-bye. Every byte is checked. The client speaks
- * first, as a web client does: a server that answered the SYN with a cookie knows of the connection
- * only when something arrives.
+ * Each sends a block as soon as it is established, receives the node's name and the block, is held for a random time,
+ * has another block echoed, and closes. Every byte is checked. The client speaks first, as a web client does: a server
+ * that answered the SYN with a cookie knows the connection only when data arrives.
  *
- * One line for each connection, when it is over; times are of CLOCK_MONOTONIC, read just before
- * connect() and when epoll_wait() has told of the end:
+ * It prints one line for each connection when it has ended; times are of CLOCK_MONOTONIC, read just before connect()
+ * and when epoll_wait() has told of the end:
  *
  *   TO START_S HANDSHAKE_MS CONNECT_MS ANSWER_MS SYNS NODE FATE ERROR
  *
  * HANDSHAKE_MS is from the SYN to its SYN-ACK as the kernel saw them, without this program's own wait for a
- * processor; when the SYN was sent again, CONNECT_MS. SYNS is how many were sent. -1 and "-" stand for what did
- * not come. FATE is "good", "refused" (it never stood), "broken" (an error or a premature end), "corrupt" or
- * "stalled" (no answer within --timeout). At the end of the time, or at SIGTERM, no more are begun and those that
- * are there go on to their end.
+ * processor; when the SYN was sent again, CONNECT_MS. SYNS is the number of SYNs sent. -1 and "-" stand for values that
+ * did not come. FATE is "good", "refused" (never established), "broken" (an error or a premature end), "corrupt" or
+ * "stalled" (no answer within --timeout). At the end of the time, or at SIGTERM, it begins no more, and the present
+ * ones go on to their end.
  *
- * With --from they come from these addresses of this host in turn, as those of many clients: of an address no port is
- * used again before all were. The kernel's own choice begins elsewhere each ten seconds, and 10 connections per second
- * from one address to another meet a port of two minutes before in two of a hundred cases.
+ * With --from they come from these addresses of this host in turn, as if from many clients. An address uses no port
+ * again before it used all. The kernel's choice of ports starts anew every ten seconds; with 10 connections per second
+ * between two addresses, two of a hundred would reuse a port of the last two minutes.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -53,7 +52,7 @@ union address {
 enum state { FREE, CONNECTING, ANSWERING, HOLDING, ECHOING, ENDING };
 
 struct connection {
-	struct wake wake; /* the time-out; while it is held, the end of that; never when free */
+	struct wake wake; /* the time-out, or the end of the hold; never when free */
 	enum state state;
 	int fd;
 	uint64_t number;
@@ -62,7 +61,7 @@ struct connection {
 	unsigned said, heard; /* bytes of the stream */
 	char node[NODE_BYTES];
 	uint64_t start_us, connected_us, answered_us, handshake_us;
-	struct connection *next; /* in the list of free ones */
+	struct connection *next; /* in the list of free connections */
 };
 
 struct addresses {
@@ -146,7 +145,7 @@ static void failed(struct connection *c, int error)
 	over(c, c->state == CONNECTING ? "refused" : "broken", error);
 }
 
-/* One block; it always fits into the socket's empty buffer. */
+/* Sends one block, which always fits into the socket's empty buffer. */
 static void say(struct connection *c, uint64_t now)
 {
 	uint8_t block[BLOCK_BYTES];
@@ -183,7 +182,7 @@ static void stands(struct connection *c)
 	say(c, now);
 }
 
-/* A block is back. */
+/* A block was echoed. */
 static void block_over(struct connection *c)
 {
 	uint64_t now = now_us();
@@ -256,7 +255,7 @@ static void on_wake(struct connection *c, uint64_t now)
 	}
 }
 
-/* The next of this address's ports: none comes again before all were used. */
+/* The next port of this address: no port comes again before all were used. */
 static int bind_port(int fd, union address from, unsigned *used)
 {
 	for (unsigned tries = 0; tries < PORT_TRIES; tries++) {
@@ -336,7 +335,7 @@ static void loop(void)
 		ending = asked_to_end || now >= end;
 		for (; !ending && due <= now; due += interval_us)
 			begin();
-		/* After a standstill they are not all made up for at once. */
+		/* After a standstill the missed connections are not all made at once. */
 		if (due + LATE_MAX_US < now)
 			due = now;
 	}

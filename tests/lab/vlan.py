@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""VLAN devices. A kernel without them (CONFIG_VLAN_8021Q) gets a stand-in: a virtual cable, behind whose far end two BPF
-programs put the tag on and take it off, where tagged frames pass anyway: at tc, after what dprd has there."""
+"""VLAN devices. A kernel without them (CONFIG_VLAN_8021Q) gets a stand-in: a virtual cable at whose far end two BPF
+programs add and remove the tag. They run where tagged frames pass anyway: at tc, after dprd's programs."""
 import ctypes
 import json
 import os
@@ -27,7 +27,7 @@ def _leave(interface):
 
 
 def _untag(number, interface):
-    """Frames of this VLAN go to the interface without their tag."""
+    """Sends frames of this VLAN to the interface without their tag."""
     rest = [_code(0x85, value=VLAN_POP)] + _leave(interface)
     return [_code(0xB7, 0, value=UNSPEC),
             _code(0x61, 2, 1, TAG_PRESENT), _code(0x15, 2, offset=len(rest) + 3),
@@ -36,13 +36,13 @@ def _untag(number, interface):
 
 
 def _tag(number, interface):
-    """All frames go to the interface with the tag."""
+    """Sends all frames to the interface with the tag."""
     return [_code(0xB7, 2, value=socket.htons(0x8100)), _code(0xB7, 3, value=number),
             _code(0x85, value=VLAN_PUSH)] + _leave(interface)
 
 
 def _attach(cluster, host, interface, codes):
-    """A program for what comes in by an interface."""
+    """Attaches a program to frames that arrive at an interface."""
     text, gpl, log = b"".join(codes), b"GPL\0", ctypes.create_string_buffer(65536)
     held = [ctypes.create_string_buffer(part) for part in (text, gpl)]
     try:
@@ -68,7 +68,7 @@ def _number_of(cluster, host, interface):
 
 
 def add_vlan(cluster, host, parent, number, addresses):
-    """The device PARENT.NUMBER of a host. Its name."""
+    """Makes the device PARENT.NUMBER of a host; returns its name."""
     name = f"{parent}.{number}"
     try:
         cluster.site.ip(host, [f"link add link {parent} name {name} type vlan id {number}"])

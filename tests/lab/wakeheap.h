@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * wakeheap.h - who wakes next: a binary heap of struct wake, which its users embed.
- */
+/* wakeheap.h - finds the next one to wake: a binary heap of struct wake, which its users embed. */
 #ifndef TESTS_LAB_WAKEHEAP_H
 #define TESTS_LAB_WAKEHEAP_H
 
@@ -47,7 +45,7 @@ static inline void wake_restore(struct wake_heap *heap, unsigned place)
 	}
 }
 
-/* There must be room in all[]. */
+/* all[] must have room. */
 static inline void wake_add(struct wake_heap *heap, struct wake *wake)
 {
 	wake->place = heap->count;

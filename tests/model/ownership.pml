@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ownership.pml - may two nodes accept the same SYN? A Spin model of shares and leases (docs/biactive.md).
+ * ownership.pml - a Spin model of shares and leases (docs/biactive.md): can two nodes accept the same SYN?
  *
- * A tick is one announcement period. In each tick every node has one turn: it reads what arrived, gives the
- * kernel its share, renews its lease and announces; or it stands still; or its host dies. Announcements
- * arrive at once, but are read at the receiver's next turn; a node that stands still reads the newest when
- * it goes on. What may go wrong, and how much of it, is set with -D:
+ * A tick is one announcement period. In each tick every node has one turn: it reads what arrived, gives the kernel its
+ * share, renews its lease and announces; or it stands still; or its host dies. Announcements arrive at once, but are
+ * read at the receiver's next turn; a node that stands still reads the newest when it goes on. The possible faults, and
+ * their number, are set with -D:
  *
  *   NODES      3, or 2
  *   LOSSES     so many announcements in a row may be lost between two nodes, counted in both directions; at
@@ -54,12 +54,12 @@
 #define PAIR(a, b) ((a) < (b) -> AT(a, b) : AT(b, a))
 #define OLD (LEASE + MORE) /* an age that no lease can come from */
 
-/* How a node counts a peer: not at all; its echo is needed; it has a share, too. */
+/* The level of a peer: it does not count; its echo is needed; it also has a share. */
 #define OUT 0
 #define HEARD 1
 #define IN 2
 
-/* Indexed by AT(a, b): what a knows of b. */
+/* The arrays are indexed by AT(a, b): the knowledge of a about b. */
 byte level[PAIRS] = IN;
 byte weight[PAIRS] = 1; /* that b asks for; a's kernel gives it to b while IN */
 byte grant[PAIRS]; /* that b's kernel gave a, by b's newest announcement */
@@ -73,7 +73,7 @@ byte wish[NODES] = 1; /* the weight to ask for */
 byte used[NODES]; /* the weight that a's kernel gives a */
 byte lease[NODES]; /* ticks */
 bit down[NODES];
-byte stood[NODES]; /* still, for so many turns, to OLD */
+byte stood[NODES]; /* turns that it stood still, to OLD */
 
 byte victim, turn, lost, lossy_pair;
 byte j, there; /* counters of one step, 0 between steps */
@@ -86,7 +86,7 @@ bit cut;
 #define MAY_LOSE(a, b) ((!lost || lossy_pair == PAIR(a, b)) && lost < LOSSES)
 #define HAS_SHARE(a, b) (level[AT(a, b)] == IN -> weight[AT(a, b)] : 0)
 
-/* Of two members either goes on alone. Who asks for nothing has a vote by a young echo. */
+/* With two members each goes on alone. A member that asks for nothing has a vote by a young echo. */
 #if defined(QUORUM) && NODES > 2
 #define MAY_ASK(members) ((members) * 2 > NODES)
 byte said_age[PAIRS] = OLD; /* of a's announcement that b's unread one echoes */
@@ -203,7 +203,7 @@ inline read_one(a, b, take)
 	:: else
 	fi;
 	arrived[AT(a, b)] = 0;
-	/* What can play no part any more must not make different states. */
+	/* Values that have no effect any more must not make different states. */
 	if
 	:: level[AT(a, b)] == OUT -> silent[AT(a, b)] = 0; weight[AT(a, b)] = 0; forget(a, b)
 	:: level[AT(a, b)] == IN && (!grant[AT(a, b)] || waited[a] + 1 < TAKEOVER) -> /* fault: needs grant */
@@ -351,8 +351,8 @@ inline begin(a)
 }
 
 /*
- * Its kernel goes on. deaf: what arrived meanwhile is lost. Silence while nobody listens does not count; who
- * stood still as long as a lease begins to ask anew.
+ * Its kernel goes on. deaf: what arrived meanwhile is lost. Silence while the node did not listen does not count; a
+ * node that stood still as long as a lease begins to ask anew.
  */
 inline stand(a, deaf)
 {

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tables of mutants, AREA.txt beside this file: what each changes, what that breaks, which test must find it.
+"""The tables of mutants, AREA.txt beside this file: the change, the damage, and the test that must find it.
 
-    == NAME
-    file: flow.c                    its name; in which folder it lies does not matter
-    breaks: what goes wrong then
-    promise: I9                     an invariant of docs/architecture.md, or a sentence
-    stage: unit test_flow           the narrowest of "make check" that claims it; several: the first that fails counts
-    -lines of the source, exactly once in files of that name; blanks at their ends do not count
-    +what stands there instead; more such pairs may follow
+    == NAME file: flow.c its name; its folder does not matter breaks: what goes wrong then promise: I9 an invariant of
+docs/architecture.md, or a sentence stage: unit test_flow the narrowest of "make check" that claims it; several: the
+first that fails counts -lines of the source, exactly once in files of that name; blanks at their ends do not count
++what stands there instead; more such pairs may follow
 
 Stages: unit PROGRAM, bpf PROGRAM, fuzz NAME (the stored inputs), docs CHECK, lint CHECK, cluster PLANE SCENARIO...
 """
@@ -35,12 +32,12 @@ class Stage:
 
     @property
     def builds(self):
-        """It builds by itself what it runs."""
+        """This kind of stage builds its programs itself."""
         return self.kind in ("fuzz", "lint")
 
     @property
     def targets(self):
-        """Lint and fuzz build by themselves: with these a fault that does not compile is none that was found."""
+        """Lint and fuzz build their programs themselves: there a fault that does not compile does not count as found."""
         if self.kind in ("unit", "bpf"):
             return tuple(f"build/tests/{self.kind}/{word}" for word in self.words)
         return ("all", "build/bin/dpr-sim") if self.kind == "docs" else ("all",)
@@ -73,12 +70,12 @@ class Mutant:
     changes: list = field(default_factory=list)  # (old lines, new lines)
 
     def words(self):
-        """By which it can be asked for."""
+        """The words by which a mutant can be selected."""
         return {self.name, self.area} | {stage.kind for stage in self.stages}
 
 
 def read_line(mutant, line):
-    """What is wrong with it, or None."""
+    """The fault of this record, or None."""
     if line[0] in "-+":
         if not mutant.changes or (line[0] == "-" and mutant.changes[-1][1]):
             mutant.changes.append(([], []))
@@ -110,7 +107,7 @@ def read_table(path):
 
 
 def read_all(directory):
-    """All mutants of the tables in it, and what is wrong with these."""
+    """Reads all mutants of the tables, and the faults of these tables."""
     mutants, problems, names = [], [], set()
     for path in sorted(directory.glob("*.txt")):
         more, wrong = read_table(path)
@@ -127,7 +124,7 @@ def read_all(directory):
 
 
 def matches(old, text):
-    """Numbers of the lines where these begin."""
+    """The numbers of the lines where these lines begin."""
     lines = [line.strip() for line in text.split("\n")]
     return [at for at in range(len(lines) - len(old) + 1) if lines[at:at + len(old)] == old]
 
@@ -154,7 +151,7 @@ def changed(mutant, text):
 
 
 def stage_problems(mutant, root):
-    """Names of tests that are not there would pass for killed, or run nothing."""
+    """A missing test would count as killed, or run nothing."""
     for stage in mutant.stages:
         if stage.kind in ("unit", "bpf"):
             names = [f"tests/{stage.kind}/{word}.c" for word in stage.words]
