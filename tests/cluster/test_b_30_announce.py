@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Faults 30: announcements that nobody should believe, sent by a stranger on the cluster's network."""
 import contextlib
+import json
 import os
 import random
 import secrets
@@ -190,3 +191,36 @@ def test_b33_two_hosts_with_one_name(own3):
         own3.stop(node, "loadcast")
         own3.start(node, "loadcast")
     own3.wait_ready(timeout_s=15)
+
+
+def test_b35_mixed_versions(own3):
+    """loadcast of n2 is of another version, as in a rolling upgrade: all forward to all, under load. dprctl shows the
+    versions and has a note, which is no warning, until n2 has the version of the others again.
+    """
+    def versions(node):
+        peers = json.loads(own3.dprctl(node, "peers", "--json"))
+        return {member["name"]: member["version"] for member in peers["members"]}, peers["notes"]
+
+    version = own3.status("n1")["version"]
+    same = {name: version for name in ALL}
+    assert versions("n1") == (same, [])
+    own3.set_policy("rr")
+    with load(own3, ["n1", "n3"], flows=30, per_second=30) as work:
+        own3.stop("n2", "loadcast")
+        own3.start("n2", "loadcast", "tests/lab/loadcast-other")
+        own3.wait_ready(timeout_s=15)
+        mixed = same | {"n2": "99.9-other"}
+        for node in ("n1", "n3", "n2"):
+            wait_for(lambda node=node: versions(node) == (
+                mixed, [f"members run other versions than this dprd ({version}): n2 99.9-other"]),
+                f"{node} knows that n2 runs another version", 15)
+        own3.dprctl("n1", "status")  # exit status 0: nothing is wrong
+        assert "n2 99.9-other" in own3.dprctl("n1", "peers")
+        steady(own3, {"n1": ["n2", "n3"], "n2": ["n1", "n3"], "n3": ["n1", "n2"]}, 0.5)
+        own3.stop("n2", "loadcast")
+        own3.start("n2", "loadcast")
+        own3.wait_ready(timeout_s=15)
+        wait_for(lambda: versions("n1") == (same, []), "n1 knows that all run one version", 15)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by()) == set(ALL)

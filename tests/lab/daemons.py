@@ -129,15 +129,16 @@ class Daemons:
         self.daemons = {}
         self.site.reap()
 
-    def start(self, which, daemon):
+    def start(self, which, daemon, program=None):
+        """Starts a daemon: the usual program, or another one that was built for a test."""
         node = self.node(which)
         if self.daemon_alive(node, daemon):
             raise LabError(f"{node.name}: {daemon} runs already")
         if not os.path.exists(self.config_path(node)):
             self.write_config(node)
         command = ["env"] + self.environment if self.environment else []
-        command += self.wrappers[daemon] + [self.program(PROGRAMS[daemon]), "-c", self.config_path(node),
-                                            "--node", node.name]
+        command += self.wrappers[daemon] + [self.program(program or PROGRAMS[daemon]), "-c",
+                                            self.config_path(node), "--node", node.name]
         self.daemons[node.name, daemon] = self.site.start(node.name, command, self.log_path(node, daemon))
         if daemon == "dprd":
             self._note_loaded(node)
