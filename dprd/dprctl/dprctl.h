@@ -119,7 +119,6 @@ struct dprctl_command {
 	enum command_rights rights;
 	int options; /* enum command_options */
 	const char *help;
-	int (*run)(struct dprctl *c, char **arguments); /* returns the exit status */
 };
 
 /* Codes of options without a letter. */
@@ -165,7 +164,7 @@ void dprctl_help(FILE *out);
 /* dprctl/completion.c: false: not for this shell. */
 bool dprctl_completion(FILE *out, const char *shell);
 
-/* dprctl/command.c: a function command_NAME() for each command. */
+/* dprctl/command.c: a function command_NAME() for each command. It returns the exit status. */
 #define X(name, argument, rights, options, help) int command_##name(struct dprctl *c, char **arguments);
 COMMANDS_OF_DPRD(X)
 COMMANDS_OF_DPRCTL(X)

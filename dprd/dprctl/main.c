@@ -11,6 +11,18 @@
 
 enum { WATCH_S_DEFAULT = 2, WATCH_S_MAX = 86400, TIMEOUT_S_DEFAULT = 600, TIMEOUT_S_MAX = 30 * 86400 };
 
+static int dispatch(struct dprctl *c, const struct dprctl_command *command, char **arguments)
+{
+	/* In the order of dprctl_commands[]. */
+	static int (*const commands[])(struct dprctl * c, char **arguments) = {
+#define X(name, argument, rights, options, help) command_##name,
+		COMMANDS_OF_DPRD(X) COMMANDS_OF_DPRCTL(X)
+#undef X
+	};
+
+	return commands[command - dprctl_commands](c, arguments);
+}
+
 static void usage_error(const char *what, const char *which)
 {
 	fprintf(stderr, "dprctl: %s%s\ntry: dprctl --help\n", what, which);
@@ -104,7 +116,7 @@ static int watch(struct dprctl *c, const struct dprctl_command *command, char **
 	do {
 		if (terminal)
 			fputs("\033[H\033[J", stdout);
-		result = command->run(c, arguments);
+		result = dispatch(c, command, arguments);
 		if (!terminal && !c->json)
 			putchar('\n');
 		if (fflush(stdout) || ferror(stdout))
@@ -172,7 +184,7 @@ int main(int argc, char **argv)
 	if (c.watch && command->options != WITH_ANYTHING)
 		result = watch(&c, command, argv + optind);
 	else
-		result = command->run(&c, argv + optind);
+		result = dispatch(&c, command, argv + optind);
 	if (fflush(stdout) || ferror(stdout)) {
 		perror("dprctl: standard output");
 		return DPRCTL_FAILED;

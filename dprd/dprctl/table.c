@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dprctl/table.c - the commands and the options. From here come dispatch, help and the completions of the shells. */
+/* dprctl/table.c - the commands and the options, from which help and the completions of the shells are made. */
 #include "dprd/dprctl/dprctl.h"
 
 #include <string.h>
 
 const struct dprctl_command dprctl_commands[] = {
-#define X(name, argument, rights, options, help) { #name, argument, rights, options, help, command_##name },
+#define X(name, argument, rights, options, help) { #name, argument, rights, options, help },
 	COMMANDS_OF_DPRD(X) COMMANDS_OF_DPRCTL(X)
 #undef X
 		{ 0 },
