@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Whether the web server listens on any address of each family: what a peer forwards is for an address
- * that no interface of this host has.
+ * Checks that the web server listens on the wildcard address of each family: forwarded connections are for
+ * addresses that no interface of this host has.
  */
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -20,7 +20,7 @@ struct search {
 	struct wildcard *found;
 };
 
-/* A server on [::] takes IPv4 connections, too, unless it said otherwise (IPV6_V6ONLY). */
+/* A server on [::] takes IPv4 connections as well, unless it set IPV6_V6ONLY. */
 static bool is_v6_only(const struct nlmsghdr *message)
 {
 	const struct nlattr *attribute;
@@ -102,11 +102,11 @@ int preflight_wildcards(const uint16_t *ports, unsigned count, struct wildcard *
 	if (!error)
 		error = dump_listeners(diag, AF_INET6, &search);
 	mnl_socket_close(diag);
-	/* A kernel without IPv6 has no listener of it. */
+	/* A kernel without IPv6 has no IPv6 listener. */
 	return error == -ENOENT ? 0 : error;
 }
 
-/* Whether peers may forward connections of this family to this node. */
+/* True when peers may forward connections of this family to this node. */
 static bool takes_family(const struct config *config, bool v6)
 {
 	const struct member *self = &config->member[config->self];
@@ -132,8 +132,7 @@ void preflight_listeners(struct report *r, const struct config *config)
 	int error = preflight_wildcards(config->port, config->port_count, found);
 
 	if (error) {
-		snprintf(what, sizeof(what), "the kernel does not say who listens on which address: %s",
-			 strerror(-error));
+		snprintf(what, sizeof(what), "cannot list the sockets that listen: %s", strerror(-error));
 		problem(r, false, what, "modprobe tcp_diag");
 		return;
 	}
@@ -144,7 +143,7 @@ void preflight_listeners(struct report *r, const struct config *config)
 		if (!no_v4 && !no_v6)
 			continue;
 		snprintf(what, sizeof(what),
-			 "no server listens on port %u of any %saddress: forwarded %sconnections get a reset",
+			 "no server listens on port %u of the wildcard %saddress: forwarded %sconnections get a reset",
 			 config->port[i], family, family);
 		problem(r, false, what,
 			"let the web server listen on the wildcard address, as in \"listen 80; listen [::]:80;\"");

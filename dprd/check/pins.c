@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Whether the unit's dprd, which is not root, could pin what the BPF plane needs. Root that asks would not notice by
- * trying.
+ * Checks that the dprd of the unit, which is not root, may pin what the BPF plane needs. Root cannot find that out by
+ * trying it.
  */
 #include <errno.h>
 #include <pwd.h>
@@ -10,10 +10,10 @@
 
 #include "dprd/check/report.h"
 
-/* Of the unit (dprd.service), and what tmpfiles.d makes for it. */
+/* The user of the unit (dprd.service), and the directory that tmpfiles.d makes for it. */
 static const char unit_user[] = "dprd", unit_pins[] = "/sys/fs/bpf/dprd";
 
-/* Whose the run directory is, or will be: systemd makes it at the first start. False: root's, or not to be known. */
+/* The owner of the run directory, or its future owner: systemd makes it at the first start. False: root, or unknown. */
 static bool find_user(const struct config *config, uid_t *ret)
 {
 	const struct passwd *user;
@@ -47,7 +47,7 @@ void preflight_pins(struct report *r, const struct config *config)
 	else
 		snprintf(name, sizeof(name), "%u", (unsigned)uid);
 	snprintf(what, sizeof(what), "%s: %s, so a dprd of user %s %s", config->pin_dir,
-		 error ? strerror(error) : "another user's", name,
+		 error ? strerror(error) : "it belongs to another user", name,
 		 config->plane == PLANE_BPF ? "does not start" : "uses the slower plane nfqueue");
 	if (strcmp(config->pin_dir, unit_pins) == 0)
 		snprintf(mend, sizeof(mend), "systemd-tmpfiles --create dprd.conf");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * "dprd --check": what of this host does not fit, each with the command that mends it.
+ * "dprd --check": finds what does not fit on this host, and tells the command that mends it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -142,7 +142,7 @@ static void check_shared(struct report *r, const struct config *config, const st
 		snprintf(what, sizeof(what), "shared address %s is on no interface of this host",
 			 addr_format(address, text));
 		snprintf(mend, sizeof(mend), "ip address add %s/%d dev %s%s", text, v4 ? 32 : 128, wanted,
-			 v4 ? "" : " nodad (other nodes have it, too)");
+			 v4 ? "" : " nodad (other nodes have it as well)");
 		problem(r, true, what, mend);
 	} else if (strcmp(has, wanted) != 0) {
 		snprintf(what, sizeof(what), "shared address %s is an address of %s, but its frames come in by %s",
@@ -168,7 +168,7 @@ static void check_addresses(struct report *r, const struct config *config)
 	freeifaddrs(all);
 }
 
-/* A kernel tunnel device would decapsulate for anyone (CVE-2020-10136). */
+/* A tunnel device of the kernel would decapsulate packets of any sender (CVE-2020-10136). */
 static void check_kernel_tunnels(struct report *r)
 {
 	static const char *const devices[] = { "tunl0", "ip6tnl0", "sit0" };
@@ -188,7 +188,7 @@ static void check_kernel_tunnels(struct report *r)
 		fclose(file);
 		if (!(flags & IFF_UP))
 			continue;
-		snprintf(what, sizeof(what), "%s is up: the kernel decapsulates packets from any source by it",
+		snprintf(what, sizeof(what), "%s is up: with it the kernel decapsulates packets from any source",
 			 devices[i]);
 		snprintf(mend, sizeof(mend), "ip link set %s down", devices[i]);
 		problem(r, false, what, mend);
@@ -238,20 +238,21 @@ static bool has_nat(const struct config *config, bool v6)
 	return false;
 }
 
-/* Without it the kernel sends nothing on, neither to them nor from them. */
+/* Without forwarding the kernel passes no packet on to real servers, and none from them. */
 static void check_forwarding(struct report *r, const struct config *config)
 {
 	if (has_nat(config, false) && read_number("/proc/sys/net/ipv4/ip_forward") != 1)
-		problem(r, true, "net.ipv4.ip_forward is not 1: nothing gets to real servers of Form=nat, nor back",
-			"sysctl -w net.ipv4.ip_forward=1, and for good in /etc/sysctl.d");
+		problem(r, true, "net.ipv4.ip_forward is not 1: no packet gets to real servers of Form=nat or back",
+			"sysctl -w net.ipv4.ip_forward=1, and permanently in /etc/sysctl.d");
 	if (has_nat(config, true) && read_number("/proc/sys/net/ipv6/conf/all/forwarding") != 1)
 		problem(r, true,
-			"net.ipv6.conf.all.forwarding is not 1: nothing gets to real servers of Form=nat, nor back",
-			"sysctl -w net.ipv6.conf.all.forwarding=1, and for good in /etc/sysctl.d (with addresses by "
-			"router advertisement also accept_ra=2)");
+			"net.ipv6.conf.all.forwarding is not 1: no packet gets to real servers of Form=nat or back",
+			"sysctl -w net.ipv6.conf.all.forwarding=1, and permanently in /etc/sysctl.d (with addresses "
+			"from "
+			"router advertisements also accept_ra=2)");
 }
 
-/* Every connection of this host is tracked from then on, not only those of real servers. */
+/* With NAT the kernel tracks every connection of this host, not only those of real servers. */
 static void check_tracking(struct report *r, const struct config *config)
 {
 	long max = read_number("/proc/sys/net/netfilter/nf_conntrack_max");
@@ -259,13 +260,14 @@ static void check_tracking(struct report *r, const struct config *config)
 
 	if (max < 0 || max >= (long)config->max_flows)
 		return;
-	snprintf(what, sizeof(what), "nf_conntrack_max is %ld, MaxFlows %u: with more connections new ones are dropped",
-		 max, config->max_flows);
+	snprintf(what, sizeof(what),
+		 "nf_conntrack_max is %ld, MaxFlows=%u: the kernel drops new connections when it tracks that many", max,
+		 config->max_flows);
 	snprintf(mend, sizeof(mend), "sysctl -w net.netfilter.nf_conntrack_max=%u", config->max_flows * 2);
 	problem(r, false, what, mend);
 }
 
-/* On one network with the clients' router the kernel would tell servers a shorter way, past its own translation. */
+/* On the network of the clients' router the kernel would redirect servers to a shorter way, past its own NAT. */
 static void check_redirects(struct report *r, const struct config *config, const struct ifaddrs *all,
 			    const struct backend *backend, uint32_t interface)
 {
@@ -320,7 +322,7 @@ static void check_way(struct report *r, const struct config *config, const struc
 		problem(r, true, what, mend);
 	} else if (backend->form != BACKEND_NAT && is_service(config, &from)) {
 		snprintf(what, sizeof(what),
-			 "this node speaks to real server %s from its service address, which the server has, too",
+			 "this node speaks to real server %s from its service address, which the server has as well",
 			 backend->name);
 		snprintf(mend, sizeof(mend), "give it another address there: docs/backends.md, \"%s\"",
 			 backend->form == BACKEND_DIRECT ? "direct" : "tunnel");
@@ -350,7 +352,7 @@ static void check_backends(struct report *r, const struct config *config)
 		mnl_socket_close(socket);
 }
 
-/* In a chain without a hook, which nothing goes through. */
+/* Tries it in a chain without a hook, which no packet enters. */
 static void check_translation(struct report *r, const struct config *config)
 {
 	static const char *const nft[] = { "nft", "-c", "-f", "-", NULL };
@@ -365,7 +367,7 @@ static void check_translation(struct report *r, const struct config *config)
 			"modprobe -a nf_conntrack nft_chain_nat nft_nat nft_numgen; or Form=direct or Form=tunnel");
 }
 
-/* A queue rule in a chain of its own, tried and taken away: whether this kernel can do it at all. */
+/* Lets both tools check a rule without setting it: they or the kernel may be unable to. */
 static void check_tools(struct report *r)
 {
 	static const char *const nft[] = { "nft", "-c", "-f", "-", NULL };
@@ -376,7 +378,9 @@ static void check_tools(struct report *r)
 		&output);
 
 	if (status)
-		problem(r, true, "nft does not work: no package nftables, no right, or no nf_tables in the kernel",
+		problem(r, true,
+			"nft does not work: the package nftables, the right to use it, or nf_tables in the kernel is "
+			"missing",
 			"apt-get install nftables; run as root or with CAP_NET_ADMIN");
 	free(output);
 	status = command_run(restore,
@@ -384,7 +388,8 @@ static void check_tools(struct report *r)
 			     &output);
 	if (status)
 		problem(r, true,
-			"iptables-nft cannot set an NFQUEUE rule: no package iptables, no right, or no xt_NFQUEUE",
+			"iptables-nft cannot set an NFQUEUE rule: the package iptables, the right to use it, or "
+			"xt_NFQUEUE is missing",
 			"apt-get install iptables; modprobe xt_NFQUEUE nfnetlink_queue");
 	free(output);
 }
@@ -407,9 +412,9 @@ unsigned preflight(const struct config *config, bool starting, unsigned *ret_war
 	uint8_t key[32];
 
 	if (config_read_key(config->key_file, key, message))
-		problem(&report, true, message, "dprctl genkey, the same file on every node");
+		problem(&report, true, message, "dprctl genkey; the same file on every node");
 	explicit_bzero(key, sizeof(key));
-	/* At a start the rules themselves are the test of the tools. */
+	/* At a start, setting the rules tests the tools. */
 	if (!starting) {
 		check_tools(&report);
 		check_plane(&report, config);

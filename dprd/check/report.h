@@ -13,7 +13,7 @@
 struct report {
 	unsigned errors, warnings;
 	bool to_log;
-	bool redirects_told; /* one real server stands for all */
+	bool redirects_told; /* for one real server; the same command mends it for all */
 };
 
 static inline void problem(struct report *r, bool fatal, const char *what, const char *mend)
@@ -28,18 +28,18 @@ static inline void problem(struct report *r, bool fatal, const char *what, const
 		r->warnings++;
 }
 
-/* check/pins.c: whether the user that dprd will run as could pin. */
+/* check/pins.c: checks that the user that dprd will run as may pin its maps. */
 void preflight_pins(struct report *r, const struct config *config);
 
-/* check/listen.c: whether the web server takes connections to peers' addresses. */
+/* check/listen.c: checks that the web server takes connections to peers' addresses. */
 void preflight_listeners(struct report *r, const struct config *config);
 
-/* Whether somebody listens on a port of any address of a family. */
+/* True for a family when a server listens on a port of the wildcard address. */
 struct wildcard {
 	bool v4, v6;
 };
 
-/* For each of so many ports into ret[]. 0, or -errno: the kernel does not say. */
+/* Fills ret[] for each of the ports. 0, or -errno: the kernel does not tell. */
 int preflight_wildcards(const uint16_t *ports, unsigned count, struct wildcard *ret);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* control/backends.c - the real servers behind this node: who may get connections, and who has how many. */
+/* control/backends.c - the real servers behind this node: which of them get connections, and how many each has. */
 #include "dprd/control/control.h"
 
 static json_t *backend_json(const struct config *config, const struct control_snapshot *s, unsigned own)
@@ -20,7 +20,7 @@ static json_t *backend_json(const struct config *config, const struct control_sn
 	return made;
 }
 
-/* All there is to say into answer; the list itself as this member. */
+/* Puts all facts into answer; member is the name of the list in it. */
 static void put_backends(json_t *answer, const char *member, const struct config *config,
 			 const struct control_snapshot *s)
 {

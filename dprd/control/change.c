@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* control/change.c - drain, undrain and reload; and config, which shows what a reload read. */
+/* control/change.c - drain, undrain and reload; and config, which shows the configuration in effect. */
 #include "dprd/control/control.h"
 
 #include <errno.h>

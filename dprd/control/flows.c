@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* control/flows.c - the flow table, as far as asked for, in parts that hold the lock only shortly. */
+/* control/flows.c - the flows that a client asked for, in parts that hold the lock only shortly. */
 #include "dprd/control/control.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static const char *const state_names[] = {
 	[FLOW_CLOSING] = "closing", [FLOW_RESET] = "reset",
 };
 
-/* "address" or "address/bits" into listing. */
+/* Reads "address" or "address/bits" into listing. */
 static bool parse_prefix(const char *text, struct control_listing *listing)
 {
 	char copy[ADDR_TEXT_BYTES + 8], *slash, *end = NULL;
@@ -89,7 +89,7 @@ json_t *control_flows(struct dprd *d, const struct control_query *query)
 	return NULL;
 }
 
-/* One look at the table. */
+/* The flows that one step through the table found. */
 struct chunk {
 	const struct control_listing *listing;
 	uint64_t room;

@@ -13,7 +13,7 @@ json_t *control_text(const char *text)
 
 	if (made)
 		return made;
-	/* Not UTF-8: what a file or a path held is shown as far as it is plain. */
+	/* Text of a file or a path that is not UTF-8: every byte that is not plain ASCII becomes "?". */
 	for (i = 0; i < sizeof(copy) - 1 && text[i]; i++)
 		copy[i] = (signed char)text[i] >= ' ' ? text[i] : '?';
 	copy[i] = '\0';
@@ -41,7 +41,7 @@ const char *control_get_text(const json_t *request, const char *key, bool *bad)
 	const json_t *value = json_object_get(request, key);
 	const char *text = json_string_value(value);
 
-	/* A text with a NUL in it means something else than it shows. */
+	/* A text with a NUL in it would look different from what it is. */
 	*bad = *bad || (value && (!text || strlen(text) != json_string_length(value)));
 	return text;
 }

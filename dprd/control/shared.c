@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* control/shared.c - what "dprctl status" says of shared addresses. */
+/* control/shared.c - the part of the status about shared addresses. */
 #include "dprd/base/clock.h"
 #include "dprd/control/control.h"
 #include "dprd/plane/plane.h"
 #include "dprd/shared/module.h"
 #include "dprd/shared/shared.h"
 
-/* So many buckets are asked for their owner: enough for a tenth of a percent. */
+/* Every 8th bucket is counted: that is exact to a tenth of a percent. */
 enum { BUCKET_STEP = 8 };
 
 static void measure_parts(struct shared *s, const struct shared_lease *lease)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * control/socket.c - the socket run_dir/control: bytes in, bytes out, nothing that could stop the loop.
+ * control/socket.c - the socket run_dir/control: reads requests and writes answers, and never blocks the loop.
  *
- * A client's next request is read when the last answer is on its way; a listing makes its next lines
- * only when the last ones are gone. So a client costs one line in and one bounded piece out, and one
- * that neither asks nor reads is closed after CONTROL_IDLE_MS.
+ * It reads a client's next request when the last answer has been sent; a listing makes its next lines when
+ * the last ones have been sent. So a client costs one line of input and one bounded piece of output. A
+ * client that neither asks nor reads is closed after CONTROL_IDLE_MS.
  */
 #define _GNU_SOURCE
 #include "dprd/control/control.h"
@@ -29,8 +29,8 @@ struct client {
 	int fd;
 	bool may_change;
 	bool closing; /* as soon as the output is gone */
-	uint64_t active_ms; /* its last request, or when it last took output */
-	char in[CONTROL_REQUEST_BYTES + 1]; /* a line and its end */
+	uint64_t active_ms; /* the time of its last request, or when it last took output */
+	char in[CONTROL_REQUEST_BYTES + 1]; /* a line with its end */
 	size_t in_bytes;
 	char *out;
 	size_t out_bytes, out_sent;
@@ -42,7 +42,7 @@ struct control {
 	char path[PATH_BYTES + 16];
 	sd_event_source *listener, *timer;
 	struct control_recent recent;
-	uint64_t overruns[CONTROL_RECENT_S]; /* the counter at the last seconds */
+	uint64_t overruns[CONTROL_RECENT_S]; /* the counter at each of the last seconds */
 	int64_t strangers_before; /* a minute ago; -1: not known */
 	unsigned seconds;
 	struct client clients[CONTROL_CLIENTS_MAX];
@@ -123,7 +123,7 @@ static void client_list(struct client *c)
 	json_decref(lines);
 }
 
-/* What the socket takes now. False: the client is gone. */
+/* Sends as much as the socket takes. False: the client is gone. */
 static bool client_flush(struct client *c)
 {
 	while (c->out_sent < c->out_bytes) {
@@ -163,7 +163,7 @@ static bool client_step(struct client *c, uint32_t events)
 		client_list(c);
 		return client_flush(c);
 	}
-	/* A line that came with the last one needs no further reading. */
+	/* A line may have come together with the last one. */
 	if (!client_request(c)) {
 		if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 			return true;
@@ -195,7 +195,7 @@ static void refuse(int fd)
 	static const char text[] = "{\"error\":\"too many clients\"}\n";
 	ssize_t sent = send(fd, text, sizeof(text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-	(void)sent; /* it is closed either way */
+	(void)sent; /* the client is closed either way */
 	close(fd);
 }
 
@@ -283,7 +283,7 @@ static int on_timer(sd_event_source *source, uint64_t at_us, void *context)
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
-/* The mode comes before listen(2), so that nobody gets in by the default one. */
+/* Sets the mode before listen(2), so that no client gets in by the default mode. */
 static int open_socket(const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };

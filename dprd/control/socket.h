@@ -7,7 +7,7 @@
 
 struct dprd;
 
-/* 0 or -errno. */
+/* 0, or -errno after a line in the log. */
 int control_open(struct dprd *d);
 void control_close(struct dprd *d); /* NULL control is fine */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* control/status.c - what this node knows and did, as one JSON object of plain, typed members. */
+/* control/status.c - the state and the counters of this node, as one JSON object of plain, typed members. */
 #include "dprd/control/control.h"
 
 #include <unistd.h>
@@ -66,7 +66,7 @@ static const struct view_node *view_node_of(const struct control_snapshot *s, ui
 	return NULL;
 }
 
-/* What a member said of itself; null for all of it as long as it said nothing. */
+/* The values that a member announced; all of them null until it has announced some. */
 static void put_announced(json_t *member, const struct control_snapshot *s, const struct node_load *load)
 {
 	bool known = load && load->age_ms != LOAD_AGE_NEVER_MS;
@@ -88,7 +88,7 @@ static void put_announced(json_t *member, const struct control_snapshot *s, cons
 			    control_count(echoed, echo_age + (echoed ? control_table_age_ms(s) : 0)));
 }
 
-/* How packets go to a member. */
+/* The form in which packets go to a member. */
 static json_t *form_json(const struct control_snapshot *s, unsigned index, bool self, bool v6)
 {
 	if (self || !s->tunnel_mtu[index][v6])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* control/warnings.c - from facts to what an operator should do about them. */
+/* control/warnings.c - tells what is wrong, and what an operator can do about it. */
 #include "dprd/base/version.h"
 #include "dprd/control/control.h"
 #include "dprd/shared/shared.h"
@@ -21,7 +21,7 @@ struct warnings {
 	char text[CONFIG_ERROR_BYTES];
 };
 
-/* What is wrong; advise() then says what to do, and both become one warning. */
+/* say() notes what is wrong; advise() adds what to do, and both become one warning. */
 static void say(struct warnings *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void advise(struct warnings *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -121,7 +121,7 @@ static void warn_backends(struct warnings *w)
 {
 	unsigned own, usable = 0;
 
-	/* An old table says nothing about them that its own warning does not. */
+	/* With an old table their states are old, too, and the table has a warning of its own. */
 	if (!w->config->own_backend_count || !control_table_fresh(w->config, w->s))
 		return;
 	for (own = 0; own < w->config->own_backend_count; own++)
@@ -134,7 +134,7 @@ static void warn_backends(struct warnings *w)
 	for (own = 0; own < w->config->own_backend_count; own++) {
 		const struct backend *backend = config_own_backend(w->config, own);
 
-		/* Without a weight it is as the operator wants it. */
+		/* A server without weight gets none because the operator wants so. */
 		if (!w->s->backends[own].why_not || !backend->weight)
 			continue;
 		say(w, "the real server %s gets no new connections: %s", backend->name, w->s->backends[own].why_not);
@@ -148,7 +148,7 @@ static bool is_heard(const struct warnings *w, const struct node_load *load)
 	       load_age_ms(&w->s->table, load, w->s->now_ms) <= w->config->dead_periods * w->config->period_ms;
 }
 
-/* A way is missing for a family that both nodes have. */
+/* Warns when there is no way to a member for a family that both nodes have. */
 static void warn_path(struct warnings *w, unsigned index)
 {
 	const struct member *m = &w->config->member[index], *self = &w->config->member[w->config->self];
@@ -214,7 +214,7 @@ static void warn_member(struct warnings *w, unsigned index)
 	const struct member *m = &w->config->member[index];
 	const struct node_load *load = control_node_load(w->s, m->id);
 
-	/* When the table is old, it is not the peers' silence that counts. */
+	/* With an old table it is loadcast that is silent, not the peer. */
 	if (index == w->config->self || !control_table_fresh(w->config, w->s))
 		return;
 	if (is_heard(w, load))
@@ -224,14 +224,14 @@ static void warn_member(struct warnings *w, unsigned index)
 	warn_path(w, index);
 }
 
-/* This node's own flags: another host may use its name. */
+/* The flags of this node itself tell whether another host uses its name. */
 static void warn_own_name(struct warnings *w)
 {
 	const struct member *self = &w->config->member[w->config->self];
 	const struct node_load *load = control_node_load(w->s, self->id);
 
 	if (load && (load->flags & NODE_CONFLICT)) {
-		say(w, "another host announces itself as %s, too", self->name);
+		say(w, "another host announces itself as %s as well", self->name);
 		advise(w, "Give each host its own [Node] Name=");
 	}
 }
@@ -248,11 +248,11 @@ static void warn_counters(struct warnings *w, const struct control_recent *recen
 	}
 	if (control_passes_flood(w->d)) {
 		say(w,
-		    "a flood of SYNs, or was one within %d s: this node serves them undecided, but for one of %d; "
+		    "a flood of SYNs, now or in the last %d s: this node serves them undecided, except one of %d; "
 		    "%lld so far",
 		    FLOOD_LASTS_MS / 1000, FLOOD_DECIDED_OF,
 		    (long long)(recent->undecided > 0 ? recent->undecided : 0));
-		advise(w, "It ends by itself. On a kernel with BPF nothing of this is needed: Plane=auto");
+		advise(w, "It ends by itself. On a kernel with BPF it is not needed: Plane=auto");
 	}
 	if (max && (uint64_t)flows->confirmed * 100 > (uint64_t)max * FULL_PERCENT) {
 		say(w, "%u of %u forwarded flows are in use; beyond that connections are served here", flows->confirmed,
@@ -260,12 +260,12 @@ static void warn_counters(struct warnings *w, const struct control_recent *recen
 		advise(w, "Raise [Flows] MaxFlows= and restart dprd");
 	}
 	if (recent->strangers_recent > 0) {
-		say(w, "%lld tunnel packets of hosts that are no members were dropped lately",
+		say(w, "%lld tunnel packets of hosts that are no members were dropped in the last minute",
 		    (long long)recent->strangers_recent);
 		advise(w, "Find the sender: tcpdump -ni any 'ip proto 4 or ip6 proto 41'");
 	}
 	if (!control_sum(&w->s->counters).law_holds) {
-		say(w, "the counters do not add up: packets seen are not those decided about");
+		say(w, "the counters do not add up: the sum of the verdicts is not the number of packets seen");
 		advise(w, "This is a bug of dprd; please report it with: dprctl status --json");
 	}
 }

@@ -56,7 +56,7 @@ json_t *control_why(struct dprd *d, const struct control_query *query)
 				     CONTROL_WHY_MAX);
 	if (!addr_parse(client, &address))
 		return control_error("why: %.60s is not an address", client);
-	/* What the programs decided since the last tick belongs to it. */
+	/* Includes what the programs decided since the last tick. */
 	plane_decide_now(d);
 	pthread_mutex_lock(&d->lock);
 	while ((found = why_find(d->why, &address, port, &cursor)) && count < limit)

@@ -6,7 +6,7 @@
 
 enum { ADDRESSES_BYTES = 2 * (ADDR_TEXT_BYTES + 8) + 1 };
 
-/* "10.1.0.21:8080 [fd00::21]:8080": where this node finds it. */
+/* "10.1.0.21:8080 [fd00::21]:8080": where this node reaches it. */
 static const char *addresses_of(char cell[ADDRESSES_BYTES], const json_t *backend)
 {
 	const char *v4 = json_string_value(json_object_get(backend, "address_v4"));
@@ -48,13 +48,13 @@ static void render_one(FILE *out, const json_t *backend, int names, int addresse
 	fprintf(out, "%s%s\n", note ? "  " : "", note ? why_not : "");
 }
 
-/* What the node itself does beside its real servers. */
+/* Tells whether the node itself serves connections beside its real servers. */
 static const char *own_part(const json_t *backends)
 {
 	if (!flag_of(backends, "serve_here"))
-		return "this node serves nothing itself";
-	return flag_of(backends, "serves_here") ? "this node serves, too"
-						: "this node's own web server fails its health check";
+		return "this node itself serves no connections";
+	return flag_of(backends, "serves_here") ? "this node serves connections, too"
+						: "the web server of this node fails its health check";
 }
 
 void render_backends(FILE *out, const json_t *answer, const struct style *style)
@@ -90,7 +90,7 @@ void render_backends_line(FILE *out, const json_t *status)
 
 	if (!json_is_object(backends))
 		return;
-	fprintf(out, "  backends         %s of %s real servers take connections, %s open; policy %s; %s\n",
+	fprintf(out, "  backends         %s of %s real servers get new connections, %s open; policy %s; %s\n",
 		cell_number(usable, backends, "usable", 0), cell_number(count, backends, "count", 0),
 		cell_grouped(open, backends, "connections"), text_of(backends, "policy"), own_part(backends));
 }

@@ -29,7 +29,7 @@ static int print_json(json_t *value)
 	return DPRCTL_OK;
 }
 
-/* The answer of dprd, or NULL after a line that says why there is none. */
+/* The answer of dprd; NULL after a line that says why there is none. */
 static json_t *ask(const struct dprctl *c, json_t *request)
 {
 	json_t *answer = NULL, *shown;
@@ -166,7 +166,7 @@ static bool show_flow(void *context, const json_t *line)
 	return !ferror(stdout);
 }
 
-/* The request of the options; NULL after a line that says what is wrong with them. */
+/* Makes the request from the options; NULL after a line that says which option is wrong. */
 static json_t *flows_request(const struct dprctl *c)
 {
 	json_t *request = command_request("flows");
@@ -174,7 +174,7 @@ static json_t *flows_request(const struct dprctl *c)
 	struct endpoint client;
 
 	if (c->limit && !parse_count(c->limit, FLOWS_LIMIT_MAX, &limit)) {
-		fprintf(stderr, "dprctl: --limit is a number to %d, not %s\n", FLOWS_LIMIT_MAX, c->limit);
+		fprintf(stderr, "dprctl: --limit is a number from 0 to %d, not %s\n", FLOWS_LIMIT_MAX, c->limit);
 		json_decref(request);
 		return NULL;
 	}
@@ -241,11 +241,11 @@ int command_why(struct dprctl *c, char **arguments)
 	if (c->json)
 		print_json(answer);
 	else if (!shown)
-		printf("no decision about %s: none of the last 4096 new connections here is it\n", arguments[0]);
+		printf("no decision about %s: it is not among the last 4096 new connections here\n", arguments[0]);
 	else
 		render_why(stdout, answer, (double)now.tv_sec + (double)now.tv_nsec / 1e9);
 	if (!c->json && flag_of(answer, "more"))
-		printf("there are older ones%s\n", c->all ? "" : ": dprctl why --all");
+		printf("there are older decisions%s\n", c->all ? "" : ": dprctl why --all");
 	json_decref(answer);
 	return shown ? DPRCTL_OK : DPRCTL_DEGRADED;
 }

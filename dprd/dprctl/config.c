@@ -7,7 +7,7 @@
 
 bool dprctl_read_config(struct dprctl *c)
 {
-	static struct config config; /* too large for a stack, as the next ones */
+	static struct config config; /* these are too large for a stack */
 	static struct config_errors errors;
 	static char run_dir[PATH_BYTES], table_file[PATH_BYTES];
 	const char *path = c->config_path ? c->config_path : CONFIG_PATH_DEFAULT;
@@ -28,6 +28,7 @@ bool dprctl_read_config(struct dprctl *c)
 	config_read_places(path, run_dir, table_file);
 	c->run_dir = run_dir;
 	c->table_file = table_file;
-	fprintf(stderr, "dprctl: going on with the dprd at %s; all errors: dprd --check-config\n", c->run_dir);
+	fprintf(stderr, "dprctl: asking the dprd at %s all the same; see all errors with dprd --check-config\n",
+		c->run_dir);
 	return true;
 }

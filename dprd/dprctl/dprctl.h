@@ -23,7 +23,7 @@ enum {
 };
 
 enum {
-	DPRCTL_ANSWER_MS = 3000, /* dprd is frozen when it says nothing for so long */
+	DPRCTL_ANSWER_MS = 3000, /* after this time without an answer dprd counts as frozen */
 	DPRCTL_LINE_BYTES_MAX = 4 << 20,
 };
 
@@ -36,7 +36,7 @@ struct dprctl {
 	const char *run_dir, *table_file;
 };
 
-/* How text looks. */
+/* The look of the text. */
 struct style {
 	bool colour, no_heading;
 };
@@ -48,14 +48,14 @@ struct endpoint {
 	uint16_t port; /* 0: none was given */
 };
 
-/* dprctl/parse.c. False: it is nothing of the kind. */
+/* dprctl/parse.c. False: the text has another form. */
 bool parse_endpoint(const char *text, bool prefix_allowed, struct endpoint *ret);
 bool parse_count(const char *text, unsigned long max, unsigned long *ret);
 
 /*
  * dprctl/socket.c: sends the request and calls line for each line of the answer, the last one
- * included; line returns false to stop. Takes the request. 0, or -errno: -ENOENT and -ECONNREFUSED
- * nobody listens, -ETIMEDOUT nothing for answer_ms, -EPROTO not our protocol.
+ * included; line returns false to stop. Frees the request. 0, or -errno: -ENOENT and -ECONNREFUSED when
+ * no program listens, -ETIMEDOUT when nothing came for answer_ms, -EPROTO when the answer is not dprd's.
  */
 typedef bool answer_fn(void *context, const json_t *line);
 int dprctl_ask(const char *run_dir, json_t *request, unsigned answer_ms, answer_fn *line, void *context);
@@ -67,11 +67,11 @@ enum { CELL_BYTES = 48 };
 const char *text_of(const json_t *object, const char *key); /* "?" when it is no text */
 bool flag_of(const json_t *object, const char *key);
 bool number_of(const json_t *object, const char *key, double *ret);
-/* A number with so many digits behind the point; "?" when there is none. Returns cell. */
+/* A number with this number of digits behind the point; "?" when there is none. Returns cell. */
 const char *cell_number(char cell[CELL_BYTES], const json_t *object, const char *key, int digits);
-const char *cell_age(char cell[CELL_BYTES], const json_t *object, const char *key); /* "0.4s", of milliseconds */
+const char *cell_age(char cell[CELL_BYTES], const json_t *object, const char *key); /* "0.4s", from milliseconds */
 const char *cell_grouped(char cell[CELL_BYTES], const json_t *object, const char *key); /* "1 314" */
-const char *cell_percent(char cell[CELL_BYTES], const json_t *object, const char *key); /* "61%", of a ratio */
+const char *cell_percent(char cell[CELL_BYTES], const json_t *object, const char *key); /* "61%", from a ratio */
 const char *cell_duration(char cell[CELL_BYTES], double seconds); /* "3 d 4 h" */
 
 /* dprctl/status.c */
@@ -84,10 +84,10 @@ unsigned count_warnings(const json_t *status);
 const char *member_state_word(const json_t *member);
 void render_state(FILE *out, const json_t *member, int width, const struct style *style);
 void render_members(FILE *out, const json_t *members, const struct style *style); /* as in status */
-void render_peers(FILE *out, const json_t *members, const struct style *style); /* all there is to say */
+void render_peers(FILE *out, const json_t *members, const struct style *style); /* all columns */
 void render_peers_dump(FILE *out, const json_t *members); /* tab separated, no heading */
 
-/* dprctl/backends.c: the table; and the line of status, none without real servers. */
+/* dprctl/backends.c: the table; and the line of status, which is left out without real servers. */
 void render_backends(FILE *out, const json_t *answer, const struct style *style);
 void render_backends_line(FILE *out, const json_t *status);
 
@@ -95,22 +95,22 @@ void render_backends_line(FILE *out, const json_t *status);
 void render_flow_heading(FILE *out);
 void render_flow(FILE *out, const json_t *flow);
 void render_flows_end(FILE *out, const json_t *end);
-/* now_s: the wall clock, for the times of the decisions. How many were shown. */
+/* now_s: the wall clock, for the times of the decisions. Returns how many it showed. */
 unsigned render_why(FILE *out, const json_t *answer, double now_s);
 
 /* dprctl/metrics.c: Prometheus text format. */
 void render_metrics(FILE *out, const json_t *status);
 
 /*
- * dprctl/files.c: what the files tell when dprd does not answer, in the form of its status as far as
- * they go. error: of dprctl_ask(). now_ms: CLOCK_BOOTTIME.
+ * dprctl/files.c: the part of the status that the files tell when dprd does not answer.
+ * error: from dprctl_ask(). now_ms: CLOCK_BOOTTIME.
  */
 json_t *files_status(const struct dprctl *c, int error, uint64_t now_ms);
 void render_files(FILE *out, const json_t *status, const struct style *style);
 
-/* dprctl/drain.c: the exit status. */
+/* dprctl/drain.c: returns the exit status. */
 int drain_and_wait(const struct dprctl *c);
-/* Connections of the service ports in a text like /proc/net/tcp: listeners and closed ones not counted. */
+/* Counts the connections of the service ports in a text like /proc/net/tcp, without listeners and closed ones. */
 unsigned count_served(FILE *tcp, const uint16_t *ports, unsigned port_count);
 
 /* dprctl/table.c: the commands, and the options. */
@@ -139,7 +139,7 @@ enum {
 	OPTIONS_MAX = 32,
 };
 
-/* What a shell offers as an option's argument. */
+/* Which words a shell offers as an option's argument. */
 enum option_completes { COMPLETES_NOTHING, COMPLETES_FILES, COMPLETES_MEMBERS, COMPLETES_NODES };
 
 struct dprctl_option {
@@ -147,9 +147,9 @@ struct dprctl_option {
 	int code; /* the letter of its short form, or OPTION_... */
 	const char *argument; /* NULL: none; in brackets: it may be left out */
 	int goes_with; /* enum command_options; 0: every command */
-	bool alone; /* instead of a command */
+	bool alone; /* stands instead of a command */
 	enum option_completes completes;
-	const char *words; /* the arguments that there are, with blanks between; NULL: others */
+	const char *words; /* all arguments that it takes, with blanks between them; NULL: see completes */
 	const char *help;
 };
 
@@ -171,9 +171,9 @@ COMMANDS_OF_DPRCTL(X)
 #undef X
 
 /*
- * dprctl/config.c: the configuration, and where dprd's files are. A file that is wrong, as just before
- * a reload, must not keep the operator from dprd: then c->config is NULL, a line says so, and only the
- * two places are taken from it. False after a line: there is no file.
+ * dprctl/config.c: reads the configuration, and finds dprd's files. An operator who is editing the file must still
+ * reach dprd: with an error in it, c->config is NULL after a line that says so, and only the places of the two files
+ * are taken from it. False after a line: there is no file.
  */
 bool dprctl_read_config(struct dprctl *c);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * dprctl/drain.c - asks dprd to drain and waits until nothing depends on this host: no connection is
- * forwarded by it, and its web server has none.
+ * dprctl/drain.c - asks dprd to drain and waits until no connection depends on this host: it forwards
+ * none, and its web server has none.
  */
 #include "dprd/dprctl/dprctl.h"
 
@@ -13,7 +13,7 @@
 
 enum { DRAIN_POLL_S = 1 };
 
-/* Column 4 of /proc/net/tcp, by the kernel's numbers. */
+/* The states in column 4 of /proc/net/tcp, by the kernel's numbers. */
 enum { STATE_SYN_RECV = 3, STATE_TIME_WAIT = 6, STATE_CLOSE = 7, STATE_LISTEN = 10 };
 
 unsigned count_served(FILE *tcp, const uint16_t *ports, unsigned port_count)
@@ -35,13 +35,13 @@ unsigned count_served(FILE *tcp, const uint16_t *ports, unsigned port_count)
 
 /* Connections here at one moment. */
 struct left {
-	long flows; /* that dprd forwards; negative: it does not say */
-	bool draining; /* still: else what has ended is made up for by what comes */
-	unsigned served; /* by the web server; nothing, when not_known says why */
+	long flows; /* forwarded by dprd; negative: not known */
+	bool draining; /* false: new connections take the place of those that ended */
+	unsigned served; /* by the web server; not valid when not_known says why */
 	const char *not_known;
 };
 
-/* The file may say something else than dprd runs with, or be unreadable. False: dprd does not name them. */
+/* The service ports that dprd runs with; the file may have others, or errors. False: dprd does not name them. */
 static bool take_ports(const json_t *status, uint16_t ports[PORTS_MAX], unsigned *ret_count)
 {
 	const json_t *list = json_object_get(status, "ports"), *port;
@@ -75,7 +75,7 @@ static void count_here(const json_t *status, struct left *left)
 	for (i = 0; i < 2; i++) {
 		FILE *tcp = fopen(paths[i], "re");
 
-		/* Without IPv6 there is no second file. */
+		/* A kernel without IPv6 has no second file. */
 		if (!tcp && i && errno == ENOENT)
 			continue;
 		if (!tcp) {
@@ -100,7 +100,7 @@ static struct left ask_left(const struct dprctl *c)
 		return left;
 	flows = json_object_get(status, "flows");
 	left.draining = strcmp(text_of(status, "state"), "draining") == 0;
-	/* A closing flow's client is done: it is kept only for what may still be on its way. */
+	/* The client of a closing flow is done; the flow stays only for packets that are still under way. */
 	if (number_of(flows, "half_open", &half_open) && number_of(flows, "confirmed", &confirmed) &&
 	    number_of(flows, "closing", &closing))
 		left.flows = (long)(half_open + confirmed - closing);
@@ -124,8 +124,8 @@ static void show_timeout(const struct left *left, unsigned elapsed_s)
 	fprintf(stderr, "%sdprctl: after %u s, ", isatty(STDERR_FILENO) ? "\n" : "", elapsed_s);
 	if (left->not_known)
 		fprintf(stderr,
-			"%ld forwarded flows are left, and it is not known how many connections the web server\n"
-			"has: %s. Count them before you stop this node: ss -tn state established\n",
+			"%ld forwarded flows are left. How many connections the web server has is not known: %s.\n"
+			"Count them before you stop this node: ss -tn state established\n",
 			left->flows, left->not_known);
 	else
 		fprintf(stderr,
@@ -149,17 +149,17 @@ int drain_and_wait(const struct dprctl *c)
 		}
 		if (!left.draining) {
 			fprintf(stderr,
-				"%sdprctl: this node no longer drains: dprd was restarted, or somebody typed dprctl "
+				"%sdprctl: this node no longer drains: dprd was restarted, or an operator ran dprctl "
 				"undrain.\n"
 				"New connections come here again; type dprctl drain --wait once more\n",
 				terminal ? "\n" : "");
 			return DPRCTL_FAILED;
 		}
 		elapsed_s = (unsigned)((clock_now_ms() - start_ms) / 1000);
-		/* What is not known may be a connection. */
+		/* A number that is not known may stand for a connection. */
 		if (left.flows == 0 && left.served == 0 && !left.not_known)
 			break;
-		/* Where nobody looks, a line per 10 s is enough. */
+		/* In a log a line every 10 s is enough. */
 		if (terminal || elapsed_s == 0 || elapsed_s - shown_s >= 10) {
 			show_progress(&left, elapsed_s);
 			shown_s = elapsed_s;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * dprctl/files.c - when dprd does not answer, its status file and loadcast's table still say who was
- * heard, and when.
+ * dprctl/files.c - when dprd does not answer, its status file and loadcast's load table still tell
+ * which members were heard, and when.
  */
 #include "dprd/dprctl/dprctl.h"
 
@@ -29,17 +29,18 @@ static void explain(json_t *status, const struct dprctl *c, int error)
 	switch (error) {
 	case -ENOENT:
 	case -ECONNREFUSED:
-		snprintf(text, sizeof(text), "dprd does not run: nobody listens on %s/control; all is served here",
+		snprintf(text, sizeof(text),
+			 "dprd does not run: no program listens on %s/control; this node serves all connections",
 			 c->run_dir);
 		warn(status, text, "systemctl start dprd; its log: journalctl -u dprd");
 		break;
 	case -ETIMEDOUT:
-		snprintf(text, sizeof(text), "dprd does not answer for %d s: it is frozen, or very busy",
+		snprintf(text, sizeof(text), "dprd does not answer for %d s: it is frozen or very busy",
 			 DPRCTL_ANSWER_MS / 1000);
 		warn(status, text, "systemctl restart dprd; its log: journalctl -u dprd");
 		break;
 	case -EACCES:
-		snprintf(text, sizeof(text), "you may not use %s/control", c->run_dir);
+		snprintf(text, sizeof(text), "no permission to use %s/control", c->run_dir);
 		warn(status, text, "Run dprctl as root, or as a member of the group dprd");
 		break;
 	default:
@@ -49,7 +50,7 @@ static void explain(json_t *status, const struct dprctl *c, int error)
 	}
 }
 
-/* Of a member. */
+/* The part of one member. */
 static const struct node_load *node_of(const struct load_table *table, uint32_t id)
 {
 	uint32_t i;
@@ -85,7 +86,7 @@ static json_t *member_json(const struct config *config, unsigned index, const st
 	heard = known && load->flags & NODE_HEARD && age_ms <= config->dead_periods * config->period_ms;
 	if (m->service_count)
 		addr_format(&m->service[0], address);
-	/* Whether it may get connections is for dprd to say, and dprd says nothing. */
+	/* Only dprd knows whether the member may get connections. */
 	made = json_pack("{s:s, s:b, s:s, s:b, s:s, s:s, s:i}", "name", m->name, "self", self, "state",
 			 known ? states[load->state] : "unknown", "eligible", 0, "why_not",
 			 self    ? "dprd does not answer"
@@ -166,7 +167,7 @@ void render_files(FILE *out, const json_t *status, const struct style *style)
 	char age[CELL_BYTES], pid[CELL_BYTES], flows[CELL_BYTES];
 	double known;
 
-	fprintf(out, "* %s   dprd does not answer; this is what the files say\n", text_of(status, "node"));
+	fprintf(out, "* %s   dprd does not answer; the files say:\n", text_of(status, "node"));
 	if (number_of(status, "status_age_ms", &known))
 		fprintf(out, "  dprd             process %s last wrote %s ago; it forwarded %s connections\n",
 			cell_number(pid, status, "pid", 0), cell_age(age, status, "status_age_ms"),

@@ -23,7 +23,7 @@ static void print_command(FILE *out, const struct dprctl_command *command)
 	print_row(out, name, "", command->help);
 }
 
-/* "peers: " when an option is for few commands; else nothing. */
+/* "peers: " for an option of few commands; else an empty text. */
 static void list_commands(const struct dprctl_option *option, char prefix[64])
 {
 	const struct dprctl_command *command;

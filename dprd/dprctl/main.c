@@ -38,7 +38,7 @@ static unsigned seconds(const char *option, const char *text, unsigned long max)
 	return (unsigned)value;
 }
 
-/* The number may stand alone: no command is one. */
+/* The number may be a word of its own: no command is a number. */
 static unsigned watch_seconds(int argc, char **argv)
 {
 	unsigned long value;
@@ -125,7 +125,7 @@ static int watch(struct dprctl *c, const struct dprctl_command *command, char **
 	return result;
 }
 
-/* The options in the form of getopt_long(3). */
+/* Makes the lists that getopt_long(3) takes. */
 static void list_options(struct option list[OPTIONS_MAX + 1], char letters[3 * OPTIONS_MAX + 1])
 {
 	const struct dprctl_option *option;
@@ -147,7 +147,7 @@ static void list_options(struct option list[OPTIONS_MAX + 1], char letters[3 * O
 	*at = '\0';
 }
 
-/* The words after the options; exits when they do not go together. */
+/* Checks the words after the options; exits with a line when they do not go together. */
 static void check_usage(const struct dprctl_command *command, int given, char **arguments, int count)
 {
 	int wanted = *command->argument ? 1 : 0;

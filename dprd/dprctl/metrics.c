@@ -24,7 +24,7 @@ static void family(FILE *out, const char *name, const char *type, const char *he
 	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* One sample; nothing at all when the value is not known. */
+/* One sample; none when the value is not known. */
 static void sample(FILE *out, const char *name, const char *label_name, const char *label_value, const json_t *object,
 		   const char *key, double scale)
 {
@@ -50,7 +50,7 @@ static void info(FILE *out, const json_t *status)
 	};
 	size_t i;
 
-	family(out, "dpr_info", "gauge", "What runs here.");
+	family(out, "dpr_info", "gauge", "What runs on this node.");
 	fputs("dpr_info{", out);
 	for (i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
 		if (i)
@@ -92,7 +92,7 @@ static void members(FILE *out, const json_t *status)
 	}
 }
 
-/* New connections only: copies of a SYN, and packets of flows, have other reasons. */
+/* New connections only: copies of a SYN and packets of flows have other reasons. */
 static void connections(FILE *out, const json_t *status)
 {
 	static const char *const redirecting[] = { "chosen", "draining", "unhealthy" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dprctl/parse.c - what the operator types. */
+/* dprctl/parse.c - reads numbers and addresses of the command line. */
 #include "dprd/dprctl/dprctl.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ bool parse_endpoint(const char *text, bool prefix_allowed, struct endpoint *ret)
 	} else if (colon && strchr(text, ':') == colon) {
 		end = colon;
 	} else {
-		colon = NULL; /* none, or an IPv6 address */
+		colon = NULL; /* no port, or an IPv6 address without one */
 	}
 	if (colon && (!parse_count(colon + 1, UINT16_MAX, &port) || !port))
 		return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dprctl/peers.c - members, one line each: columns keep their places; what comes later goes to the right. */
+/* dprctl/peers.c - members, one line each. Columns keep their places; new ones are added on the right. */
 #include "dprd/dprctl/dprctl.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@ struct column {
 	const char *heading, *key;
 	enum column_kind kind;
 	int width;
-	bool own; /* this node has none, and shows "-" */
-	bool announced; /* means nothing once its node is no longer heard */
+	bool own; /* "-" for this node, which has no such value */
+	bool announced; /* out of date once its node is no longer heard */
 };
 
 static const struct column status_columns[] = {
@@ -50,7 +50,7 @@ const char *member_state_word(const json_t *member)
 {
 	const char *why_not = text_of(member, "why_not"), *state = text_of(member, "state");
 
-	/* From the files alone: see dprctl/files.c. */
+	/* dprctl/files.c gives this reason when dprd does not answer. */
 	if (strcmp(why_not, "dprd does not answer") == 0)
 		return "?";
 	if (strcmp(why_not, "heard") == 0)
@@ -80,7 +80,7 @@ void render_state(FILE *out, const json_t *member, int width, const struct style
 		fprintf(out, "%-*s", width, word);
 }
 
-/* Old numbers of a silent node look like news: it has none. */
+/* Old numbers of a silent node would look like new ones. */
 static bool is_silent(const json_t *member)
 {
 	const char *word = member_state_word(member);
@@ -210,7 +210,7 @@ void render_peers_dump(FILE *out, const json_t *members)
 
 			if (k)
 				fputc('\t', out);
-			/* Nothing against a member is not the same as not known. */
+			/* Nothing bars the member: that is known, so it is no "?". */
 			if (json_is_null(value) && strcmp(keys[k], "why_not") == 0)
 				fputc('-', out);
 			else

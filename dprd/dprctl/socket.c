@@ -12,7 +12,7 @@
 
 #include "dprd/base/clock.h"
 
-/* What was read and not yet handed out. */
+/* Bytes that were read and not yet handed out. */
 struct reader {
 	int fd;
 	char *bytes;
@@ -31,7 +31,7 @@ static int connect_to(const char *run_dir)
 		return -errno;
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
 		return fd;
-	/* EAGAIN: nobody accepts, and the backlog is full. */
+	/* EAGAIN: dprd accepts no client, and the backlog is full. */
 	length = errno == EAGAIN ? -ETIMEDOUT : -errno;
 	close(fd);
 	return length;
@@ -70,11 +70,11 @@ static int send_request(int fd, json_t *request, unsigned answer_ms)
 			error = errno == EAGAIN ? wait_for(fd, POLLOUT, until_ms) : errno == EINTR ? 0 : -errno;
 	}
 	free(line);
-	/* dprd refuses by an answer and then closes: that answer is what counts. */
+	/* A dprd that refuses sends its answer and closes: read that answer. */
 	return error == -EPIPE ? 0 : error;
 }
 
-/* Some more bytes; every one of them proves that dprd lives. */
+/* Reads more bytes; each of them proves that dprd lives. */
 static int read_more(struct reader *r, unsigned answer_ms)
 {
 	uint64_t until_ms = clock_now_ms() + answer_ms;
@@ -104,7 +104,7 @@ static int read_more(struct reader *r, unsigned answer_ms)
 	return 0;
 }
 
-/* Hands out the whole lines there are. 1: that was the last one, or enough. */
+/* Hands out the whole lines. Returns 1 after the last one, or when the caller wants no more. */
 static int take_lines(struct reader *r, answer_fn *take, void *context)
 {
 	char *start = r->bytes, *end;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dprctl/status.c - one page about this node and its cluster; what to do comes last. */
+/* dprctl/status.c - one page about this node and its cluster; the warnings, with what to do, come last. */
 #include "dprd/dprctl/dprctl.h"
 
 #include <string.h>
@@ -59,7 +59,7 @@ static const json_t *least_loaded(const json_t *status)
 	return best;
 }
 
-/* What happens to a new connection just now, in the words of decide(). */
+/* Tells what happens to a new connection at this moment, in the words of decide(). */
 static const char *deciding(const json_t *status, const json_t *least)
 {
 	double own, max;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dprctl/text.c - numbers as people read them; "?" for what is not known. */
+/* dprctl/text.c - numbers as people read them; "?" when one is not known. */
 #include "dprd/dprctl/dprctl.h"
 
 #include <math.h>

@@ -39,7 +39,7 @@ static void test_table(void **context)
 	(void)context;
 	open_output(&o);
 	render_backends(o.file, answer, &plain);
-	assert_shows(&o, "policy wlc; this node serves, too\n");
+	assert_shows(&o, "policy wlc; this node serves connections, too\n");
 	assert_string_equal(line_of(&o, "  NAME"),
 			    "  NAME   FORM   ADDRESS                        STATE     WEIGHT    OPEN    CHOSEN  NOTE");
 	assert_string_equal(line_of(&o, "  b1"),
@@ -98,18 +98,18 @@ static void test_line_of_status(void **context)
 	json_object_set_new(status, "backends", backends);
 	open_output(&o);
 	render_status(o.file, status, &plain);
-	assert_shows(&o, "\n  backends         1 of 3 real servers take connections, 1 020 open; policy wlc; "
-			 "this node serves, too\n");
+	assert_shows(&o, "\n  backends         1 of 3 real servers get new connections, 1 020 open; policy wlc; "
+			 "this node serves connections, too\n");
 	close_output(&o);
 	json_object_set_new(backends, "serves_here", json_false());
 	open_output(&o);
 	render_status(o.file, status, &plain);
-	assert_shows(&o, "; this node's own web server fails its health check\n");
+	assert_shows(&o, "; the web server of this node fails its health check\n");
 	close_output(&o);
 	json_object_set_new(backends, "serve_here", json_false());
 	open_output(&o);
 	render_status(o.file, status, &plain);
-	assert_shows(&o, "; this node serves nothing itself\n");
+	assert_shows(&o, "; this node itself serves no connections\n");
 	close_output(&o);
 	json_decref(status);
 }

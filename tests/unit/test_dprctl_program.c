@@ -223,7 +223,7 @@ static void test_all_of_the_tables(void **context)
 static void test_nobody_there(void **context)
 {
 	(void)context;
-	run_config("status", DPRCTL_FAILED, "! dprd does not run: nobody listens on");
+	run_config("status", DPRCTL_FAILED, "! dprd does not run: no program listens on");
 	run_config("status", DPRCTL_FAILED, "! there is no load table");
 	run_config("status --json", DPRCTL_FAILED, "{\"schema\":\"dprd.files/1\",\"node\":\"n1\",\"answers\":false");
 	run_config("peers", DPRCTL_FAILED, "systemctl start dprd");
@@ -266,7 +266,7 @@ static void test_wrong_config(void **context)
 
 	(void)context;
 	write_config("[Balance]\nMaxLaod=3\n");
-	snprintf(shows, sizeof(shows), "nobody listens on %s/control", directory);
+	snprintf(shows, sizeof(shows), "no program listens on %s/control", directory);
 	run_config("status", DPRCTL_FAILED, shows);
 	run_config("status", DPRCTL_FAILED, "MaxLaod");
 	write_config("");
