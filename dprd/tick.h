@@ -7,8 +7,6 @@
 
 struct dprd;
 
-enum { TICK_MS = 50 }; /* table snapshot, expiry, workers' heartbeat */
-
 /* 0 or -errno. */
 int tick_start(struct dprd *d);
 void tick_refresh_mtu(struct dprd *d); /* path MTUs to all members */

@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <time.h>
 
+enum { TICK_MS = 50 }; /* the main thread looks after everything this often (tick.c) */
+
 static inline uint64_t clock_now_us(void)
 {
 	struct timespec t;

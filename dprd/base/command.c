@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* command.c - runs a tool and collects what it prints. */
 #define _GNU_SOURCE
 #include "dprd/base/command.h"
 
@@ -13,6 +14,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "dprd/base/log.h"
 
 extern char **environ;
 
@@ -131,4 +134,18 @@ int command_run(const char *const argv[], const char *input, char **ret_output)
 	else
 		free(output);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int command_run_logged(const char *const argv[], const char *input, bool quiet)
+{
+	char *output;
+	int status = command_run(argv, input, &output);
+
+	if (status < 0 && !quiet)
+		log_err("cannot run %s: %s; install the packages nftables, iptables and iproute2", argv[0],
+			strerror(-status));
+	else if (status && !quiet)
+		log_err("%s failed: %.600s", argv[0], output ? output : "");
+	free(output);
+	return status < 0 ? status : status ? -EIO : 0;
 }

@@ -86,7 +86,7 @@ static char *present_routes(bool v6)
 	return NULL;
 }
 
-int rules_routes_install(const struct config *config, bool v6)
+int rules_routes_install(const struct config *config, bool v6, bool quiet)
 {
 	const char *const ip[] = { "ip", v6 ? "-6" : "-4", "-batch", "-", NULL };
 	char *script = NULL, *present;
@@ -102,7 +102,7 @@ int rules_routes_install(const struct config *config, bool v6)
 	free(present);
 	fclose(out);
 	if (count)
-		error = rules_run(ip, script);
+		error = command_run_logged(ip, script, quiet);
 	free(script);
 	return error;
 }
@@ -115,6 +115,6 @@ void rules_routes_remove(bool v6)
 
 	/* "flush" of nothing is an error to some versions of ip. */
 	if (present)
-		rules_run(flush, NULL);
+		command_run_logged(flush, NULL, false);
 	free(present);
 }

@@ -235,24 +235,7 @@ void rules_write_table(FILE *out, struct dprd *d)
 		write_full_table(out, d);
 }
 
-/* What was complained about is tried again. Main thread only. */
-static bool quiet;
-
-int rules_run(const char *const argv[], const char *input)
-{
-	char *output;
-	int status = command_run(argv, input, &output);
-
-	if (status < 0 && !quiet)
-		log_err("%s cannot be run: %s; install the packages nftables, iptables and iproute2", argv[0],
-			strerror(-status));
-	else if (status && !quiet)
-		log_err("%s failed: %.600s", argv[0], output ? output : "");
-	free(output);
-	return status < 0 ? status : status ? -EIO : 0;
-}
-
-static int nft_install(struct dprd *d)
+static int nft_install(struct dprd *d, bool quiet)
 {
 	static const char *const nft[] = { "nft", "-f", "-", NULL };
 	char *script = NULL, *output = NULL, *replace = NULL;
@@ -270,12 +253,12 @@ static int nft_install(struct dprd *d)
 	} while (status > 0 && !quiet && ++tries < NFT_TRIES);
 	/* A table of another shape stands in the way (another version's): replace it whole. */
 	if (status > 0 && asprintf(&replace, "add table inet dprd\ndelete table inet dprd\n%s", script) >= 0) {
-		status = rules_run(nft, replace);
+		status = command_run_logged(nft, replace, quiet);
 		if (!status)
 			log_warning("the table \"inet dprd\" was replaced, since nft could not change it: %.600s",
 				    output ? output : "");
 	} else if (status < 0) {
-		rules_run(nft, script);
+		command_run_logged(nft, script, quiet);
 	}
 	free(replace);
 	free(output);
@@ -295,7 +278,7 @@ int rules_set_flood(struct dprd *d)
 		return -ENOMEM;
 	write_prerouting(out, d);
 	fclose(out);
-	error = rules_run(nft, script);
+	error = command_run_logged(nft, script, false);
 	free(script);
 	rules_watch_hit(d->rules_watch); /* it saw this; to look for it would be work that a flood has no time for */
 	return error;
@@ -329,7 +312,7 @@ void rules_write_queues(FILE *out, const struct config *config, unsigned workers
 }
 
 /* The chains of one family that lead to the queues, and the jump to them. Who comes to DPRD has one of the marks. */
-static int iptables_install(const struct config *config, unsigned workers, bool v6, bool decide)
+static int iptables_install(const struct config *config, unsigned workers, bool v6, bool decide, bool quiet)
 {
 	const char *const tool = v6 ? "ip6tables-nft" : "iptables-nft";
 	const char *const restore[] = { v6 ? "ip6tables-nft-restore" : "iptables-nft-restore", "-w", "5", "--noflush",
@@ -350,23 +333,22 @@ static int iptables_install(const struct config *config, unsigned workers, bool 
 		fprintf(out, "-I PREROUTING -m mark ! --mark 0/" RULES_BOTH " -j DPRD\n");
 	fprintf(out, "COMMIT\n");
 	fclose(out);
-	error = rules_run(restore, script);
+	error = command_run_logged(restore, script, quiet);
 	free(script);
 	return error;
 }
 
 int rules_install(struct dprd *d)
 {
-	int error, family;
+	/* A failure that was logged is not logged again at each try. */
+	bool quiet = d->rules_failed;
+	int error = nft_install(d, quiet), family;
 
-	quiet = d->rules_failed;
-	error = nft_install(d);
 	for (family = 0; family < 2 && !error; family++) {
-		error = rules_routes_install(&d->config, family);
+		error = rules_routes_install(&d->config, family, quiet);
 		if (!error)
-			error = iptables_install(&d->config, d->worker_count, family, true);
+			error = iptables_install(&d->config, d->worker_count, family, true, quiet);
 	}
-	quiet = false;
 	return error;
 }
 
@@ -402,14 +384,14 @@ int rules_remove(const struct config *config, unsigned workers, bool keep_forwar
 
 	for (family = 0; family < 2; family++) {
 		if (keep_forwarding) {
-			error = error ? error : iptables_install(config, workers, family, false);
+			error = error ? error : iptables_install(config, workers, family, false, false);
 			continue;
 		}
 		iptables_remove(family);
 		rules_routes_remove(family);
 	}
 	if (!keep_forwarding)
-		error = rules_run(nft, "add table inet dprd\ndelete table inet dprd\n");
+		error = command_run_logged(nft, "add table inet dprd\ndelete table inet dprd\n", false);
 	return error;
 }
 

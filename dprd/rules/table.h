@@ -34,8 +34,6 @@ struct rules_list {
 
 typedef void rules_fill_fn(const struct config *config, struct rules_list *list);
 
-/* rules.c: runs a tool; a failure is logged with what the tool said. 0 or -errno. */
-int rules_run(const char *const argv[], const char *input);
 /* What nft is told of the table "inet dprd", for this plane, configuration and state. Lock not held. */
 void rules_write_table(FILE *out, struct dprd *d);
 /* What iptables-restore is told of the chains of one family, behind "*raw"; without the jump to them. decide: new SYNs
@@ -45,8 +43,8 @@ void rules_write_queues(FILE *out, const struct config *config, unsigned workers
 #define RULES_QUEUES "DPRD"
 
 /* rules/routes.c */
-/* All that are needed, and none of ours that is not. 0 or -errno. */
-int rules_routes_install(const struct config *config, bool v6);
+/* Sets up all routes that are needed, and removes those of dprd that are not. quiet: logs no failure. 0 or -errno. */
+int rules_routes_install(const struct config *config, bool v6, bool quiet);
 void rules_routes_remove(bool v6);
 /* What ip(8) is told for that, of one family. present: its list of ours; NULL: none. How many lines. */
 unsigned rules_routes_write(FILE *out, const struct config *config, bool v6, const char *present);

@@ -8,7 +8,6 @@
 #include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/host/flowset.h"
-#include "dprd/tick.h"
 
 enum {
 	EXPIRE_TICK_STEPS = 65536, /* slots looked at per tick, at most */

@@ -1,26 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* policy.c - shared by the policies: the list of them, the estimated load, drawing by weight. */
+/* policy.c - shared by the policies: the estimated load, drawing by weight. */
 #include "dprd/core/policy/policy.h"
 
 #include <math.h>
-#include <stddef.h>
-#include <string.h>
 
 /* Below this many connections per unit of weight a queue is too short to be worth a tunnel. */
 #define MAX_LOAD_AUTO_FLOOR 2.0
-
-const struct policy *const policies[] = {
-	&policy_li,  &policy_p2c, &policy_least, &policy_inverse, &policy_random, &policy_rr,
-	&policy_wrr, &policy_lc,  &policy_wlc,   &policy_local,   NULL,
-};
-
-const struct policy *policy_find(const char *name)
-{
-	for (const struct policy *const *p = policies; *p; p++)
-		if (strcmp((*p)->name, name) == 0)
-			return *p;
-	return NULL;
-}
 
 /* The share still open of connections that were sent evenly within the age of the node's load. */
 static double open_share(const struct view_node *node, double life_s)
