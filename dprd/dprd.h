@@ -22,13 +22,13 @@
 #include "dprd/base/smallfile.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/view.h"
+#include "dprd/cluster/ways.h"
 #include "dprd/config/config.h"
 #include "dprd/core/decide/decide.h"
 #include "dprd/core/decide/flood.h"
 #include "dprd/core/decide/why.h"
 #include "dprd/core/flow/flow.h"
 #include "dprd/core/policy/policy.h"
-#include "dprd/host/neighbour.h"
 #include "dprd/plane/plane.h"
 #include "dprd/queue/queue.h"
 #include "loadcast/load.h"
@@ -70,7 +70,6 @@ struct counters {
 struct control;
 struct fastpath;
 struct flowset;
-struct mnl_socket;
 struct plane_decide;
 struct rules_watch;
 struct sampler;
@@ -104,7 +103,6 @@ struct dprd {
 	bool rules_failed; /* that failed; rules_changed stays set until it works */
 	struct control *control;
 	struct fastpath *fastpath; /* the BPF plane; NULL: the nfqueue plane carries all packets */
-	struct mnl_socket *neighbours; /* BPF plane: routes and hardware addresses */
 	char plane_why[PLANE_WHY_BYTES]; /* why this plane */
 	uint64_t living_told; /* members whose tunnel packets the programs take */
 	uint64_t living_told_standby; /* and those the standby process takes */
@@ -128,8 +126,7 @@ struct dprd {
 	struct last_heard heard[MEMBERS_MAX]; /* of each member; outlives the table, which ends with loadcast */
 	struct load_view view;
 	struct view_node view_nodes[MEMBERS_MAX];
-	unsigned tunnel_mtu[MEMBERS_MAX][2]; /* path MTU to a member, by family (0: IPv4); 0: no way */
-	struct neighbour next_hop[MEMBERS_MAX][2]; /* on the way to it; interface 0: no way */
+	struct ways ways; /* to members and to real servers */
 	struct sampler *sampler;
 	struct counters counters;
 	struct why_ring *why;

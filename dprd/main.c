@@ -149,6 +149,7 @@ static int dprd_open_state(struct dprd *d)
 		log_warning("nobody says when firewall rules are taken away (%s): it is looked every 2 s",
 			    strerror(errno));
 	d->found_rules = flowset_present(d->set);
+	ways_open(&d->ways, config);
 	return plane_open(d);
 }
 
@@ -177,8 +178,7 @@ static int dprd_open(struct dprd *d)
 		return error;
 	backend_configure(d, NULL);
 	shared_open(d);
-	tick_refresh_mtu(d);
-	backend_refresh_ways(d);
+	ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);
 	view_read(d, clock_now_ms());
 	backend_refresh(d);
 	/* Flows that were taken over go on at once; new connections are served here until all is ready. */
@@ -244,6 +244,7 @@ static void dprd_close(struct dprd *d)
 	queue_stop(d);
 	shared_close(d, keep);
 	plane_close(d, keep);
+	ways_close(&d->ways);
 	flowset_free(d->set);
 	rules_watch_free(d->rules_watch);
 	sampler_free(d->sampler);

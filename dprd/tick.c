@@ -21,30 +21,6 @@
 
 enum { HEARTBEAT_LATE_MS = 1000 }; /* a worker silent for longer stops the watchdog's pings */
 
-void tick_refresh_mtu(struct dprd *d)
-{
-	const struct member *self = &d->config.member[d->config.self];
-	unsigned member, v6;
-
-	for (member = 0; member < d->config.member_count; member++) {
-		const struct member *m = &d->config.member[member];
-
-		for (v6 = 0; member != d->config.self && v6 < 2; v6++) {
-			const struct addr *from = v6 ? &self->cluster_v6 : &self->cluster_v4;
-			const struct addr *to = v6 ? &m->cluster_v6 : &m->cluster_v4;
-			unsigned mtu = addr_is_zero(from) || addr_is_zero(to) ? 0 : tunnel_path_mtu(from, to);
-
-			if (mtu == d->tunnel_mtu[member][v6])
-				continue;
-			pthread_mutex_lock(&d->lock);
-			d->tunnel_mtu[member][v6] = mtu;
-			d->rules_changed = true; /* the MSS of SYN-ACKs depends on it */
-			pthread_mutex_unlock(&d->lock);
-			log_debug("tunnel MTU to %s, IPv%c: %u", m->name, v6 ? '6' : '4', mtu);
-		}
-	}
-}
-
 static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 {
 	struct dprd *d = context;
@@ -66,8 +42,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 	pthread_mutex_unlock(&d->lock);
 	if (each_second) {
 		d->second_ms = now_ms;
-		tick_refresh_mtu(d);
-		backend_refresh_ways(d);
+		ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);
 		plane_update(d);
 		presence_second(d, now_ms);
 	}

@@ -9,6 +9,5 @@ struct dprd;
 
 /* 0 or -errno. */
 int tick_start(struct dprd *d);
-void tick_refresh_mtu(struct dprd *d); /* path MTUs to all members */
 
 #endif

@@ -6,7 +6,6 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/dprd.h"
-#include "dprd/host/tunnel.h"
 #include "dprd/cluster/view.h"
 
 enum {
@@ -34,11 +33,7 @@ bool backend_serves_here(const struct dprd *d)
 
 bool backend_takes(const struct dprd *d, unsigned own, bool v6)
 {
-	const struct backend *backend = config_own_backend(&d->config, own);
-
-	if (d->backends.why_not[own] || !backend_address(backend, v6))
-		return false;
-	return backend->form == BACKEND_NAT || d->backends.way[own][v6].mtu >= TUNNEL_MTU_LEAST;
+	return !d->backends.why_not[own] && way_is_usable(&d->ways.backend[own][v6]);
 }
 
 static void fill_view(struct dprd *d)
@@ -62,11 +57,9 @@ static void fill_view(struct dprd *d)
 void backend_configure(struct dprd *d, const struct config *from)
 {
 	struct backends *b = &d->backends;
-	struct backend_way way[OWN_BACKENDS_MAX][2];
 	uint64_t chosen[OWN_BACKENDS_MAX], failed_ms[OWN_BACKENDS_MAX];
 	unsigned connections[OWN_BACKENDS_MAX], own;
 
-	memcpy(way, b->way, sizeof(way));
 	memcpy(chosen, b->chosen, sizeof(chosen));
 	memcpy(failed_ms, b->failed_ms, sizeof(failed_ms));
 	memcpy(connections, b->connections, sizeof(connections));
@@ -76,7 +69,6 @@ void backend_configure(struct dprd *d, const struct config *from)
 
 		if (before < 0)
 			continue;
-		memcpy(b->way[own], way[before], sizeof(b->way[own]));
 		b->chosen[own] = chosen[before];
 		b->failed_ms[own] = failed_ms[before];
 		b->connections[own] = connections[before];
@@ -288,7 +280,7 @@ void backend_status(const struct dprd *d, unsigned own, struct backend_status *r
 	*ret = (struct backend_status) { .why_not = b->why_not[own],
 					 .connections = b->connections[own],
 					 .chosen = b->chosen[own],
-					 .mtu = { b->way[own][0].mtu, b->way[own][1].mtu } };
+					 .mtu = { d->ways.backend[own][0].mtu, d->ways.backend[own][1].mtu } };
 	if (!ret->why_not && !backend_takes(d, own, false) && !backend_takes(d, own, true))
 		ret->why_not = "no way to it";
 }
@@ -300,38 +292,4 @@ unsigned backend_connections(const struct dprd *d)
 	for (own = 0; own < d->config.own_backend_count; own++)
 		sum += d->backends.connections[own];
 	return sum;
-}
-
-/* A route with a gateway leads to the gateway's hardware address: no good for a server that is to get the packet itself. */
-static void find_way(struct dprd *d, const struct backend *backend, bool v6, struct backend_way *ret)
-{
-	const struct addr *to = backend_address(backend, v6);
-
-	*ret = (struct backend_way) { 0 };
-	if (!to || backend->form == BACKEND_NAT || !tunnel_preferred_source(to, &ret->source) || !d->neighbours ||
-	    neighbour_find(d->neighbours, &ret->source, to, &ret->neighbour))
-		return;
-	if (backend->form == BACKEND_DIRECT && (ret->neighbour.gateway || !ret->neighbour.ethernet))
-		return;
-	if (ret->neighbour.stale || (backend->form == BACKEND_DIRECT && !ret->neighbour.known))
-		tunnel_discard(to);
-	if (backend->form == BACKEND_DIRECT && !ret->neighbour.known)
-		return;
-	ret->mtu = tunnel_path_mtu(&ret->source, to);
-}
-
-void backend_refresh_ways(struct dprd *d)
-{
-	unsigned own, v6;
-
-	for (own = 0; own < d->config.own_backend_count; own++) {
-		for (v6 = 0; v6 < 2; v6++) {
-			struct backend_way way;
-
-			find_way(d, config_own_backend(&d->config, own), v6, &way);
-			pthread_mutex_lock(&d->lock);
-			d->backends.way[own][v6] = way;
-			pthread_mutex_unlock(&d->lock);
-		}
-	}
 }

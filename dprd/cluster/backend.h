@@ -21,18 +21,10 @@
 #include "dprd/config/config.h"
 #include "dprd/bpf/layout.h"
 #include "dprd/core/flow/flow.h"
-#include "dprd/host/neighbour.h"
 #include "dprd/core/policy/policy.h"
 #include "dprd/core/decide/schedule.h"
 
 struct dprd;
-
-/* How packets get to an own backend that is not BACKEND_NAT. */
-struct backend_way {
-	struct addr source; /* what the kernel sends from; no service address, as the server has these, too */
-	unsigned mtu; /* IP packets that fit, outer header included; 0: no way */
-	struct neighbour neighbour;
-};
 
 struct backends {
 	const struct policy *policy;
@@ -42,7 +34,6 @@ struct backends {
 	const char *why_not[OWN_BACKENDS_MAX];
 	uint64_t chosen[OWN_BACKENDS_MAX];
 	uint64_t failed_ms[OWN_BACKENDS_MAX]; /* when it was last seen to fail, by the flow table's clock */
-	struct backend_way way[OWN_BACKENDS_MAX][2]; /* by family (0: IPv4) */
 	uint32_t cursor; /* where the running count of connections goes on in the flow table */
 	unsigned counted[OWN_BACKENDS_MAX]; /* by it, so far */
 	unsigned connections[OWN_BACKENDS_MAX]; /* by the last whole one, and what was made since */
@@ -99,8 +90,5 @@ bool backend_serves_here(const struct dprd *d);
  * each, as many as its weight says; 0: nobody. False: this node has no backends.
  */
 bool backend_choices(struct dprd *d, bool v6, uint8_t *ret, unsigned count);
-
-/* Each second: asks the kernel for the ways to all of them. Lock not held. */
-void backend_refresh_ways(struct dprd *d);
 
 #endif

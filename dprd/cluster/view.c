@@ -66,7 +66,7 @@ bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms
 		why_not = "its dprd is not running";
 	else if (!view_weight(&d->config.member[member], load))
 		why_not = "weight 0";
-	else if (!d->tunnel_mtu[member][0] && !d->tunnel_mtu[member][1])
+	else if (!way_is_usable(&d->ways.member[member][0]) && !way_is_usable(&d->ways.member[member][1]))
 		why_not = "no route to it";
 	*ret_why_not = why_not;
 	return !why_not;
@@ -263,7 +263,7 @@ void view_select_family(struct dprd *d, bool v6)
 	for (i = 1; i < d->view.count; i++) {
 		struct view_node *node = &d->view_nodes[i];
 
-		node->eligible =
-			view_member_eligible(d, node->member, now_ms, &why_not) && d->tunnel_mtu[node->member][v6];
+		node->eligible = view_member_eligible(d, node->member, now_ms, &why_not) &&
+				 way_is_usable(&d->ways.member[node->member][v6]);
 	}
 }

@@ -24,9 +24,7 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	memcpy(s->nodes, d->view_nodes, sizeof(s->nodes));
 	for (i = 0; i < d->config.member_count; i++)
 		s->eligible[i] = view_member_eligible(d, i, s->now_ms, &s->why_not[i]);
-	memcpy(s->tunnel_mtu, d->tunnel_mtu, sizeof(s->tunnel_mtu));
-	for (i = 0; i < 2 * d->config.member_count; i++)
-		s->direct[i / 2][i % 2] = plane_is_direct(d, i / 2, i % 2);
+	memcpy(s->way, d->ways.member, sizeof(s->way));
 	s->policy = d->policy;
 	s->own_load = policy_load(&d->view_nodes[0]);
 	s->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;

@@ -29,8 +29,7 @@ struct control_snapshot {
 	unsigned node_count;
 	bool eligible[MEMBERS_MAX]; /* by member; so are the next ones */
 	const char *why_not[MEMBERS_MAX];
-	unsigned tunnel_mtu[MEMBERS_MAX][2];
-	bool direct[MEMBERS_MAX][2]; /* goes by hardware address, without a tunnel */
+	struct way way[MEMBERS_MAX][2];
 	double own_load, max_load; /* per unit of weight, as decide() compares them */
 	const struct policy *policy;
 	bool draining, minority;

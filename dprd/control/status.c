@@ -91,9 +91,9 @@ static void put_announced(json_t *member, const struct control_snapshot *s, cons
 /* The form in which packets go to a member. */
 static json_t *form_json(const struct control_snapshot *s, unsigned index, bool self, bool v6)
 {
-	if (self || !s->tunnel_mtu[index][v6])
+	if (self || !way_is_usable(&s->way[index][v6]))
 		return json_null();
-	return json_string(s->direct[index][v6] ? "direct" : "tunnel");
+	return json_string(s->way[index][v6].form == WAY_FORM_DIRECT ? "direct" : "tunnel");
 }
 
 static json_t *member_json(const struct config *config, const struct control_snapshot *s, unsigned index)
@@ -101,7 +101,7 @@ static json_t *member_json(const struct config *config, const struct control_sna
 	const struct member *m = &config->member[index];
 	const struct node_load *load = control_node_load(s, m->id);
 	const struct view_node *node = view_node_of(s, m->id);
-	const unsigned *mtu = s->tunnel_mtu[index];
+	const unsigned mtu[2] = { s->way[index][0].mtu, s->way[index][1].mtu };
 	bool self = index == config->self, known = load && load->age_ms != LOAD_AGE_NEVER_MS;
 	const char *state = self ? control_own_state(config, s) : node_state(load);
 	json_t *member = json_pack("{s:o, s:b, s:s, s:b, s:o}", "name", control_text(m->name), "self", self, "state",

@@ -159,7 +159,7 @@ static void warn_path(struct warnings *w, unsigned index)
 		const struct addr *from = v6 ? &self->cluster_v6 : &self->cluster_v4;
 		char text[ADDR_TEXT_BYTES];
 
-		if (addr_is_zero(to) || addr_is_zero(from) || w->s->tunnel_mtu[index][v6])
+		if (addr_is_zero(to) || addr_is_zero(from) || w->s->way[index][v6].mtu)
 			continue;
 		say(w, "no route to the cluster address of %s; no IPv%c connection is forwarded to it", m->name,
 		    v6 ? '6' : '4');

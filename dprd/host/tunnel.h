@@ -13,10 +13,7 @@
 
 struct tunnel;
 
-enum {
-	TUNNEL_PACKETS_MAX = 256, /* between two flushes */
-	TUNNEL_MTU_LEAST = 256, /* of the path to a node: headers, and something to carry */
-};
+enum { TUNNEL_PACKETS_MAX = 256 }; /* between two flushes */
 
 struct tunnel *tunnel_new(void);
 void tunnel_free(struct tunnel *tunnel);

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <libmnl/libmnl.h>
 #include <net/if.h>
 #include <stdlib.h>
 
@@ -13,11 +12,8 @@
 #include "dprd/base/log.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/view.h"
-#include "dprd/core/packet/encap.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
-#include "dprd/host/neighbour.h"
-#include "dprd/host/tunnel.h"
 #include "dprd/plane/decide.h"
 #include "dprd/plane/flowfile.h"
 #include "dprd/plane/plane.h"
@@ -41,8 +37,6 @@ int plane_open(struct dprd *d)
 {
 	char why[FASTPATH_WHY_BYTES];
 
-	/* On the nfqueue plane, too: real servers may get packets by their hardware address. */
-	d->neighbours = neighbour_open();
 	if (d->config.plane == PLANE_NFQUEUE) {
 		snprintf(d->plane_why, sizeof(d->plane_why), "as configured");
 		return open_nfqueue(d);
@@ -80,15 +74,15 @@ static bool sees_tunnel(const struct dprd *d, char why[FASTPATH_WHY_BYTES])
 
 	for (member = 0; member < d->config.member_count; member++) {
 		for (v6 = 0; v6 < 2; v6++) {
-			uint32_t interface = d->next_hop[member][v6].interface;
+			const struct neighbour *next_hop = &d->ways.member[member][v6].next_hop;
 
-			if (!interface || fastpath_is_attached(d->fastpath, interface))
+			if (!next_hop->interface || fastpath_is_attached(d->fastpath, next_hop->interface))
 				continue;
-			if_indextoname(interface, name);
+			if_indextoname(next_hop->interface, name);
 			snprintf(why, FASTPATH_WHY_BYTES, "%s is reached by %s, which %s",
 				 d->config.member[member].name, name,
-				 d->next_hop[member][v6].ethernet ? "carries no programs (see [Datapath] Interfaces=)"
-								  : "is no Ethernet interface");
+				 next_hop->ethernet ? "carries no programs (see [Datapath] Interfaces=)"
+						    : "is no Ethernet interface");
 			return false;
 		}
 	}
@@ -148,9 +142,6 @@ const char *plane_name(const struct dprd *d)
 
 void plane_close(struct dprd *d, bool keep)
 {
-	if (d->neighbours)
-		mnl_socket_close(d->neighbours);
-	d->neighbours = NULL;
 	if (!d->fastpath) {
 		flowfile_close(d, keep);
 		return;
@@ -198,154 +189,83 @@ static void fill_fellow(struct dprd *d, unsigned member, bool v6, struct fastpat
 		way->flags |= WAY_WATCHES;
 }
 
-/* By a router's hardware address it would come back to who owns the service address: to this node. */
-static bool can_be_direct(const struct dprd *d, const struct neighbour *next_hop)
-{
-	return d->config.form == FORM_DIRECT && next_hop->interface && next_hop->ethernet && !next_hop->gateway;
-}
-
-bool plane_is_direct(const struct dprd *d, unsigned member, bool v6)
-{
-	return can_be_direct(d, &d->next_hop[member][v6]);
-}
-
 bool plane_serves_unseen(const struct dprd *d)
 {
 	return d->config.form == FORM_DIRECT && d->config.member_count > 1;
 }
 
-/* What is sent there gives the kernel no reason to doubt a hardware address: so that is asked for here. */
-static struct neighbour find_next_hop(struct dprd *d, unsigned member, bool v6)
+/* A way as the programs know it. They need the next hop: without it they have no way, while dprd can leave it to routing. */
+static struct fastpath_way program_way(const struct way *from)
 {
-	const struct member *self = &d->config.member[d->config.self], *to = &d->config.member[member];
-	const struct addr *source = v6 ? &self->cluster_v6 : &self->cluster_v4;
-	const struct addr *destination = v6 ? &to->cluster_v6 : &to->cluster_v4;
-	struct neighbour found;
+	const struct neighbour *next_hop = &from->next_hop;
+	struct fastpath_way way = { .source = from->source, .destination = from->destination };
 
-	if (member == d->config.self || d->tunnel_mtu[member][v6] < TUNNEL_MTU_LEAST || !d->neighbours ||
-	    neighbour_find(d->neighbours, source, destination, &found))
-		return (struct neighbour) { 0 };
-	if (found.stale)
-		tunnel_discard(destination);
-	return found;
-}
-
-/* The kernel's answers are waited for without the lock: SYNs go on. */
-static void update_next_hops(struct dprd *d)
-{
-	unsigned member, v6;
-
-	for (member = 0; member < d->config.member_count; member++) {
-		for (v6 = 0; v6 < 2; v6++) {
-			struct neighbour found = find_next_hop(d, member, v6);
-
-			pthread_mutex_lock(&d->lock);
-			/* The MSS of SYN-ACKs depends on it. */
-			d->rules_changed =
-				d->rules_changed || can_be_direct(d, &found) != plane_is_direct(d, member, v6);
-			d->next_hop[member][v6] = found;
-			pthread_mutex_unlock(&d->lock);
-		}
+	if (from->form == WAY_FORM_SELF)
+		way.flags = WAY_SELF;
+	if (from->form == WAY_FORM_NAT) {
+		way.flags = WAY_USABLE | WAY_NAT;
+		way.mark = from->mark << BACKEND_MARK_SHIFT;
 	}
-}
-
-static void fill_way(struct dprd *d, unsigned member, bool v6, struct fastpath_way *way)
-{
-	const struct member *self = &d->config.member[d->config.self], *to = &d->config.member[member];
-	const struct neighbour *next_hop = &d->next_hop[member][v6];
-	bool direct = plane_is_direct(d, member, v6);
-	unsigned mtu = d->tunnel_mtu[member][v6];
-
-	memset(way, 0, sizeof(*way));
-	if (member == d->config.self) {
-		way->flags = WAY_SELF;
-		return;
-	}
-	way->source = v6 ? self->cluster_v6 : self->cluster_v4;
-	way->destination = v6 ? to->cluster_v6 : to->cluster_v4;
 	if (!next_hop->interface)
-		return;
-	way->flags = (uint16_t)(WAY_USABLE | (next_hop->ethernet ? WAY_ETHERNET : 0) | (direct ? WAY_DIRECT : 0));
-	way->interface = next_hop->interface;
-	way->mtu = (uint16_t)((mtu > UINT16_MAX ? UINT16_MAX : mtu) - (direct ? 0 : encap_bytes(v6)));
-	memcpy(way->hardware, next_hop->hardware, sizeof(way->hardware));
+		return way;
+	way.flags = (uint16_t)(WAY_USABLE | (next_hop->ethernet ? WAY_ETHERNET : 0) |
+			       (from->form == WAY_FORM_DIRECT ? WAY_DIRECT : 0));
+	way.interface = next_hop->interface;
+	way.mtu = from->inner_mtu;
+	memcpy(way.hardware, next_hop->hardware, sizeof(way.hardware));
 	if (next_hop->known)
-		way->hardware_tick = (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
+		way.hardware_tick = (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
+	return way;
 }
 
-/* How packets get to a real server behind this node. */
-static void fill_backend_way(struct dprd *d, unsigned own, bool v6, struct fastpath_way *way)
+/*
+ * Replaces a way that programs may read at this moment. Nearly always only the time is new: then one store writes it.
+ * When a route, an MTU or a hardware address changes, a program may read a mixture of both ways and send one packet by
+ * it. That is harmless: the packet is lost, as if it had left just before the change, or a host gets it that drops it,
+ * because a node takes tunnel packets only from members and only to itself. The client sends the packet again.
+ */
+static void tell_way(struct fastpath_way *told, const struct fastpath_way *way)
 {
-	const struct backend *backend = config_own_backend(&d->config, own);
-	const struct addr *to = backend_address(backend, v6);
-	const struct backend_way *from = &d->backends.way[own][v6];
-	unsigned outer = backend->form == BACKEND_TUNNEL ? encap_bytes(v6) : 0, mtu = from->mtu;
+	struct fastpath_way same = *told;
 
-	memset(way, 0, sizeof(*way));
-	if (backend->form == BACKEND_NAT) {
-		way->flags = WAY_USABLE | WAY_NAT;
-		way->mark = (own + 1) << BACKEND_MARK_SHIFT;
-		return;
-	}
-	if (!to || mtu < TUNNEL_MTU_LEAST)
-		return;
-	way->source = from->source;
-	way->destination = *to;
-	way->flags = (uint16_t)(WAY_USABLE | (from->neighbour.ethernet ? WAY_ETHERNET : 0) |
-				(backend->form == BACKEND_DIRECT ? WAY_DIRECT : 0));
-	way->interface = from->neighbour.interface;
-	way->mtu = (uint16_t)((mtu > UINT16_MAX ? UINT16_MAX : mtu) - outer);
-	memcpy(way->hardware, from->neighbour.hardware, sizeof(way->hardware));
-	if (from->neighbour.known)
-		way->hardware_tick = (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
+	same.hardware_tick = way->hardware_tick;
+	if (memcmp(&same, way, sizeof(same)) != 0)
+		*told = *way;
+	else
+		__atomic_store_n(&told->hardware_tick, way->hardware_tick, __ATOMIC_RELAXED);
 }
 
-static void update_backend_ways(struct dprd *d)
+/* The ways to a node, in the places that its index in the flow table gives them. Lock held. */
+static void update_ways_to(struct dprd *d, uint32_t node_id, const struct way ways[2], int fellow)
 {
-	unsigned own, v6;
+	int node = flow_table_node(d->flows, node_id, true);
+	unsigned v6;
 
-	pthread_mutex_lock(&d->lock);
-	for (own = 0; own < d->config.own_backend_count; own++) {
-		int node = flow_table_node(d->flows, config_own_backend(&d->config, own)->id, true);
+	for (v6 = 0; node > 0 && v6 < 2; v6++) {
+		struct fastpath_way way = program_way(&ways[v6]);
 
-		for (v6 = 0; node > 0 && v6 < 2; v6++) {
-			struct fastpath_way way;
-
-			fill_backend_way(d, own, v6, &way);
-			d->fastpath->ways[2 * node + (int)v6] = way;
-		}
+		if (fellow >= 0)
+			fill_fellow(d, (unsigned)fellow, v6, &way);
+		tell_way(&d->fastpath->ways[2 * node + (int)v6], &way);
 	}
-	pthread_mutex_unlock(&d->lock);
 }
 
+/* Lock held. */
 static void update_ways(struct dprd *d)
 {
-	unsigned member, v6;
+	unsigned i;
 
-	for (member = 0; member < d->config.member_count; member++) {
-		int node;
-
-		pthread_mutex_lock(&d->lock);
-		node = flow_table_node(d->flows, d->config.member[member].id, true);
-		pthread_mutex_unlock(&d->lock);
-		for (v6 = 0; node > 0 && v6 < 2; v6++) {
-			struct fastpath_way way;
-
-			fill_way(d, member, v6, &way);
-			pthread_mutex_lock(&d->lock);
-			if (member != d->config.self)
-				fill_fellow(d, member, v6, &way);
-			pthread_mutex_unlock(&d->lock);
-			d->fastpath->ways[2 * node + (int)v6] = way;
-		}
-	}
+	for (i = 0; i < d->config.member_count; i++)
+		update_ways_to(d, d->config.member[i].id, d->ways.member[i], i == d->config.self ? -1 : (int)i);
+	for (i = 0; i < d->config.own_backend_count; i++)
+		update_ways_to(d, config_own_backend(&d->config, i)->id, d->ways.backend[i], -1);
 }
 
 /* Lock held. */
 static void update_tables(struct dprd *d, uint64_t living)
 {
 	struct fastpath_tables *tables = fastpath_tables_inactive(d->fastpath);
-	const uint16_t mss[2] = { (uint16_t)rules_mss(d, false), (uint16_t)rules_mss(d, true) };
+	const uint16_t mss[2] = { (uint16_t)ways_mss(&d->ways, false), (uint16_t)ways_mss(&d->ways, true) };
 
 	if (fastpath_tables_fill(tables, &d->config, d->flows, shared_programs(d), living, mss)) {
 		tables->choices = backend_choices(d, false, tables->choice, FASTPATH_CHOICES) ? CHOICES : 0;
@@ -365,12 +285,10 @@ void plane_update(struct dprd *d)
 	char why[FASTPATH_WHY_BYTES];
 	bool failed;
 
-	update_next_hops(d);
 	if (!d->fastpath)
 		return;
-	update_ways(d);
-	update_backend_ways(d);
 	pthread_mutex_lock(&d->lock);
+	update_ways(d);
 	update_tables(d, view_living(d, clock_now_ms()));
 	pthread_mutex_unlock(&d->lock);
 	if (!d->fastpath->attached)

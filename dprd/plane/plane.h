@@ -15,19 +15,16 @@ enum { PLANE_WHY_BYTES = 256 };
 /* The plane is chosen, and the flow table opened with the flows of a former process of either
  * plane. 0 or -errno. */
 int plane_open(struct dprd *d);
-/* BPF plane: the programs go to work. Needs the view and the path MTUs. 0 or -errno. */
+/* BPF plane: the programs go to work. Needs the view and the ways. 0 or -errno. */
 int plane_attach(struct dprd *d);
 /* After the rules: what the other plane left goes. */
 void plane_started(struct dprd *d);
 const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */
-/* Form=direct, and the member is on a network of this node's: what it gets has no outer header. Lock held, or the main
- * thread's. */
-bool plane_is_direct(const struct dprd *d, unsigned member, bool v6);
 /* Whether this node may serve connections of peers that dprd has seen nothing of. */
 bool plane_serves_unseen(const struct dprd *d);
 /* Whether something on this node takes tunnel packets out: not while all interfaces of the programs are gone. */
 bool plane_carries(const struct dprd *d);
-void plane_update(struct dprd *d); /* each second, and after a change: the ways to peers, and the programs */
+void plane_update(struct dprd *d); /* each second, and after a change: the programs, and what they are told */
 void plane_tick(struct dprd *d, bool works); /* every TICK_MS: that dprd works, and what the programs did */
 void plane_second_look(struct dprd *d, const struct decide_env *env); /* whether dprd wants to look. Lock held */
 void plane_served(struct dprd *d, unsigned connections); /* since dprd last told its room for those that land */

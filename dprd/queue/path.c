@@ -8,11 +8,9 @@
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/view.h"
 #include "dprd/core/decide/tunnelled.h"
-#include "dprd/core/packet/encap.h"
 #include "dprd/dprd.h"
 #include "dprd/host/flowset.h"
 #include "dprd/host/socket_lookup.h"
-#include "dprd/host/tunnel.h"
 #include "dprd/plane/plane.h"
 #include "dprd/queue/path.h"
 #include "dprd/queue/path_batch.h"
@@ -135,52 +133,29 @@ static bool too_big_allowed(struct dprd *d, uint64_t now_ms)
 	return d->too_big_count++ < TOO_BIG_PER_S;
 }
 
-/* The way to an own backend; false: there is none. */
-static bool resolve_backend(struct path *p, struct queued *q, unsigned own)
-{
-	const struct backend *backend = config_own_backend(&p->d->config, own);
-	const struct backend_way *way = &p->d->backends.way[own][q->packet.v6];
-	const struct addr *to = backend_address(backend, q->packet.v6);
-
-	q->nat = backend->form == BACKEND_NAT;
-	q->is_direct = backend->form == BACKEND_DIRECT;
-	if (!to || (!q->nat && way->mtu < TUNNEL_MTU_LEAST))
-		return false;
-	if (q->nat && packet_is_syn(&q->packet))
-		q->backend_mark = own + 1;
-	q->next_hop = way->neighbour;
-	q->tunnel_source = way->source;
-	q->tunnel_destination = *to;
-	q->tunnel_mtu = (uint16_t)(way->mtu > UINT16_MAX ? UINT16_MAX : way->mtu);
-	return true;
-}
-
-/* The target of a FORWARD verdict as path needs it; without one the packet cannot go there. */
+/* The way to the target of a FORWARD verdict; false: there is none. */
 bool path_resolve_target(struct path *p, struct queued *q)
 {
 	const struct config *config = &p->d->config;
-	const struct member *self = &config->member[config->self], *to;
 	int member = config_member_by_id(config, q->verdict.node_id);
 	int own = config_own_backend_by_id(config, q->verdict.node_id);
-	unsigned mtu = member < 0 ? 0 : p->d->tunnel_mtu[member][q->packet.v6];
 
-	if (own >= 0) {
-		if (!resolve_backend(p, q, (unsigned)own))
-			return false;
-	} else {
-		if (mtu < TUNNEL_MTU_LEAST)
-			return false;
-		to = &config->member[member];
-		q->tunnel_source = q->packet.v6 ? self->cluster_v6 : self->cluster_v4;
-		q->tunnel_destination = q->packet.v6 ? to->cluster_v6 : to->cluster_v4;
-		q->tunnel_mtu = (uint16_t)(mtu > UINT16_MAX ? UINT16_MAX : mtu);
-		q->next_hop = p->d->next_hop[member][q->packet.v6];
-		/* Until the hardware address is known a tunnel does: the peer takes both. */
-		q->is_direct = q->next_hop.known && plane_is_direct(p->d, (unsigned)member, q->packet.v6);
+	if (member < 0 && own < 0)
+		return false;
+	q->way = own < 0 ? p->d->ways.member[member][q->packet.v6] : p->d->ways.backend[own][q->packet.v6];
+	if (!way_is_usable(&q->way))
+		return false;
+	if (q->way.form == WAY_FORM_NAT) {
+		if (packet_is_syn(&q->packet))
+			q->backend_mark = q->way.mark;
+		return true;
 	}
-	if (!q->is_direct && !q->nat)
-		q->tunnel_mtu = (uint16_t)(q->tunnel_mtu - encap_bytes(q->packet.v6));
-	q->tell_too_big = !q->nat && q->packet.total_bytes > q->tunnel_mtu && too_big_allowed(p->d, p->now_ms);
+	/* Until the hardware address is known a tunnel does: a member takes both. */
+	if (q->way.form == WAY_FORM_DIRECT && !q->way.next_hop.known) {
+		q->way.form = WAY_FORM_TUNNEL;
+		q->way.inner_mtu = q->way.tunnel_mtu;
+	}
+	q->tell_too_big = q->packet.total_bytes > q->way.inner_mtu && too_big_allowed(p->d, p->now_ms);
 	return true;
 }
 
@@ -200,7 +175,6 @@ void path_serve_instead(struct path *p, struct queued *q, enum reason reason)
 {
 	q->verdict = (struct verdict) { .kind = VERDICT_SERVE, .reason = reason };
 	/* The socket is here; else the rules choose among this node and its backends. */
-	q->nat = q->is_direct = false;
 	q->backend_mark = reason == REASON_LOCAL_SOCKET ? BACKEND_MARK_SELF : 0;
 	forget_flow(p, q);
 }
@@ -425,8 +399,10 @@ static void tell_kernel(struct path *p)
 		return;
 	for (nat = 0, error = 0; nat < 2 && !error; nat++) {
 		for (i = 0, count = 0; i < p->batch->count; i++) {
-			if (p->batch->packets[i].set_add && p->batch->packets[i].nat == (bool)nat)
-				keys[count++] = p->batch->packets[i].packet.key;
+			const struct queued *q = &p->batch->packets[i];
+
+			if (q->set_add && (q->way.form == WAY_FORM_NAT) == (bool)nat)
+				keys[count++] = q->packet.key;
 		}
 		error = count ? flowset_change(p->set, nat ? FLOWSET_ADD_NAT : FLOWSET_ADD, keys, count) : 0;
 	}

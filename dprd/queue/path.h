@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dprd/cluster/ways.h"
 #include "dprd/core/decide/decide.h"
-#include "dprd/host/neighbour.h"
 
 struct dprd;
 struct flowset;
@@ -29,18 +29,14 @@ struct queued {
 	uint32_t backend_mark; /* BACKEND_MARK_SELF, or a backend's; 0: the packet keeps its mark */
 	uint8_t *replace; /* verdict DECAPSULATE: what the stack gets instead */
 	uint32_t replace_bytes;
-	uint16_t tunnel_mtu; /* FORWARD: of the way to it, inner bytes that fit */
-	bool is_direct; /* FORWARD: no outer header */
-	bool nat; /* FORWARD: the packet is accepted, for the kernel's NAT to send it on */
 	bool set_add, set_remove, evict; /* changes of the kernel's flow set */
 	bool fresh_flow; /* the flow was made by this packet */
 	bool tell_too_big; /* the client is told the tunnel's MTU */
-	struct neighbour next_hop; /* FORWARD: when known, sent to this hardware address, not by the kernel's routing */
 	/* These keep the values of a former packet until they are set. */
 	struct packet packet; /* its kind is OTHER when nothing was captured */
 	struct verdict verdict;
 	struct flow_key evicted; /* a flow that made room for this one, when evict is set */
-	struct addr tunnel_source, tunnel_destination; /* FORWARD: of the outer header */
+	struct way way; /* FORWARD: to its target, in the form that this packet leaves in */
 };
 
 struct batch {

@@ -21,7 +21,6 @@ bool path_is_late(const struct path *p)
 void path_drop_late(struct path *p, struct queued *q, enum reason reason)
 {
 	q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = reason };
-	q->nat = q->is_direct = false;
 	path_remember_why(p, q);
 }
 

@@ -21,9 +21,9 @@ static bool may_return(const struct path *p, const struct queued *q)
 static bool add_packet(struct path *p, const struct queued *q, bool v6, const uint8_t *head, unsigned head_bytes,
 		       const uint8_t *body, unsigned body_bytes, unsigned tag)
 {
-	if (q->next_hop.known)
-		return tunnel_add_direct(p->tunnel, &q->next_hop, v6, head, head_bytes, body, body_bytes, tag);
-	return tunnel_add(p->tunnel, &q->tunnel_destination, head, head_bytes, body, body_bytes, tag);
+	if (q->way.next_hop.known)
+		return tunnel_add_direct(p->tunnel, &q->way.next_hop, v6, head, head_bytes, body, body_bytes, tag);
+	return tunnel_add(p->tunnel, &q->way.destination, head, head_bytes, body, body_bytes, tag);
 }
 
 /* With the outer header, or as it is. */
@@ -35,12 +35,13 @@ static bool send_packet(struct path *p, struct queued *q, const struct packet *p
 	bool in_place = bytes == q->bytes && q->head_room >= outer_bytes;
 	uint8_t *outer;
 
-	if (q->is_direct)
-		return tunnel_add_direct(p->tunnel, &q->next_hop, packet->v6, bytes, packet->total_bytes, NULL, 0, tag);
+	if (q->way.form == WAY_FORM_DIRECT)
+		return tunnel_add_direct(p->tunnel, &q->way.next_hop, packet->v6, bytes, packet->total_bytes, NULL, 0,
+					 tag);
 	outer = in_place ? q->bytes - outer_bytes : tunnel_scratch(p->tunnel, outer_bytes);
 	if (!outer)
 		return false;
-	encap_write(outer, packet, &q->tunnel_source, &q->tunnel_destination, may_return(p, q) ? ENCAP_MAY_RETURN : 0);
+	encap_write(outer, packet, &q->way.source, &q->way.destination, may_return(p, q) ? ENCAP_MAY_RETURN : 0);
 	if (in_place)
 		return add_packet(p, q, packet->v6, outer, outer_bytes + packet->total_bytes, NULL, 0, tag);
 	return add_packet(p, q, packet->v6, outer, outer_bytes, bytes, packet->total_bytes, tag);
@@ -74,10 +75,10 @@ static unsigned segments_of(const struct queued *q)
 	uint32_t headers = (uint32_t)packet->header_bytes + packet->tcp_header_bytes;
 	uint32_t payload = packet->total_bytes - headers, room;
 
-	if (packet->kind != PACKET_TCP || packet->tcp_flags & TCP_SYN || headers >= q->tunnel_mtu ||
+	if (packet->kind != PACKET_TCP || packet->tcp_flags & TCP_SYN || headers >= q->way.inner_mtu ||
 	    !encap_tcp_checksum_good(q->bytes, packet))
 		return 0;
-	room = q->tunnel_mtu - headers;
+	room = q->way.inner_mtu - headers;
 	return (payload + room - 1) / room;
 }
 
@@ -93,21 +94,22 @@ static bool send_segmented(struct path *p, struct queued *q, unsigned tag)
 
 	if (!segments)
 		return false;
-	if (!tunnel_has_room(p->tunnel, segments + 1, (segments + 1) * (q->tunnel_mtu + ENCAP_V6_BYTES)))
+	if (!tunnel_has_room(p->tunnel, segments + 1, (segments + 1) * (q->way.inner_mtu + ENCAP_V6_BYTES)))
 		tunnel_flush(p->tunnel, send_failed, p);
 	if (q->tell_too_big) {
 		out = tunnel_scratch(p->tunnel, TOO_BIG_BYTES_MAX);
-		if (out && tunnel_add(p->tunnel, &packet->source, out,
-				      encap_too_big(q->bytes, packet, q->captured, q->tunnel_mtu, out), NULL, 0, tag))
+		if (out &&
+		    tunnel_add(p->tunnel, &packet->source, out,
+			       encap_too_big(q->bytes, packet, q->captured, q->way.inner_mtu, out), NULL, 0, tag))
 			p->too_big_sent++;
 	}
 	while (offset < packet->total_bytes - headers) {
 		struct packet segment = *packet;
 
-		out = tunnel_scratch(p->tunnel, q->tunnel_mtu);
+		out = tunnel_scratch(p->tunnel, q->way.inner_mtu);
 		if (!out)
 			return false;
-		segment.total_bytes = encap_segment(q->bytes, packet, &offset, q->tunnel_mtu - headers, step++, out);
+		segment.total_bytes = encap_segment(q->bytes, packet, &offset, q->way.inner_mtu - headers, step++, out);
 		if (!send_packet(p, q, &segment, out, tag))
 			return false;
 	}
@@ -117,9 +119,10 @@ static bool send_segmented(struct path *p, struct queued *q, unsigned tag)
 
 static bool send_one(struct path *p, struct queued *q, unsigned tag)
 {
-	if (q->captured < q->packet.total_bytes || (q->is_direct && !encap_use_hop(q->bytes, q->packet.v6)))
+	if (q->captured < q->packet.total_bytes ||
+	    (q->way.form == WAY_FORM_DIRECT && !encap_use_hop(q->bytes, q->packet.v6)))
 		return false;
-	if (q->packet.total_bytes > q->tunnel_mtu)
+	if (q->packet.total_bytes > q->way.inner_mtu)
 		return send_segmented(p, q, tag);
 	if (!tunnel_has_room(p->tunnel, 1, ENCAP_V6_BYTES))
 		tunnel_flush(p->tunnel, send_failed, p);
@@ -133,7 +136,7 @@ void path_send(struct path *p)
 	for (i = 0; i < p->batch->count; i++) {
 		struct queued *q = &p->batch->packets[i];
 
-		if (q->verdict.kind != VERDICT_FORWARD || q->nat)
+		if (q->verdict.kind != VERDICT_FORWARD || q->way.form == WAY_FORM_NAT)
 			continue;
 		if (!send_one(p, q, i))
 			send_failed(p, i, EMSGSIZE);

@@ -152,7 +152,7 @@ static void verdicts_flush(struct worker *w, struct nfqueue *queue)
 static bool is_accepted(const struct queued *q)
 {
 	if (q->verdict.kind == VERDICT_FORWARD)
-		return q->nat;
+		return q->way.form == WAY_FORM_NAT;
 	return q->verdict.kind != VERDICT_DROP;
 }
 

@@ -2,9 +2,7 @@
 /* queue/standby_tell.c - what dprd tells its standby process, and hears of it. */
 #include "dprd/base/clock.h"
 #include "dprd/cluster/view.h"
-#include "dprd/core/packet/encap.h"
 #include "dprd/dprd.h"
-#include "dprd/host/tunnel.h"
 #include "dprd/queue/queue.h"
 #include "dprd/queue/standby.h"
 #include "dprd/queue/standby_forward.h"
@@ -17,12 +15,8 @@ const struct standby_members *queue_members(struct dprd *d)
 	members.config = d->config;
 	members.living = d->living_told_standby = view_living(d, clock_now_ms());
 	for (member = 0; member < MEMBERS_MAX; member++) {
-		for (v6 = 0; v6 < 2; v6++) {
-			unsigned mtu = d->tunnel_mtu[member][v6];
-
-			mtu = mtu < TUNNEL_MTU_LEAST ? 0 : mtu - encap_bytes(v6);
-			members.inner_mtu[member][v6] = (uint16_t)(mtu > UINT16_MAX ? UINT16_MAX : mtu);
-		}
+		for (v6 = 0; v6 < 2; v6++)
+			members.inner_mtu[member][v6] = d->ways.member[member][v6].tunnel_mtu;
 	}
 	return &members;
 }

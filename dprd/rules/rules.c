@@ -36,9 +36,6 @@
 #include "dprd/rules/table.h"
 
 enum {
-	TCP_IP_V4_BYTES = IPV4_HEADER_BYTES + TCP_HEADER_BYTES,
-	TCP_IP_V6_BYTES = IPV6_HEADER_BYTES + TCP_HEADER_BYTES,
-	MTU_DEFAULT = 1500,
 	IPTABLES_CHAINS = 3,
 	NFT_TRIES = 3, /* before the table goes, and for a moment with it what it knows of the flows */
 };
@@ -137,21 +134,6 @@ static void write_prerouting(FILE *out, const struct dprd *d)
 	write_family(out, d, true);
 }
 
-unsigned rules_mss(const struct dprd *d, bool v6)
-{
-	unsigned member, inner = 0;
-
-	for (member = 0; member < d->config.member_count; member++) {
-		unsigned path = d->tunnel_mtu[member][v6];
-
-		if (path && !plane_is_direct(d, member, v6))
-			path -= encap_bytes(v6);
-		if (member != d->config.self && path && (!inner || path < inner))
-			inner = path;
-	}
-	return (inner ? inner : MTU_DEFAULT - encap_bytes(v6)) - (v6 ? TCP_IP_V6_BYTES : TCP_IP_V4_BYTES);
-}
-
 /* SYN-ACKs from peers' addresses, and from a shared one, from where any connection may be a forwarded one. */
 static void write_mss(FILE *out, const struct dprd *d, bool v6)
 {
@@ -159,10 +141,10 @@ static void write_mss(FILE *out, const struct dprd *d, bool v6)
 	char f = v6 ? '6' : '4';
 
 	fprintf(out, "add rule inet dprd mss %s saddr @foreign%c tcp option maxseg size set %u\n", ip, f,
-		rules_mss(d, v6));
+		ways_mss(&d->ways, v6));
 	if (d->config.shared_count)
 		fprintf(out, "add rule inet dprd mss %s saddr @shared%c tcp option maxseg size set %u\n", ip, f,
-			rules_mss(d, v6));
+			ways_mss(&d->ways, v6));
 }
 
 static bool has_alias(const struct config *config)

@@ -26,8 +26,6 @@ void rules_watch_free(struct rules_watch *w);
 bool rules_watch_hit(struct rules_watch *w);
 /* What of the SYNs comes to dprd, by d->flood; nfqueue plane. */
 int rules_set_flood(struct dprd *d);
-/* The MSS that fits the narrowest tunnel of a family: what clients of tunnelled flows are told. */
-unsigned rules_mss(const struct dprd *d, bool v6);
 /* Packets that the firewall counted since dprd started. */
 struct rules_counts {
 	int64_t strangers; /* tunnel packets of no member, dropped */

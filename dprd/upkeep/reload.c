@@ -36,7 +36,7 @@ int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG
 {
 	static struct config fresh, former; /* too large for a stack; main thread only */
 	struct sampler *sampler, *old;
-	unsigned mtu[MEMBERS_MAX][2] = { { 0 } }, i;
+	unsigned i;
 	int error = config_read(d->config_path, d->node_name, &fresh, errors);
 
 	if (error)
@@ -56,17 +56,9 @@ int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG
 		if (config_own_backend_by_id(&fresh, id) < 0)
 			expire_node(d, id);
 	}
-	for (i = 0; i < fresh.member_count; i++) {
-		/* The order may have changed, not the ways. */
-		int before = config_member_by_id(&d->config, fresh.member[i].id);
-
-		if (before >= 0)
-			memcpy(mtu[i], d->tunnel_mtu[before], sizeof(mtu[i]));
-	}
 	former = d->config;
 	d->config = fresh;
-	memcpy(d->tunnel_mtu, mtu, sizeof(mtu));
-	memset(d->next_hop, 0, sizeof(d->next_hop));
+	ways_configure(&d->ways, &d->config, &former);
 	if (sampler)
 		d->sampler = sampler;
 	reload_apply(d);
@@ -74,8 +66,7 @@ int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG
 	d->rules_changed = true; /* set up anew by the next tick, */
 	pthread_mutex_unlock(&d->lock);
 	sampler_free(old);
-	tick_refresh_mtu(d);
-	backend_refresh_ways(d);
+	ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);
 	view_read(d, clock_now_ms());
 	plane_update(d);
 	plane_decide_now(d);

@@ -39,6 +39,7 @@ static inline int start_with_backends(void **context)
 		abort();
 	}
 	backends_table();
+	ways_configure(&d.ways, &d.config, NULL);
 	backend_configure(&d, NULL);
 	d.backends.chosen[0] = 204;
 	d.backends.connections[0] = 17;

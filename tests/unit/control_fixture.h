@@ -15,6 +15,7 @@
 #include "dprd/base/version.h"
 #include "dprd/control/control.h"
 #include "dprd/upkeep/reload.h"
+#include "tests/unit/own_ways.h"
 
 static const char fixture_config[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Service]\nPort=80\nPort=8080\n"
 				     "[Balance]\nMaxLoad=20\n[Flows]\nMaxFlows=1024\nMaxHalfOpen=256\n"
@@ -94,7 +95,7 @@ static inline void fixture_table(struct dprd *d)
 		d->view_nodes[i] = (struct view_node) { .member = (uint16_t)i, .node_id = node->id, .weight = 1 };
 		d->view_nodes[i].load = node->sample.open_connections;
 		d->view_nodes[i].eligible = i < 2;
-		d->tunnel_mtu[i][0] = i ? 1480 : 0;
+		set_member_way(d, i, false, 1480);
 	}
 	d->view = (struct load_view) { .count = 4, .nodes = d->view_nodes };
 }

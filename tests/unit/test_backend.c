@@ -12,6 +12,7 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/dprd.h"
+#include "tests/unit/own_ways.h"
 
 enum { DRAWS = 600, PLACES = 256, AHEAD = 6 };
 
@@ -73,8 +74,9 @@ static struct dprd *start(const char *common)
 	assert_non_null(d->flow_memory);
 	d->flows = flow_table_init(d->flow_memory, &d->flow_limits);
 	fill_table(d);
+	ways_configure(&d->ways, &d->config, NULL);
 	backend_configure(d, NULL);
-	d->backends.way[2][0].mtu = 1500;
+	set_backend_way(d, 2, false, 1500);
 	backend_refresh(d);
 	return d;
 }
@@ -246,7 +248,7 @@ static void test_why_not(void **state)
 	(void)state;
 	d->table.count = 2;
 	d->config.backend[0].weight = 0;
-	d->backends.way[2][0].mtu = 0;
+	set_backend_way(d, 2, false, 0);
 	backend_refresh(d);
 	backend_status(d, 0, &status);
 	assert_string_equal(status.why_not, "weight 0");
@@ -445,6 +447,7 @@ static void test_ahead_of_a_reload(void **state)
 	backend_ahead_make(d, false, 1, served, AHEAD, &ahead);
 	former = d->config;
 	read_text(d, "", "[Backend \"b\"]\nAddress=10.1.0.22\n");
+	ways_configure(&d->ways, &d->config, &former);
 	backend_configure(d, &former);
 	backend_ahead_count(d, false, &ahead, AHEAD);
 	assert_int_equal(d->backends.chosen[0], 1);
@@ -463,13 +466,14 @@ static void test_reload(void **state)
 	backend_count_made(d, 1, &key);
 	former = d->config;
 	read_text(d, "", "[Backend \"c\"]\nAddress=10.1.0.23\nForm=direct\n[Backend \"b\"]\nAddress=10.1.0.22\n");
+	ways_configure(&d->ways, &d->config, &former);
 	backend_configure(d, &former);
-	assert_int_equal(d->backends.way[0][0].mtu, 1500);
 	assert_int_equal(d->backends.chosen[1], 1);
 	assert_int_equal(d->backends.connections[1], 1);
 	assert_int_equal(d->backends.chosen[0], 0);
 	read_text(d, "", "");
 	former = d->config;
+	ways_configure(&d->ways, &d->config, &former);
 	backend_configure(d, &former);
 	assert_int_equal(backend_choose(d, false, 1), -1);
 	assert_int_equal(backend_connections(d), 0);

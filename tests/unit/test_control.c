@@ -131,7 +131,7 @@ static void test_warnings_of_peers(void **context)
 	assert_false(has_warning(status, "n2"));
 	d.table.nodes[1].flags |= NODE_CONFLICT | NODE_CONFIG_DIFFERS;
 	d.table.nodes[1].flags &= ~(uint32_t)NODE_DPRD_UP;
-	d.tunnel_mtu[1][0] = 0;
+	set_member_way(&d, 1, false, 0);
 	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "two hosts announce themselves as n2"));
 	assert_string_equal(

@@ -60,11 +60,11 @@ static void test_list(void **context)
 	assert_string_equal(text_at(b, "why_not"), "unhealthy");
 	assert_true(json_is_null(json_object_get(b, "mtu_v4")));
 	assert_string_equal(text_at(json_array_get(list, 2), "why_not"), "weight 0");
-	d.backends.way[1][0].mtu = 1480;
+	set_backend_way(&d, 1, false, 1480);
 	b = json_array_get(json_object_get(ask("{\"command\":\"backends\"}"), "backends"), 1);
 	assert_int_equal(number_at(b, "mtu_v4"), 1480);
 	/* The way of a translated connection is the kernel's own affair. */
-	d.backends.way[0][0].mtu = 1500;
+	set_backend_way(&d, 0, false, 1500);
 	b = json_array_get(json_object_get(ask("{\"command\":\"backends\"}"), "backends"), 0);
 	assert_true(json_is_null(json_object_get(b, "mtu_v4")));
 }

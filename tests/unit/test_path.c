@@ -100,12 +100,12 @@ static void test_target(void **context)
 	(void)context;
 	q.packet.total_bytes = 1460;
 	assert_true(path_resolve_target(&path, &q));
-	assert_int_equal(q.tunnel_mtu, 1480 - IPV4_HEADER_BYTES);
+	assert_int_equal(q.way.inner_mtu, 1480 - IPV4_HEADER_BYTES);
 	assert_false(q.tell_too_big);
 	q.packet.total_bytes++;
 	assert_true(path_resolve_target(&path, &q));
 	assert_true(q.tell_too_big);
-	d.tunnel_mtu[N2][0] = TUNNEL_MTU_LEAST - 1;
+	set_member_way(&d, N2, false, WAY_MTU_LEAST - 1);
 	assert_false(path_resolve_target(&path, &q));
 	q.verdict.node_id = OTHER_ID;
 	assert_false(path_resolve_target(&path, &q));

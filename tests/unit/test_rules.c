@@ -54,6 +54,7 @@ static void configure(const char *more)
 	for (i = 0; i < d.config.own_backend_count; i++)
 		d.table.nodes[2 + i] =
 			(struct node_load) { .id = config_own_backend(&d.config, i)->id, .flags = NODE_BACKEND };
+	ways_configure(&d.ways, &d.config, NULL);
 	backend_configure(&d, NULL);
 }
 
@@ -218,6 +219,7 @@ static void test_alias(void **context)
 	(void)context;
 	if (config_parse("test.conf", text, strlen(text), NULL, &d.config, &errors))
 		fail_msg("%s", errors.text[0]);
+	ways_configure(&d.ways, &d.config, NULL);
 	address = config_alias(&d.config, 1, 0);
 	assert_false(addr_is_zero(&address));
 	snprintf(wanted, sizeof(wanted), "backend_service4 { 192.0.2.11 . 80, %s . 80 }", addr_format(&address, alias));
@@ -231,6 +233,7 @@ static void test_without_translation(void **context)
 	assert_true(config_has_nat(&d.config));
 	d.config.own_backend_count = 1;
 	d.config.own_backend[0] = d.config.own_backend[1]; /* b2 */
+	ways_configure(&d.ways, &d.config, NULL);
 	backend_configure(&d, NULL);
 	assert_false(config_has_nat(&d.config));
 	assert_chain("backend", "iifname \"lo\" accept\n");
@@ -321,31 +324,11 @@ static void test_order(void **context)
 	behind(at, "@service6 tcp flags & (fin | syn | rst | ack) == syn goto decide\n");
 }
 
-/* The narrowest of all tunnels that lead anywhere; with none of them known, what an Ethernet leaves. */
-static void test_mss(void **context)
-{
-	enum { V4 = 0, V6, N1 = 0, N2, N3, HEADERS_V4 = 20 + 20 + 20, HEADERS_V6 = 40 + 40 + 20 };
-
-	(void)context;
-	configure("[Member \"n3\"]\nService=192.0.2.13 2001:db8::13\nCluster=10.0.0.13 fd00:1::13\n");
-	assert_int_equal(rules_mss(&d, false), 1500 - HEADERS_V4);
-	assert_int_equal(rules_mss(&d, true), 1500 - HEADERS_V6);
-	d.tunnel_mtu[N3][V4] = 9000;
-	assert_int_equal(rules_mss(&d, false), 9000 - HEADERS_V4);
-	d.tunnel_mtu[N2][V4] = 1400;
-	d.tunnel_mtu[N2][V6] = 9000;
-	d.tunnel_mtu[N3][V6] = 1280;
-	d.tunnel_mtu[N1][V4] = d.tunnel_mtu[N1][V6] = 600; /* its own */
-	assert_int_equal(rules_mss(&d, false), 1400 - HEADERS_V4);
-	assert_int_equal(rules_mss(&d, true), 1280 - HEADERS_V6);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_choice, start, stop),
 		cmocka_unit_test_setup_teardown(test_order, start, stop),
-		cmocka_unit_test_setup_teardown(test_mss, start, stop),
 		cmocka_unit_test_setup_teardown(test_passed_by, start, stop),
 		cmocka_unit_test_setup_teardown(test_down, start, stop),
 		cmocka_unit_test_setup_teardown(test_weight_of_self, start, stop),

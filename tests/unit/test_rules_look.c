@@ -95,6 +95,7 @@ static void set_up(const char *more, bool programs)
 	d.table.count = 2;
 	d.table.nodes[0] = (struct node_load) { .id = member_id("n1"), .flags = NODE_HEARD };
 	d.table.nodes[1] = (struct node_load) { .id = member_id("n2"), .flags = NODE_HEARD };
+	ways_configure(&d.ways, &d.config, NULL);
 	backend_configure(&d, NULL);
 	d.fastpath = programs ? (struct fastpath *)&d : NULL; /* nobody looks into it */
 	assert_int_equal(rules_install(&d), 0);

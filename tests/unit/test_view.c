@@ -190,11 +190,14 @@ static void test_why_not(void **context)
 		assert_int_equal(d.view_nodes[N2].eligible, !*cases[i].why);
 	}
 	table.nodes[N2] = (struct node_load) { .id = member_id("n2"), .flags = good, .weight = 1 };
-	d.tunnel_mtu[N2][0] = d.tunnel_mtu[N2][1] = 0;
+	set_member_way(&d, N2, false, 0);
+	set_member_way(&d, N2, true, 0);
 	published(100);
 	assert_string_equal(why_not(N2), "no route to it");
 	/* Way of one family is enough; of the other one it gets none. */
-	d.tunnel_mtu[N2][1] = 1460;
+	assert_true(addr_parse("fd00::11", &d.config.member[N1].cluster_v6));
+	assert_true(addr_parse("fd00::12", &d.config.member[N2].cluster_v6));
+	set_member_way(&d, N2, true, 1460);
 	published(100);
 	assert_string_equal(why_not(N2), "");
 	view_select_family(&d, false);
