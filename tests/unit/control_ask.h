@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * control_ask.h - one dprd of control_fixture.h, asked without a socket. Comes after cmocka.h.
- */
+/* control_ask.h - one dprd of control_fixture.h, asked without a socket. Include it after cmocka.h. */
 #ifndef TESTS_UNIT_CONTROL_ASK_H
 #define TESTS_UNIT_CONTROL_ASK_H
 
@@ -65,7 +63,7 @@ static inline const char *text_at(const json_t *object, const char *key)
 	return text;
 }
 
-/* Of the first warning whose text has this part; NULL: there is none. */
+/* The advice of the first warning whose text has this part; NULL: there is none. */
 static inline const char *advice_of(const json_t *status, const char *part)
 {
 	const json_t *warning;

@@ -25,7 +25,7 @@ static const char fixture_config[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Ser
 				     "[Member \"n3\"]\nService=192.0.2.13 2001:db8::13\nCluster=10.0.0.13\n"
 				     "[Member \"n4\"]\nService=192.0.2.14 2001:db8::14\nCluster=10.0.0.14\n";
 
-/* What reload_config() is to say, in place of upkeep/reload.c. */
+/* The result of reload_config(), in place of upkeep/reload.c. */
 static int fixture_reload_error;
 static unsigned fixture_reloads;
 
@@ -100,7 +100,7 @@ static inline void fixture_table(struct dprd *d)
 	d->view = (struct load_view) { .count = 4, .nodes = d->view_nodes };
 }
 
-/* A dprd of its own, zeroed memory but for what is set here. */
+/* Fills a dprd in zeroed memory. */
 static inline void fixture_start(struct dprd *d)
 {
 	static struct config_errors errors;

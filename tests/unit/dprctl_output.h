@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * dprctl_output.h - answers as text, and what dprctl's render functions make of them. Comes after cmocka.h.
- */
+/* dprctl_output.h - JSON answers as text, and the output of dprctl's render functions. Include it after cmocka.h. */
 #ifndef TESTS_UNIT_DPRCTL_OUTPUT_H
 #define TESTS_UNIT_DPRCTL_OUTPUT_H
 
@@ -10,7 +8,7 @@
 
 #include "dprd/dprctl/dprctl.h"
 
-/* JSON with ' for ". */
+/* Reads JSON with ' in place of ". */
 static inline json_t *json_of(const char *text)
 {
 	char *copy = strdup(text), *at;
@@ -24,7 +22,7 @@ static inline json_t *json_of(const char *text)
 	return value;
 }
 
-/* What a render function wrote. */
+/* The output of a render function. */
 struct output {
 	FILE *file;
 	char *text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* flow_keys.h - a small flow table and its keys, for all that tests the flow table. */
+/* flow_keys.h - a small flow table and its keys, for all tests of the flow table. */
 #ifndef TESTS_UNIT_FLOW_KEYS_H
 #define TESTS_UNIT_FLOW_KEYS_H
 
@@ -36,7 +36,7 @@ static inline struct flow_key model_key(unsigned i)
 	return key;
 }
 
-/* -1: none of ours. */
+/* Returns -1 for other keys. */
 static inline int model_index(const struct flow_key *key)
 {
 	bool v6 = !addr_is_v4(&key->client);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * flow_model.h - the flow table against a plain array, driven by a script of bytes: random ones in
- * the unit test, chosen ones in the fuzzer. Some operations come from dprd, others are done to the
- * slots as the BPF programs do them. Whoever includes it defines MODEL_CHECK(condition).
+ * flow_model.h - the flow table against a plain array, driven by a script of bytes: random ones in the unit test,
+ * chosen ones in the fuzzer. Some operations are dprd's, others change the slots as the BPF programs do. The including
+ * file defines MODEL_CHECK(condition).
  */
 #ifndef TESTS_UNIT_FLOW_MODEL_H
 #define TESTS_UNIT_FLOW_MODEL_H
@@ -10,8 +10,8 @@
 #include "tests/unit/flow_keys.h"
 
 enum {
-	MODEL_LEAKS = 4, /* slots taken by somebody who was killed over it */
-	MODEL_GRACE_TICKS = 60, /* the first that are more than a second */
+	MODEL_LEAKS = 4, /* slots taken by a process that was killed before it published */
+	MODEL_GRACE_TICKS = 60, /* the least number of ticks that is more than a second */
 	MODEL_REFRESH_TICKS = 16,
 };
 
@@ -54,7 +54,7 @@ static void model_new_table(struct model *m)
 	MODEL_CHECK(flow_table_bytes(&m->sizes) == model_bytes(m->table));
 }
 
-/* 40 flows of both families, where 9 were to be: buckets overflow, and at times there is no place. */
+/* Puts 40 flows of both families where 9 were planned: buckets overflow, and at times there is no place. */
 static void model_crowd(struct model *m)
 {
 	if (!m->crowded)
@@ -82,7 +82,7 @@ static bool model_visit(void *context, const struct flow *flow)
 	return true;
 }
 
-/* Of a flow's home; *ret is what is looked for. */
+/* The home bucket of a flow; *ret is its search key. */
 static struct flow_bucket *model_home(const struct flow_table *t, unsigned i, struct flow_search *ret)
 {
 	struct flow_key key = model_key(i);
@@ -93,7 +93,7 @@ static struct flow_bucket *model_home(const struct flow_table *t, unsigned i, st
 	return flow_bucket_at(t, ret->bucket);
 }
 
-/* Whether the flow has a place in one of its two buckets. */
+/* True when the flow has a place in one of its two buckets. */
 static bool model_has_place(const struct flow_table *t, unsigned i)
 {
 	struct flow_search s;
@@ -119,14 +119,14 @@ static void model_gone(void *context, const struct flow *flow)
 	m->gone[i]++;
 }
 
-/* Everything that the table shows is what the array has. */
+/* Checks that the table shows the same flows as the array. */
 static void model_compare(struct model *m)
 {
 	struct flow_counts counts = flow_counts(m->table);
 	unsigned i, closing = 0;
 	struct flow_search s;
 
-	flow_expire(m->table, 0, m->now_ms, model_gone, m); /* only says what time it is */
+	flow_expire(m->table, 0, m->now_ms, model_gone, m); /* only sets the time */
 	memset(m->gone, 0, sizeof(m->gone));
 	flow_each(m->table, model_visit, m);
 	for (i = 0; i < MODEL_KEYS; i++) {
@@ -201,7 +201,7 @@ static void model_add(struct model *m, unsigned i, uint8_t detail)
 		model_evict(m, &evicted);
 	if (!added) {
 		MODEL_CHECK(evicted.state == FLOW_FREE);
-		/* With one of the same key the last old one may just have gone. */
+		/* A flow of the same key may just have been the last old one. */
 		MODEL_CHECK(m->behind || m->flows[i].state != FLOW_FREE || !has_room || !model_has_place(m->table, i));
 		m->flows[i].state = FLOW_FREE;
 		return;
@@ -210,7 +210,7 @@ static void model_add(struct model *m, unsigned i, uint8_t detail)
 	model_made(m, i, detail);
 }
 
-/* As a BPF program does it: it knows no limits, and the counts do not learn of it. */
+/* Makes a flow as a BPF program does: without limits, and without the counts. */
 static void model_bpf_add(struct model *m, unsigned i, uint8_t detail)
 {
 	struct flow_key key = model_key(i);
@@ -232,7 +232,7 @@ static void model_bpf_add(struct model *m, unsigned i, uint8_t detail)
 	model_made(m, i, detail);
 }
 
-/* The other way round than flow_state_after(): what each packet does to each state. */
+/* Computes flow_state_after() in another way: the effect of each packet on each state. */
 static uint8_t model_next(uint8_t state, uint8_t flags)
 {
 	if (state == FLOW_HALF_OPEN && flags & TCP_SYN)
@@ -269,7 +269,7 @@ static void model_touch(struct model *m, unsigned i, uint8_t flags, bool bpf)
 		model_same(expected, &flow);
 }
 
-/* used: when the sweep began; from half of a pool on its flows go sooner. */
+/* used: the counts when the sweep began; from half of a pool on its flows go sooner. */
 static bool model_expired(const struct model *m, const struct model_flow *flow, const struct flow_counts *used)
 {
 	const struct flow_limits *l = &m->table->limits;
@@ -293,7 +293,7 @@ static bool model_expired(const struct model *m, const struct model_flow *flow, 
 	return model_tick(m->now_ms) - flow->tick > model_tick(limit);
 }
 
-/* Few steps may miss some; as many as there are slots may not. Never one that is not expired. */
+/* Few steps may miss some expired flows; a whole round may not. A flow that is not expired never goes. */
 static void model_expire(struct model *m, unsigned steps)
 {
 	struct flow_counts used = flow_counts(m->table);
@@ -342,7 +342,7 @@ static void model_settle(struct model *m)
 			    !flow_empty_slots(m->table, i * FLOW_BUCKET_SLOTS, FLOW_BUCKET_SLOTS));
 }
 
-/* Somebody takes a slot, writes half of a flow, and is killed. */
+/* A process takes a slot, writes half of a flow, and is killed. */
 static void model_leak(struct model *m, unsigned i, uint8_t detail)
 {
 	struct flow_key key = model_key(i);
@@ -382,7 +382,7 @@ static void model_remove_node(struct model *m, uint32_t node_id)
 	for (i = 0; i < MODEL_KEYS; i++) {
 		unsigned hit = m->flows[i].state != FLOW_FREE && m->flows[i].node_id == node_id;
 
-		/* What a BPF program just made may be missed, when it is the node's first. */
+		/* A flow that a BPF program just made may be missed when it is the node's first. */
 		MODEL_CHECK(m->behind ? m->gone[i] <= hit : m->gone[i] == hit);
 		removed += m->gone[i];
 		if (m->gone[i])
@@ -391,7 +391,7 @@ static void model_remove_node(struct model *m, uint32_t node_id)
 	MODEL_CHECK(told == removed);
 }
 
-/* A successor takes over, at times with another key and other sizes; a second time finds it all done. */
+/* A successor takes over, at times with another key and other sizes; adopting a second time changes nothing. */
 static void model_adopt(struct model *m, uint8_t detail)
 {
 	struct flow_table *old = m->table;
@@ -481,7 +481,7 @@ static void model_step(struct model *m, unsigned operation, unsigned key, uint8_
 	}
 }
 
-/* One byte, then three for each operation: what, which key, detail. */
+/* The script has one byte, then three for each operation: operation, key, detail. */
 static inline void model_run(const uint8_t *script, size_t length)
 {
 	struct model m = { .sizes = model_limits, .now_ms = 1000 };

@@ -23,7 +23,7 @@ struct node {
 	struct config config;
 	struct table table;
 	struct announce_keys keys;
-	uint8_t datagram[ANNOUNCE_BYTES_MAX]; /* the newest it made */
+	uint8_t datagram[ANNOUNCE_BYTES_MAX]; /* the newest that it made */
 	size_t size;
 };
 
@@ -87,7 +87,7 @@ static inline enum reject hear(unsigned at, unsigned from)
 	return hear_bytes(at, from, nodes[from].datagram, nodes[from].size);
 }
 
-/* A period in which the given links work, as bits from * NODES + at. */
+/* Plays a period in which the given links work, as bits from * NODES + at. */
 static inline void period(unsigned links)
 {
 	unsigned from, at;

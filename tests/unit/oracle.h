@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * oracle.h - checksums of a whole packet, computed another way than encap.h does: nothing is shared,
- * so that one mistake is not made twice.
+ * oracle.h - checksums of a whole packet, computed in another way than in encap.h: they share no code, so that a
+ * mistake is not made twice.
  */
 #ifndef TESTS_UNIT_ORACLE_H
 #define TESTS_UNIT_ORACLE_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sums to a multiple of 65535 and is not all zero: what RFC 1071 calls good. */
+/* True for a sum that is a multiple of 65535 and not 0: RFC 1071 calls it good. */
 static inline bool oracle_sums_up(uint64_t sum)
 {
 	return sum && sum % 65535 == 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* own_backends.h - a configuration with real servers behind this node, and what the log says of them. */
+/* own_backends.h - a configuration with real servers behind this node, and their log lines. */
 #ifndef TESTS_UNIT_OWN_BACKENDS_H
 #define TESTS_UNIT_OWN_BACKENDS_H
 
@@ -18,7 +18,7 @@
 
 enum { LOG_BYTES = 4096 };
 
-/* Of two members, this one first; the own web server listens on the service port. */
+/* A configuration of two members, this one first; the own web server listens on the service port. */
 static inline struct config *make_config(uint16_t own_port)
 {
 	struct config *c = calloc(1, sizeof(*c));
@@ -48,7 +48,7 @@ static inline struct config *make_config(uint16_t own_port)
 	return c;
 }
 
-/* One more, between others that belong to another node. The way to it is of no account here. */
+/* Adds a real server, between others that belong to another node. The way to it does not matter here. */
 static inline struct backend *add_backend(struct config *c, uint32_t id, uint16_t port)
 {
 	struct backend *b = &c->backend[c->backend_count + 1];
@@ -63,7 +63,7 @@ static inline struct backend *add_backend(struct config *c, uint32_t id, uint16_
 
 static int log_file = -1, true_stderr = -1;
 
-/* A test's setup: stderr goes to a file of memory. */
+/* A test's setup: redirects stderr to a file in memory. */
 static inline int log_catch(void **state)
 {
 	(void)state;
@@ -72,7 +72,7 @@ static inline int log_catch(void **state)
 	return log_file < 0 || true_stderr < 0 || dup2(log_file, STDERR_FILENO) < 0 ? -1 : 0;
 }
 
-/* Its teardown, so that cmocka's own messages are seen. */
+/* Its teardown, so that cmocka's messages are visible. */
 static inline int log_release(void **state)
 {
 	(void)state;
@@ -81,7 +81,7 @@ static inline int log_release(void **state)
 	return close(log_file);
 }
 
-/* What stderr got since the last call. */
+/* The text that stderr got since the last call. */
 static inline const char *log_text(void)
 {
 	static char text[LOG_BYTES];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * own_clock.h - a clock that stands still until the test moves it: a slow host changes nothing.
+ * own_clock.h - a clock that stands still until the test moves it, so that a slow host has no effect.
  *
  * It replaces the C library's clock_gettime() for the objects of the test program. Shared libraries keep
  * the real one.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * packets.h - packets of one connection and what belongs to it, byte by byte, each under the line
- * that tcpdump prints for it. Made by another implementation than ours.
+ * packets.h - packets of one connection and about it, byte by byte, each under the line that tcpdump prints for it.
+ * Another implementation made them.
  *
  *   client 192.0.2.10, 2001:db8:c::10     service 198.51.100.1, 2001:db8:5::1
  *   peer   198.51.100.2, 2001:db8:5::2    router  203.0.113.9, 2001:db8:f::9

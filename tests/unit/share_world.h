@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * share_world.h - nodes that run loadcast/core/share.c in a time of their own, on a network that loses and
- * delays, with kernels that go on by their lease when the announcer stands still or is dead.
+ * share_world.h - nodes that run loadcast/core/share.c in simulated time, on a network that loses and delays messages.
+ * Their kernels go on by the lease while the announcer stands still or is dead.
  */
 #ifndef TESTS_UNIT_SHARE_WORLD_H
 #define TESTS_UNIT_SHARE_WORLD_H
@@ -23,7 +23,7 @@ enum {
 	WORLD_PERIOD_MS = 200,
 	WORLD_STEP_MS = 10,
 	WORLD_FLIGHT = 4096, /* messages under way at most */
-	WORLD_BUCKETS = 97, /* looked at; a prime, so that all orders are met */
+	WORLD_BUCKETS = 97, /* buckets that are checked; a prime, so that all orders occur */
 	WORLD_DELAY_MS = 40, /* of a message, at most */
 };
 
@@ -31,7 +31,7 @@ struct world_word {
 	uint64_t arrives_ms;
 	unsigned from, to;
 	uint64_t sent_ms, echo_sent_ms; /* echo: of the receiver's newest */
-	uint32_t run, echo_run; /* of the announcers, so that nobody takes an echo of a former life for its own */
+	uint32_t run, echo_run; /* runs of the announcers, so that no node takes an echo of a former life for its own */
 	uint32_t weight, grant, period_ms;
 	uint64_t refused;
 	bool echoed, asks;
@@ -39,15 +39,15 @@ struct world_word {
 
 struct world_node {
 	bool alive; /* the kernel */
-	bool running; /* the announcer; stands still or is dead otherwise */
+	bool running; /* the announcer; false: it stands still or is dead */
 	uint64_t blind_until_ms; /* until then the announcer cannot reach the kernel, which keeps what it has */
 	uint32_t run, weight;
 	struct share share;
 	struct bucket_share applied, kernel;
 	uint64_t until_ms, next_ms, announced_ms;
-	uint64_t heard_sent_ms[WORLD_NODES]; /* newest of that sender */
+	uint64_t heard_sent_ms[WORLD_NODES]; /* newest message of that sender */
 	uint32_t heard_run[WORLD_NODES];
-	uint64_t waiting; /* asked by, a bit each */
+	uint64_t waiting; /* members that asked, a bit each */
 	bool speak; /* has news */
 };
 
@@ -60,8 +60,8 @@ struct world {
 	bool cut[WORLD_NODES][WORLD_NODES]; /* from, to */
 	struct world_word flight[WORLD_FLIGHT];
 	unsigned in_flight;
-	unsigned owned, doubles; /* of the buckets looked at, in the last step; of all steps */
-	unsigned nobodys_ms[WORLD_BUCKETS], longest_ms; /* without an owner: up to now; of all, ever */
+	unsigned owned, doubles; /* owned: of the checked buckets, in the last step; doubles: of all steps */
+	unsigned nobodys_ms[WORLD_BUCKETS], longest_ms; /* time without an owner: up to now; the longest ever */
 	uint64_t sent;
 };
 
@@ -112,7 +112,7 @@ static inline void world_announce(struct world *w, unsigned from)
 	w->node[from].announced_ms = w->now_ms;
 }
 
-/* As sharing_step() and the daemon do it. */
+/* Does as sharing_step() and the daemon. */
 static inline void world_step_node(struct world *w, unsigned i)
 {
 	struct world_node *n = &w->node[i];
@@ -159,7 +159,10 @@ static inline void world_hear(struct world *w, const struct world_word *word)
 		.echo_sent_ms = word->echo_sent_ms,
 	};
 
-	/* Overtaken, or of a former run: loadcast/core/table.c sorts these out by sequence and epoch. */
+	/*
+	 * Messages that were overtaken, or come from a former run: loadcast/core/table.c sorts these out by sequence
+	 * and epoch.
+	 */
 	if (word->run < n->heard_run[word->from] ||
 	    (word->run == n->heard_run[word->from] && word->sent_ms <= n->heard_sent_ms[word->from]))
 		return;
@@ -170,7 +173,7 @@ static inline void world_hear(struct world *w, const struct world_word *word)
 	share_hear(&n->share, word->from, &said, w->now_ms);
 }
 
-/* A process that stands still finds its messages when it goes on. */
+/* A process that stood still finds its messages when it goes on. */
 static inline void world_deliver(struct world *w)
 {
 	unsigned kept = 0;
@@ -282,8 +285,8 @@ static inline void world_reload(struct world *w, unsigned i, unsigned period_ms)
 }
 
 /*
- * A node that stood still goes on, and finds a reload. deaf: messages of before are lost, as those are that its
- * former sockets still had.
+ * A node that stood still goes on, and finds a reload. deaf: earlier messages are lost, as with messages in its former
+ * sockets.
  */
 static inline void world_go_on(struct world *w, unsigned i, unsigned period_ms, bool deaf)
 {
@@ -300,7 +303,7 @@ static inline void world_go_on(struct world *w, unsigned i, unsigned period_ms, 
 
 static uint64_t world_seeds;
 
-/* For the group of tests: each run has seeds of its own, so that many runs see many worlds. */
+/* Setup of the group of tests: each run has new seeds, so that many runs see many worlds. */
 static inline int world_begin(void **state)
 {
 	const char *given = getenv("UNIT_SEED");

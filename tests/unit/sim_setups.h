@@ -13,7 +13,7 @@
 
 #include "dprd/sim/values.h"
 
-/* UNIT_SHORT: a quarter, for valgrind; what is estimated is then further off. */
+/* UNIT_SHORT: a quarter, for valgrind; estimates are then less exact. */
 static inline unsigned sim_fewer(unsigned normal)
 {
 	return getenv("UNIT_SHORT") ? normal / 4 : normal;
@@ -24,7 +24,7 @@ static inline double sim_slack(double normal)
 	return getenv("UNIT_SHORT") ? 3 * normal : normal;
 }
 
-/* After a change of what arrives: a tenth of the run. */
+/* Sets the warm-up after a change of the arrivals: a tenth of the run. */
 static inline void sim_warm_up(struct sim_setup *setup)
 {
 	setup->warmup_s = sim_expected_s(setup) / 10;
@@ -54,7 +54,7 @@ static inline struct sim_result sim_go(const struct sim_setup *setup)
 
 	assert_null(sim_setup_error(setup, message, sizeof(message)));
 	assert_int_equal(sim_run(setup, NULL, NULL, &result), 0);
-	/* Every connection ends once, whatever was done to it. */
+	/* Every connection ends once, whatever happened to it. */
 	assert_int_equal(result.all_ended, result.all_arrived);
 	assert_int_equal(result.arrived, result.completed + result.lost + result.refused);
 	return result;

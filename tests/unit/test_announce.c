@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The wire format: what goes out comes back, and nothing else comes in. */
+/* The wire format: an encoded announcement comes back unchanged, and nothing else is accepted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static struct announcement small(void)
 	};
 }
 
-/* Every list full, every number long, but sequences as they are after years. */
+/* An announcement with every list full and every number long, except sequences, which are as after years. */
 static struct announcement fullest(void)
 {
 	struct announcement a = small();
@@ -132,7 +132,7 @@ static void check_round_trip(const struct announcement *from)
 static const uint8_t hardware_a[HARDWARE_BYTES] = { 0x02, 0xfc, 0, 0, 0, 1 };
 static const uint8_t hardware_b[HARDWARE_BYTES] = { 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff };
 
-/* With shared addresses. */
+/* An announcement with shared addresses. */
 static struct announcement sharing(void)
 {
 	struct announcement a = small();
@@ -163,10 +163,10 @@ static void round_trip(void **state)
 	check_round_trip(&c);
 	a = sharing();
 	check_round_trip(&a);
-	/* Grants of nothing are still grants. */
+	/* Grants of weight 0 are still grants. */
 	a.share_weight = a.echo[0].grant = a.echo[1].grant = 0;
 	check_round_trip(&a);
-	/* One family alone has shared addresses. */
+	/* Only one family has shared addresses. */
 	memset(a.hardware[0], 0, sizeof(a.hardware[0]));
 	check_round_trip(&a);
 	memset(&a.hardware, 0, sizeof(a.hardware));
@@ -174,7 +174,7 @@ static void round_trip(void **state)
 	check_round_trip(&a);
 }
 
-/* docs/announce.md says how they look, and what they take: nothing without shared addresses. */
+/* docs/announce.md has the layout and the size of hardware addresses: nothing without shared addresses. */
 static void hardware_on_the_wire(void **state)
 {
 	static const uint8_t expected[] = {
@@ -195,7 +195,7 @@ static void hardware_on_the_wire(void **state)
 	assert_int_equal(without + sizeof(expected), size);
 }
 
-/* The field stands last. Without it the payload is that of a release that has no version to say. */
+/* The field stands last. Without it the payload is that of a release that announces no version. */
 static void version_on_the_wire(void **state)
 {
 	static const uint8_t expected[] = { 0xa2, 0x01, 5, '0', '.', '1', '.', '0' }; /* field 20 */
@@ -215,7 +215,7 @@ static void version_on_the_wire(void **state)
 	assert_string_equal(got.version, "");
 }
 
-/* With all that shares add, too, each member of the largest cluster is echoed. docs/announce.md has the numbers. */
+/* Each member of the largest cluster is echoed, also with all fields of shares. docs/announce.md has the numbers. */
 static void fullest_of_shares(void **state)
 {
 	struct announce_keys keys = make_keys("lab", key_a, NULL);
@@ -291,7 +291,7 @@ static void every_length_matters(void **state)
 
 	(void)state;
 	for (size = 0; size <= ANNOUNCE_BYTES_MAX + 1; size++) {
-		/* Exactly as large as it claims, so that a sanitizer sees any reading beyond. */
+		/* The copy has exactly the claimed size, so that a sanitizer sees reads beyond it. */
 		uint8_t *copy = calloc(1, size ? size : 1);
 		enum reject reason;
 
@@ -373,7 +373,7 @@ static void two_keys(void **state)
 	assert_int_equal(new_first.count, ANNOUNCE_KEYS_MAX);
 }
 
-/* Signs a payload of our own making. */
+/* Decodes a payload of the test's own making, signed. */
 static enum reject decode_payload(const uint8_t *payload, size_t payload_bytes, struct announcement *ret)
 {
 	uint8_t datagram[ANNOUNCE_BYTES_MAX] = { 0 };
@@ -422,7 +422,7 @@ static void ranges(void **state)
 
 static const uint8_t start[] = { 0x0a, 2, 'n', '1', 0x38, 0xc8, 0x01 };
 
-/* Payloads that announce_encode() never makes: a valid start, then one field too much or too odd. */
+/* Payloads that announce_encode() never makes: a valid start, then one excess or odd field. */
 static void hostile_payloads(void **state)
 {
 	static const struct {
@@ -449,7 +449,7 @@ static void hostile_payloads(void **state)
 		{ { 0x85, 0x01, 1, 0, 0, 0 }, 6, MEMBERS_MAX + 1, REJECT_RANGE },
 		{ { 0x8a, 0x01, 6, 2, 0, 0, 0, 0, 0 }, 9, 1, REJECT_NONE }, /* hardware addresses */
 		{ { 0x92, 0x01, 6, 0, 0, 0, 0, 0, 1 }, 9, 100, REJECT_NONE },
-		{ { 0x8a, 0x01, 0 }, 3, 1, REJECT_NONE }, /* of no bytes: as if it were not there */
+		{ { 0x8a, 0x01, 0 }, 3, 1, REJECT_NONE }, /* no bytes: counts as absent */
 		{ { 0x8a, 0x01, 5, 2, 0, 0, 0, 0 }, 8, 1, REJECT_RANGE },
 		{ { 0x92, 0x01, 7, 2, 0, 0, 0, 0, 1, 1 }, 10, 1, REJECT_RANGE },
 		{ { 0x8a, 0x01, 6, 0, 0, 0, 0, 0, 0 }, 9, 1, REJECT_RANGE },
@@ -457,7 +457,7 @@ static void hostile_payloads(void **state)
 		{ { 0x8a, 0x01, 6, 0x01, 0, 0x5e, 0, 2, 0x64 }, 9, 1, REJECT_RANGE }, /* of a group, of all */
 		{ { 0x92, 0x01, 6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff }, 9, 1, REJECT_RANGE },
 		{ { 0x88, 0x01, 2 }, 3, 1, REJECT_MALFORMED }, /* a number */
-		{ { 0xa2, 0x01, 0 }, 3, 1, REJECT_NONE }, /* versions: of no bytes is as if it were not there */
+		{ { 0xa2, 0x01, 0 }, 3, 1, REJECT_NONE }, /* versions: no bytes count as absent */
 		{ { 0xa2, 0x01, 5, '0', '.', '1', '.', '0' }, 8, 100, REJECT_NONE },
 		{ { 0xa2, 0x01, 3, '1', '~', 'Z' }, 6, 1, REJECT_NONE },
 		{ { 0xa2, 0x01, 4, 'v', '1', '.', '0' }, 7, 1, REJECT_RANGE },
@@ -472,7 +472,7 @@ static void hostile_payloads(void **state)
 		{ { 0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f }, 6, 1, REJECT_MALFORMED }, /* a length beyond the end */
 		{ { 0x0b }, 1, 1, REJECT_MALFORMED }, /* a group */
 		{ { 0x80 }, 1, 100, REJECT_MALFORMED }, /* a number without an end */
-		{ { 0xf8, 0x07, 1 }, 3, 1, REJECT_NONE }, /* a field of tomorrow */
+		{ { 0xf8, 0x07, 1 }, 3, 1, REJECT_NONE }, /* a field of a later release */
 		{ { 0x0a, 0 }, 2, 1, REJECT_NONE }, /* an empty name: table.c compares it */
 	};
 	uint8_t payload[ANNOUNCE_BYTES_MAX];
@@ -512,7 +512,7 @@ static void largest_payloads(void **state)
 	memcpy(payload + 2 + NAME_BYTES, start + 4, 3);
 	assert_int_equal(decode_payload(payload, 2 + NAME_BYTES + 3, &got), REJECT_RANGE);
 	assert_int_equal(decode_payload(payload, 0, &got), REJECT_RANGE);
-	/* As many unknown fields as fit: memory is bounded, whatever the answer. */
+	/* As many unknown fields as fit: memory stays bounded, whatever the result. */
 	for (i = 0; i + 3 <= 1300; i += 3)
 		memcpy(payload + i, tomorrow, sizeof(tomorrow));
 	assert_in_set(decode_payload(payload, i, &got), ((LargestIntegralType[]) { REJECT_MALFORMED, REJECT_RANGE }),

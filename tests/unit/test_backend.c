@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Tests of dprd/cluster/backend.c: which real server behind a node gets a connection, and what is known of each. */
+/* Tests of dprd/cluster/backend.c: the choice of a real server behind a node, and the facts known of each. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,13 +19,13 @@ enum { DRAWS = 600, PLACES = 256, AHEAD = 6 };
 static const char head[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Flows]\nMaxFlows=1024\nMaxHalfOpen=256\n";
 static const char members[] = "[Member \"n1\"]\nService=192.0.2.11 2001:db8::11\nCluster=10.0.0.11 fd00::11\n"
 			      "Weight=2\n[Member \"n2\"]\nService=192.0.2.12\nCluster=10.0.0.12\n";
-/* Three kinds; the last one of another node. */
+/* Real servers of three kinds; the last one belongs to another node. */
 static const char backends[] = "[Backend \"a\"]\nAddress=10.1.0.21 fd01::21\n"
 			       "[Backend \"b\"]\nAddress=10.1.0.22\nWeight=3\n"
 			       "[Backend \"c\"]\nAddress=10.1.0.23\nForm=direct\n"
 			       "[Backend \"d\"]\nAddress=10.1.0.24\nNode=n2\n";
 
-/* Of n1: its own web server works, and so does every backend. */
+/* The load table of n1: its own web server and every real server work. */
 static void fill_table(struct dprd *d)
 {
 	unsigned own;
@@ -54,7 +54,7 @@ static void read_text(struct dprd *d, const char *common, const char *own)
 		fail_msg("%s", errors.text[0]);
 }
 
-/* common: the section [Backends]; "": the defaults. */
+/* common: the text of the section [Backends]; "": the defaults. */
 static struct dprd *start(const char *common)
 {
 	struct dprd *d = calloc(1, sizeof(*d));
@@ -151,7 +151,7 @@ static void test_family(void **state)
 	unsigned count[5];
 
 	(void)state;
-	/* Of IPv6 "a" alone has an address. */
+	/* Only "a" has an IPv6 address. */
 	draw(d, true, count);
 	assert_int_equal(count[1], DRAWS);
 	draw(d, false, count);
@@ -179,7 +179,7 @@ static void test_least_connections(void **state)
 		backend_count_made(d, 1, &key);
 	}
 	assert_int_equal(backend_connections(d), 12);
-	/* Ends are seen by the count: a goes below c. */
+	/* The count notices ended connections: a falls below c. */
 	flow_to(d, 0, 1000, 0x11);
 	for (uint16_t i = 1; i < 3; i++) {
 		struct flow flow;
@@ -202,7 +202,7 @@ static void test_own_connections_count(void **state)
 	unsigned count[5];
 
 	(void)state;
-	/* What it serves itself it counts at once, per weight of two. */
+	/* The node counts its own connections at once, per weight of two. */
 	d->backends.connections[0] = d->backends.connections[2] = 2;
 	d->backends.connections[1] = 6;
 	for (unsigned i = 0; i < 4; i++)
@@ -233,7 +233,7 @@ static void test_health(void **state)
 	draw(d, false, count);
 	assert_int_equal(count[0] + count[1], 0);
 	assert_int_equal(count[2], DRAWS / 2);
-	/* Nobody left: the node itself, whatever it thinks of that. */
+	/* No real server is left: the node itself serves, also when it should not. */
 	node_of(d, 1)->state = node_of(d, 2)->state = NODE_UNHEALTHY;
 	backend_refresh(d);
 	assert_int_equal(backend_choose(d, false, 3), -1);
@@ -292,7 +292,7 @@ static void test_choices_without_dprd(void **state)
 	stop(d);
 }
 
-/* The count goes on while connections are made before and behind where it is. */
+/* Counting goes on while connections are made before and behind its cursor. */
 static void test_count_in_parts(void **state)
 {
 	struct dprd *d = start("");
@@ -301,7 +301,7 @@ static void test_count_in_parts(void **state)
 
 	(void)state;
 	for (uint16_t i = 0; i < 200; i++) {
-		/* Halfway through the table, as far as the count is concerned. */
+		/* The count is then halfway through the table. */
 		d->backends.cursor = i == 100 ? flow_slots(d->flows) / 2 : d->backends.cursor;
 		if (i == 100)
 			d->backends.counted[1] = 0;
@@ -318,7 +318,7 @@ static void test_count_in_parts(void **state)
 	stop(d);
 }
 
-/* What a server may have forgotten when it failed does not count, until it is heard of again. */
+/* Connections that a server may have forgotten when it failed do not count until a packet of them comes. */
 static void test_count_after_a_failure(void **state)
 {
 	struct dprd *d = start("");
@@ -354,7 +354,7 @@ static void test_made_behind_the_count(void **state)
 	struct flow_key key;
 
 	(void)state;
-	/* The count has passed all but the last slot: what is made now lies behind it. */
+	/* The count has passed all slots except the last: flows made now lie behind it. */
 	d->backends.cursor = slots - 1;
 	for (uint16_t i = 0; i < 50; i++) {
 		key = flow_to(d, 1, (uint16_t)(4000 + i), 0);
@@ -373,7 +373,7 @@ static const struct schedule_entry served[AHEAD] = { { REASON_LOCAL_POLICY, 0 },
 						     { REASON_RATE_GUARD, 0 },   { REASON_MINORITY, 0 } };
 static struct backend_ahead ahead;
 
-/* As chosen, one after the other: 'n' the node itself, 'a' to 'c' its backends, '-' nobody was asked for. */
+/* The choices in their order: 'n' the node itself, 'a' to 'c' its real servers, '-' no choice was needed. */
 static const char *names(const struct dprd *d)
 {
 	static char text[AHEAD + 1];
@@ -397,9 +397,9 @@ static void test_ahead_in_turn(void **state)
 	assert_int_equal(backend_connections(d), 0); /* so far */
 	backend_ahead_make(d, false, 1, served, AHEAD, &ahead);
 	assert_string_equal(names(d), "ab-c-n");
-	/* Two were used: it goes on behind them. */
+	/* Two choices were used: it goes on behind them. */
 	backend_ahead_count(d, false, &ahead, 2);
-	backend_choose(d, true, 1); /* the other family goes round by itself */
+	backend_choose(d, true, 1); /* the other family has its own order */
 	assert_int_equal(d->backends.connections[0], 1);
 	assert_int_equal(d->backends.chosen[1], 1);
 	backend_ahead_make(d, false, 1, served, AHEAD, &ahead);
@@ -419,7 +419,7 @@ static void test_ahead_least_connections(void **state)
 	d->backends.connections[1] = 1;
 	d->backends.connections[2] = 3;
 	backend_ahead_make(d, false, 1, served, AHEAD, &ahead);
-	/* b, then a and b in any order, then any: each knows of those before it. */
+	/* b, then a and b in any order, then any: each choice counts those before it. */
 	assert_int_equal(names(d)[0], 'b');
 	assert_int_equal(names(d)[1] + names(d)[3], 'a' + 'b');
 	assert_int_equal(d->backends.connections[1], 1);
@@ -428,7 +428,7 @@ static void test_ahead_least_connections(void **state)
 	assert_int_equal(backend_connections(d), 6 + 3);
 	assert_int_equal(d->backends.connections[1], 3);
 	assert_int_equal(d->backends.counted[1], 1); /* half of them */
-	/* Nobody takes any: the node itself, whatever it says of that. */
+	/* No server takes connections: the node itself serves, also when it should not. */
 	for (unsigned own = 0; own < 3; own++)
 		node_of(d, own)->state = NODE_UNHEALTHY;
 	backend_refresh(d);
@@ -437,7 +437,7 @@ static void test_ahead_least_connections(void **state)
 	stop(d);
 }
 
-/* The configuration may be another one when it is counted. */
+/* The configuration may have changed when a choice is counted. */
 static void test_ahead_of_a_reload(void **state)
 {
 	static struct config former;

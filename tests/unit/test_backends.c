@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The probers of the own web server and the real servers behind it, on loopback sockets: who is up, what the load
- * table says of it, what a reload keeps.
+ * The probers of the own web server and the real servers behind it, on loopback sockets: which servers are up, the load
+ * table, and the state that a reload keeps.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -22,7 +22,7 @@
 
 enum { ANSWERS_MS = 60000 };
 
-/* A socket bound to the loopback address; *port 0: any, and then that. */
+/* A socket bound to the loopback address; *port 0: takes any port and sets *port. */
 static int bind_to(bool v6, uint16_t *port)
 {
 	struct sockaddr_in v4_any = { .sin_family = AF_INET,
@@ -54,7 +54,7 @@ static int listen_on(bool v6, uint16_t *port)
 	return s;
 }
 
-/* Nobody listens there: the port is taken until this program ends. */
+/* A port without a listener, reserved until this program ends. */
 static uint16_t closed_port(void)
 {
 	uint16_t port = 0;
@@ -63,7 +63,7 @@ static uint16_t closed_port(void)
 	return port;
 }
 
-/* One probe of each server from start to end. True: somebody came or went. */
+/* One probe of each server from start to end. True: a server came or went. */
 static bool probe_all(struct server_probes *p, uint64_t now_ms)
 {
 	struct pollfd fds[BACKENDS_SOCKETS];
@@ -141,7 +141,7 @@ static void down_and_up(void **state)
 	assert_string_equal(log_text(), "<6>backend b101 answers again\n");
 	t = fill(p, NODE_ACTIVE);
 	assert_int_equal(t.nodes[2].state, NODE_ACTIVE);
-	/* The own server's turn. */
+	/* The same for the own server. */
 	close(own);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(probe_all(p, 8000 + 1000 * i), i == 2);
@@ -155,7 +155,7 @@ static void down_and_up(void **state)
 	free(c);
 }
 
-/* The own server and one backend: what serves what. */
+/* The own server and one real server: which connections the node can serve. */
 static void node_as_a_whole(void **state)
 {
 	static const struct {
@@ -174,7 +174,7 @@ static void node_as_a_whole(void **state)
 		{ false, true, false, BACKEND_NAT, 1, 1, false, false },
 		{ false, false, true, BACKEND_NAT, 1, 1, true, true },
 		{ false, true, true, BACKEND_NAT, 0, 1, false, false },
-		/* What peers forward never gets to these. */
+		/* Connections that peers forward never get to these servers. */
 		{ true, false, true, BACKEND_DIRECT, 1, 1, true, false },
 		{ true, false, true, BACKEND_TUNNEL, 1, 1, true, false },
 		{ true, true, true, BACKEND_DIRECT, 1, 1, true, true },
@@ -201,7 +201,7 @@ static void node_as_a_whole(void **state)
 		probe_all(p, 1000);
 		assert_int_equal(backends_serve_clients(p), cases[i].clients);
 		assert_int_equal(backends_serve_peers(p), cases[i].peers);
-		/* Only what this node serves itself is of interest in its own table. */
+		/* Only connections that this node serves itself count for its own row. */
 		t = fill(p, NODE_UNHEALTHY);
 		assert_int_equal(t.nodes[0].state, cases[i].clients ? NODE_ACTIVE : NODE_UNHEALTHY);
 		t = fill(p, NODE_ACTIVE);
@@ -216,7 +216,7 @@ static void node_as_a_whole(void **state)
 	close(listener);
 }
 
-/* Which address and port are asked: the other ones are closed. */
+/* Each probe goes to the right address and port: the other ones are closed. */
 static void targets(void **state)
 {
 	uint16_t port = 0, v6_port = 0, closed = closed_port();
@@ -240,7 +240,7 @@ static void targets(void **state)
 	assert_int_equal(t.nodes[3].state, NODE_UNHEALTHY);
 	assert_int_equal(t.nodes[4].state, v6 >= 0 ? NODE_ACTIVE : NODE_UNHEALTHY);
 	backends_free(p);
-	/* [Health] Port is for those that have none of their own. */
+	/* [Health] Port= is for servers without their own port. */
 	c->health_port = closed;
 	c->backend[c->own_backend[1]].port = port;
 	p = backends_new(c);
@@ -251,7 +251,7 @@ static void targets(void **state)
 	assert_int_equal(t.nodes[2].state, NODE_UNHEALTHY);
 	assert_int_equal(t.nodes[3].state, NODE_ACTIVE);
 	backends_free(p);
-	/* ServeHere=no: the own server is not asked. */
+	/* ServeHere=no: the own server is not probed. */
 	c->serve_here = false;
 	p = backends_new(c);
 	assert_non_null(p);
@@ -281,7 +281,7 @@ static void full_table(void **state)
 		add_backend(c, 101 + i, 80);
 	p = backends_new(c);
 	assert_non_null(p);
-	/* Nobody asks, and all are good. */
+	/* Without probes all are good. */
 	assert_false(backends_tick(p, 1000, &next_ms));
 	assert_true(next_ms == UINT64_MAX);
 	backends_sockets(p, fds);
@@ -373,7 +373,7 @@ static void reload_keeps(void **state)
 	assert_false(probe_all(p, 2000));
 	t = fill(p, NODE_ACTIVE);
 	assert_int_equal(t.nodes[3].state, NODE_UNHEALTHY);
-	/* Said before the reload. */
+	/* This was logged before the reload. */
 	assert_string_equal(log_text(), "");
 	backends_free(p);
 	close(listener);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The map of buckets to owners: one owner each, shares by weight, little moved; and the judgement on SYNs. */
+/*
+ * The map of buckets to owners: each has one owner, shares follow weights, few buckets move; and the judgement on SYNs.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,13 +15,13 @@
 #include "dprd/config/config.h"
 #include "kernel-patch/bucket.h"
 
-/* Of larger clusters, every eighth bucket is looked at: the rest is more of the same. */
+/* In larger clusters only every eighth bucket is checked. */
 static uint32_t step_of(unsigned count)
 {
 	return count <= 8 ? 1 : 8;
 }
 
-/* Clusters of every third size, in each run of others. UNIT_LONG: of all sizes; UNIT_SHORT, for valgrind: of a few. */
+/* Tests clusters of every third size, other ones in each run. UNIT_LONG: all sizes; UNIT_SHORT, for valgrind: a few. */
 static unsigned seed, stride;
 
 static int begin(void **state)
@@ -119,7 +121,7 @@ static void shares(void **state)
 	assert_int_equal(bucket_owner(&share, 1), 0);
 }
 
-/* Whoever leaves takes only his own with him: at most 1/N + 1 %, and nothing else moves. */
+/* A member that leaves moves only its own buckets: at most 1/N + 1 %. */
 static void moves(void **state)
 {
 	(void)state;
@@ -157,7 +159,7 @@ static void weights(void **state)
 	}
 	for (unsigned i = 0; i < 5; i++)
 		assert_true(fabs(owned[i] / (double)BUCKETS - weight[i] / 1000.0) < 0.006);
-	/* More weight for one takes from others only, and gives nothing to anybody else. */
+	/* More weight for one member moves buckets only to this member. */
 	remember_owners();
 	share.member[1].weight = 300;
 	for (uint32_t b = 0; b < BUCKETS; b++) {
@@ -220,17 +222,17 @@ static void judge(void **state)
 	syn.now_ns++;
 	syn.until_ns = syn.now_ns + 1;
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_FOREIGN);
-	/* Without a lease nothing, not even a copy. */
+	/* Without a lease no SYN is accepted, not even a copy. */
 	syn.now_ns--;
 	syn.until_ns = syn.now_ns;
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_FOREIGN);
 	syn.bucket = bucket_moved(n2, n2);
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_NO_LEASE);
-	/* Changed twice: who owned it before the first change is not known, and may live. */
+	/* After two changes the owner before the first one is unknown, and may live. */
 	syn = (struct bucket_syn) { .now_ns = NOW, .until_ns = NOW + 1, .changed_ns = NOW, .refused_before = true };
 	syn.bucket = bucket_moved(n2, n2);
 	assert_int_equal(bucket_judge(&share, &share, &syn), BUCKET_REFUSE_COPY);
-	/* Nobody has a share: nobody's bucket, whatever self is called. */
+	/* Without any share no node owns a bucket, whatever the id of self. */
 	memset(&share, 0, sizeof(share));
 	syn.refused_before = false;
 	assert_int_equal(bucket_judge(&share, &share, &syn), BUCKET_REFUSE_FOREIGN);

@@ -4,7 +4,7 @@
  * config_format() unchanged; every file in config/bad gives exactly the messages beside it. And
  * the manual and the sample file know every key.
  *
- * A first line "# --node=NAME" is the command line's node; else it is n1, or what [Node] says.
+ * A first line "# --node=NAME" gives the node of the command line; without it the node is n1, or that of [Node].
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -200,7 +200,7 @@ static void test_good_files(void **state)
 	assert_in_range(each_file("tests/unit/config/good", check_good), 25, FILES_MAX);
 }
 
-/* Damaged good files: no crash, and what is taken survives the way back. */
+/* Damaged good files cause no crash, and an accepted one survives config_format(). */
 static void check_damaged(const char *conf, const char *expected_name)
 {
 	char *text, node[NAME_BYTES], *formatted;
@@ -327,7 +327,7 @@ static char *section_text(const char *text, const char *header, const char *next
 }
 
 /*
- * Whether the sample file shows a key in its section: with its default as "#Key=", or as "# Key=default" where the
+ * True when the sample file shows a key in its section: with its default as "#Key=", or as "# Key=default" where the
  * whole section is an example; without a default as "Key=" or "# Key=".
  */
 static bool shows_key(const char *text, const struct config_key *key)
@@ -371,7 +371,7 @@ static void test_sample_file(void **state)
 			fail_msg("conf/dprd.conf does not show %s in section [%s]", key->name,
 				 config_section_names[key->section]);
 	}
-	/* What it shows as defaults are the defaults. */
+	/* The values that it shows as defaults are the defaults. */
 	bare_length = uncomment(text, bare);
 	assert_true(bare_length < length);
 	parse_good("dprd.conf", bare, bare_length, "n1", &defaults);

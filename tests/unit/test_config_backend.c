@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* test_config_backend.c - real servers of dprd.conf: whose they are, their numbers, identities and addresses. */
+/* test_config_backend.c - real servers of dprd.conf: their nodes, numbers, ids and addresses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static void assert_own(const struct config *config, const char *const *names, un
 	}
 }
 
-/* One file for two nodes: each has its own ones and those without Node=, in the order of the file. */
+/* One file for two nodes: each node has its own servers and those without Node=, in the order of the file. */
 static void test_own(void **state)
 {
 	struct config config = parse(HEAD MEMBERS B1 B2 B3 B4, "n1");
@@ -60,7 +60,7 @@ static void test_own(void **state)
 	assert_int_equal(config_own_backend_by_id(&config, backend_id("b1")), -1);
 }
 
-/* [Node] Name= says whose they are as the command line does. */
+/* [Node] Name= chooses the node as the command line does. */
 static void test_own_by_section(void **state)
 {
 	struct config config = parse(HEAD "[Node]\nName=n2\n" MEMBERS B1 B3, NULL);
@@ -163,7 +163,7 @@ static void test_names(void **state)
 	assert_null(config_backend_policy_names[4]);
 }
 
-/* Real servers are a node's own affair: peers need not know of them. */
+/* Real servers concern only their node: peers need not know of them. */
 static void test_service_hash(void **state)
 {
 	struct config plain = parse(HEAD MEMBERS, "n1"), with = parse(HEAD MEMBERS B1 B2 B3, "n1");

@@ -97,7 +97,7 @@ static void test_alias(void **state)
 	assert_alias(&config, 0, 0, "::");
 }
 
-/* 40 members of 8 services: 320 aliases go past the end of a byte, and none comes twice. */
+/* 40 members with 8 services each: 320 aliases need more than one byte, and none comes twice. */
 static void test_alias_carry(void **state)
 {
 	static char text[32768] = HEAD "[Alias]\nRange=10.99.0.0/23\n";
@@ -184,7 +184,7 @@ static void assert_mac(const char *text, const char *address, const uint8_t expe
 	assert_memory_equal(mac, expected, 6);
 }
 
-/* The highest bit of the second byte is lost (RFC 1112, 6.4); of an IPv6 address 32 bits count (RFC 2464, 7). */
+/* The highest bit of the second byte is lost (RFC 1112, 6.4); 32 bits of an IPv6 address count (RFC 2464, 7). */
 static void test_shared_mac(void **state)
 {
 	static const char head[] = HEAD "[Shared]\nAddress=10.255.129.3 2001:db8::a1b2:c3d4\n" N1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_config_restart.c - which changes of dprd.conf wait for a restart of dprd: the note names exactly these keys, the
+ * test_config_restart.c - changes of dprd.conf that wait for a restart of dprd: the note names exactly these keys, the
  * running values stay, and every other change is taken.
  */
 #include <setjmp.h>

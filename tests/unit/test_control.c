@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What dprd's control socket answers: to good requests, to bad ones, and to those who may not ask. */
+/* Answers of dprd's control socket: to good requests, to bad ones, and to clients without rights. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -142,7 +142,7 @@ static void test_warnings_of_peers(void **context)
 	assert_true(has_warning(status, "no route to the cluster address of n2"));
 }
 
-/* Not heard, or not known: dprd has read of it, and loadcast has not yet. */
+/* A member was not heard, or is not known: dprd has read the new configuration, and loadcast has not yet. */
 static void test_warnings_of_unheard(void **context)
 {
 	const json_t *status;
@@ -167,7 +167,7 @@ static void test_warnings_of_table(void **context)
 	d.table.published_ms -= 3200;
 	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "loadcast has not written /run/loadcast/table for 3.2 s"));
-	assert_false(has_warning(status, "n4")); /* it is this node that is deaf */
+	assert_false(has_warning(status, "n4")); /* because this node is deaf */
 	assert_in_range(number_at(status, "table_age_ms"), 3200, 5000);
 	d.table_valid = false;
 	status = ask("{\"command\":\"status\"}");
@@ -211,7 +211,7 @@ static void test_warning_of_flood(void **context)
 	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "except one of 1024; 1234567 so far"));
 	assert_int_equal(number_at(status, "served_undecided"), 1234567);
-	recent.undecided = -1; /* the firewall did not say */
+	recent.undecided = -1; /* the firewall gave no count */
 	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "a flood of SYNs"));
 	assert_true(json_is_null(json_object_get(status, "served_undecided")));
@@ -253,7 +253,7 @@ static void set_version(unsigned member, const char *version)
 	strcpy(d.table.nodes[member].version, version);
 }
 
-/* A note, and no warning: during an upgrade it is what it should be. */
+/* It is a note, not a warning: mixed versions are normal during an upgrade. */
 static void test_versions(void **context)
 {
 	const json_t *peers = ask("{\"command\":\"peers\"}"), *status;
@@ -266,7 +266,7 @@ static void test_versions(void **context)
 	warnings = json_array_size(json_object_get(ask("{\"command\":\"status\"}"), "warnings"));
 	set_version(1, "0.2.0-rc1");
 	set_version(2, "");
-	set_version(3, "7"); /* not heard: what it ran is no news */
+	set_version(3, "7"); /* not heard: its former version does not count */
 	peers = ask("{\"command\":\"peers\"}");
 	snprintf(expected, sizeof(expected), "members run other versions than this dprd (%s): n2 0.2.0-rc1, n3 older",
 		 dprd_version);

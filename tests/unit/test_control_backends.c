@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What dprd's control socket answers about the real servers behind this node. */
+/* Answers of dprd's control socket about the real servers behind this node. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,7 +63,7 @@ static void test_list(void **context)
 	set_backend_way(&d, 1, false, 1480);
 	b = json_array_get(json_object_get(ask("{\"command\":\"backends\"}"), "backends"), 1);
 	assert_int_equal(number_at(b, "mtu_v4"), 1480);
-	/* The way of a translated connection is the kernel's own affair. */
+	/* The kernel alone knows the way of a translated connection. */
 	set_backend_way(&d, 0, false, 1500);
 	b = json_array_get(json_object_get(ask("{\"command\":\"backends\"}"), "backends"), 0);
 	assert_true(json_is_null(json_object_get(b, "mtu_v4")));
@@ -78,7 +78,7 @@ static void test_status(void **context)
 	assert_int_equal(number_at(backends, "usable"), 1);
 	assert_int_equal(number_at(backends, "connections"), 20);
 	assert_int_equal(json_array_size(json_object_get(backends, "list")), 3);
-	/* They are no members. */
+	/* Real servers are not members. */
 	assert_int_equal(json_array_size(json_object_get(ask_status(), "members")), 4);
 }
 
@@ -93,7 +93,7 @@ static void test_warnings(void **context)
 	assert_string_equal(advice_of(status, "the real server b2 gets no new connections: unhealthy"),
 			    "Check it: curl -gi http://10.1.0.22:80/");
 	assert_null(advice_of(status, "real server b1"));
-	assert_null(advice_of(status, "real server b3")); /* its weight is the operator's wish */
+	assert_null(advice_of(status, "real server b3")); /* the operator set its weight */
 	assert_null(advice_of(status, "none of the real servers"));
 	d.table.nodes[4].state = NODE_UNHEALTHY;
 	d.table.nodes[5].state = NODE_ACTIVE;
@@ -111,7 +111,7 @@ static void test_warnings(void **context)
 	d.config.serve_here = false;
 	assert_non_null(advice_of(ask_status(), "none of the real servers"));
 	assert_null(advice_of(ask_status(), "gets them all"));
-	/* That the table is old is said once. */
+	/* Only one warning tells that the load table is old. */
 	d.table.published_ms -= 5000;
 	assert_null(advice_of(ask_status(), "real server"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the control socket lists: flows by filter and in pieces, decisions by client. */
+/* Lists of the control socket: flows by filter and in pieces, decisions by client. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include "tests/unit/control_ask.h"
 
-/* All lines of a listing but the last into an array, the last one into *ret_end. */
+/* Puts all lines of a listing into an array, except the last one, which goes to *ret_end. */
 static json_t *list(const char *request, json_t **ret_end)
 {
 	json_t *all = json_array(), *part;
@@ -114,7 +114,7 @@ static void test_flows_cut_short(void **context)
 	assert_true(is_complete("{\"command\":\"flows\",\"limit\":4}"));
 	assert_false(is_complete("{\"command\":\"flows\",\"limit\":2}"));
 	assert_false(is_complete("{\"command\":\"flows\",\"limit\":0}"));
-	/* None of this kind, and all were looked at. */
+	/* There is no such flow, and all were searched. */
 	assert_true(is_complete("{\"command\":\"flows\",\"state\":\"reset\"}"));
 }
 

@@ -85,7 +85,7 @@ static int stop(void **context)
 	close(stop_fd);
 	flowset_free(d.set);
 	fixture_stop(&d);
-	/* It takes its socket away. */
+	/* Closing removes the socket. */
 	assert_int_equal(access(path, F_OK), -1);
 	return 0;
 }
@@ -120,7 +120,7 @@ static void put(int fd, const char *text)
 	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
-/* Reads until so many lines, or the end, came; how many bytes. */
+/* Reads until this many lines, or the end, came; returns the number of bytes. */
 static size_t get(int fd, char *text, size_t room, unsigned lines)
 {
 	struct pollfd poller = { .fd = fd, .events = POLLIN };
@@ -139,7 +139,7 @@ static size_t get(int fd, char *text, size_t room, unsigned lines)
 	return used;
 }
 
-/* True when the other side closes before it has been silent for so long. */
+/* True when the other side closes before it was silent for within_ms. */
 static bool closes(int fd, int within_ms)
 {
 	struct pollfd poller = { .fd = fd, .events = POLLIN };
@@ -260,12 +260,12 @@ static void test_too_many_clients(void **context)
 			break;
 		usleep(STEP_MS * 1000);
 	}
-	assert_true(i < STEPS_MAX); /* a place was given back */
+	assert_true(i < STEPS_MAX); /* a place became free */
 	for (i = 1; i <= CONTROL_CLIENTS_MAX; i++)
 		close(fds[i]);
 }
 
-/* Sends as much as the other side takes. True while it is there. */
+/* Sends as much as the other side takes. True while it is connected. */
 static bool send_all(int fd, const char *text)
 {
 	while (send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
@@ -279,7 +279,10 @@ static void await_turn(void)
 	json_decref(ask("peers"));
 }
 
-/* One says nothing, one drips, one asks and never reads: all are closed, and others are served meanwhile. */
+/*
+ * One client sends nothing, one sends byte by byte, one asks and never reads: all are closed, and others are served
+ * meanwhile.
+ */
 static void test_idle_clients_are_closed(void **context)
 {
 	static const char request[] = "{\"command\":\"status\"}\n";
@@ -294,7 +297,7 @@ static void test_idle_clients_are_closed(void **context)
 	await_turn();
 	own_clock_ms += CONTROL_IDLE_MS - 1;
 	send(dripping, " ", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-	/* The look that closes this one leaves the others, which came 1 ms later. */
+	/* The check that closes this client leaves the others, which came 1 ms later. */
 	assert_true(closes(first, WAIT_MS));
 	await_turn();
 	assert_false(closes(silent, 0));
@@ -302,7 +305,7 @@ static void test_idle_clients_are_closed(void **context)
 	own_clock_ms++;
 	assert_true(closes(silent, WAIT_MS));
 	assert_true(closes(dripping, WAIT_MS));
-	/* Packets for which this socket has room may have been answered a moment ago. */
+	/* Answers for which this socket has room may have been written a moment ago. */
 	for (steps = 0; steps < STEPS_MAX && send_all(deaf, request); steps++) {
 		own_clock_ms += CONTROL_IDLE_MS;
 		usleep(STEP_MS * 1000);
@@ -315,7 +318,7 @@ static void test_idle_clients_are_closed(void **context)
 	close(deaf);
 }
 
-/* In a child: another user, whom the file's mode would let in, as it would a member of the group. */
+/* Runs in a child as another user, whom the file's mode admits like a member of the group. */
 static int drain_as_nobody(void)
 {
 	json_t *answer;
@@ -359,7 +362,7 @@ static void test_who_may_drain(void **context)
 	assert_false(d.draining);
 }
 
-/* A socket that a killed dprd left is in nobody's way. */
+/* A socket that a killed dprd left does not hinder the next one. */
 static void test_stale_socket(void **context)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -378,7 +381,7 @@ static void test_stale_socket(void **context)
 	assert_int_equal(dprctl_ask_one(directory, json_pack("{s:s}", "command", "status"), WAIT_MS, &answer), -ENOENT);
 }
 
-/* Somebody listens, but does not answer: a frozen dprd. */
+/* A process listens but does not answer: a frozen dprd. */
 static void test_frozen(void **context)
 {
 	enum { ANSWER_MS = 100 };

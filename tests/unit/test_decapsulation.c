@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What may come out of a tunnel: whole packets, byte by byte, and the reason that must come of each.
- * This node has cluster addresses 172.16.0.1 and fd00::1; living peers are member 1 (172.16.0.2,
- * fd00::2; services 10.0.0.2 and 2001:db8::2, port 80) and member 2 (.3, ::3; 10.0.0.3 ...). All share
- * 10.0.1.1 and 2001:db8:1::1.
+ * Packets that may come out of a tunnel, byte by byte, and the expected reason of each. This node has cluster addresses
+ * 172.16.0.1 and fd00::1; living peers are member 1 (172.16.0.2, fd00::2; services 10.0.0.2 and 2001:db8::2, port 80)
+ * and member 2 (.3, ::3; 10.0.0.3 ...). All share 10.0.1.1 and 2001:db8:1::1.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -141,7 +140,7 @@ static struct verdict decapsulate(const uint8_t *bytes, unsigned length, struct 
 
 	packet_parse(bytes, length, &outer);
 	v = decide_decapsulation(&decap, &outer, inner);
-	/* A returned SYN has the reason for which it is dropped when nobody decides about it once more. */
+	/* A returned SYN has the reason with which it is dropped when it is not decided again. */
 	assert_int_equal(v.kind, v.reason == REASON_RETURNED_LATE ? VERDICT_RETURNED : reason_kind(v.reason));
 	assert_int_equal(v.node_id != 0, v.kind == VERDICT_DECAPSULATE || v.kind == VERDICT_RETURNED);
 	reached[v.reason] = true;
@@ -150,7 +149,7 @@ static struct verdict decapsulate(const uint8_t *bytes, unsigned length, struct 
 
 static void assert_decapsulation(const uint8_t *bytes, unsigned length, enum reason reason)
 {
-	/* A copy of exactly this size: the sanitizer sees what is read behind it. */
+	/* The copy has exactly this size, so that the sanitizer sees reads behind it. */
 	uint8_t *exact = malloc(length);
 	struct packet inner;
 	struct verdict v;
@@ -190,13 +189,13 @@ static const struct {
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.2", 80, TCP_SYN }, REASON_FROM_PEER },
 	{ { "172.16.0.3", "172.16.0.1", CLIENT, "10.0.0.3", 80, TCP_ACK }, REASON_FROM_PEER },
 	{ { "fd00::2", "fd00::1", CLIENT6, "2001:db8::2", 80, TCP_SYN }, REASON_FROM_PEER },
-	/* An address that all share: from any peer, and no SYN to it is one that comes back. */
+	/* To an address that all share: any peer may send, and no SYN to it counts as sent back. */
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.1.1", 80, TCP_SYN }, REASON_FROM_PEER },
 	{ { "172.16.0.3", "172.16.0.1", CLIENT, "10.0.1.1", 80, TCP_ACK }, REASON_FROM_PEER },
 	{ { "fd00::3", "fd00::1", CLIENT6, "2001:db8:1::1", 80, TCP_SYN }, REASON_FROM_PEER },
 	{ { "172.16.0.9", "172.16.0.1", CLIENT, "10.0.1.1", 80, TCP_SYN }, REASON_NOT_PEER },
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.1.1", 22, TCP_SYN }, REASON_INNER_FOREIGN },
-	/* Who sends, and to whom. */
+	/* The sender and the receiver. */
 	{ { "172.16.0.9", "172.16.0.1", CLIENT, "10.0.0.2", 80, TCP_SYN }, REASON_NOT_PEER },
 	{ { "172.16.0.1", "172.16.0.1", CLIENT, "10.0.0.1", 80, TCP_SYN }, REASON_NOT_PEER },
 	{ { "10.0.0.2", "172.16.0.1", CLIENT, "10.0.0.2", 80, TCP_SYN }, REASON_NOT_PEER },
@@ -204,7 +203,7 @@ static const struct {
 	{ { "172.16.0.2", "10.0.0.1", CLIENT, "10.0.0.2", 80, TCP_SYN }, REASON_NOT_TO_US },
 	{ { "172.16.0.2", "172.16.0.3", CLIENT, "10.0.0.2", 80, TCP_SYN }, REASON_NOT_TO_US },
 	{ { "fd00::2", "fd00::3", CLIENT6, "2001:db8::2", 80, TCP_SYN }, REASON_NOT_TO_US },
-	/* To which service. */
+	/* The service. */
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.2", 22, TCP_SYN }, REASON_INNER_FOREIGN },
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.9", 80, TCP_SYN }, REASON_INNER_FOREIGN },
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "172.16.0.1", 80, TCP_SYN }, REASON_INNER_FOREIGN },
@@ -220,7 +219,7 @@ static const struct {
 	{ { "172.16.0.9", "172.16.0.1", CLIENT, "10.0.0.1", 80, TCP_SYN }, REASON_NOT_PEER },
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.1", 22, TCP_SYN }, REASON_INNER_FOREIGN },
 	{ { "172.16.0.2", "172.16.0.1", "172.16.0.3", "10.0.0.1", 80, TCP_SYN }, REASON_INNER_SOURCE },
-	/* From whom. */
+	/* The client. */
 	{ { "172.16.0.2", "172.16.0.1", "10.0.0.1", "10.0.0.2", 80, TCP_SYN }, REASON_INNER_SOURCE },
 	{ { "172.16.0.2", "172.16.0.1", "172.16.0.3", "10.0.0.2", 80, TCP_SYN }, REASON_INNER_SOURCE },
 	{ { "172.16.0.2", "172.16.0.1", "127.0.0.1", "10.0.0.2", 80, TCP_SYN }, REASON_INNER_SOURCE },
@@ -297,7 +296,7 @@ static void test_inner_shape(void **context)
 	CHANGED(inner[9] = PROTO_IPIP, REASON_INNER_NESTED);
 	CHANGED(inner[9] = 17, REASON_INNER_FOREIGN);
 	CHANGED(inner[9] = PROTO_ICMP, REASON_INNER_FOREIGN);
-	/* The outer one. */
+	/* The outer header. */
 	CHANGED(bytes[6] = 0x20, REASON_INNER_BAD);
 	CHANGED(bytes[0] = 0x46, REASON_INNER_BAD);
 	CHANGED(bytes[9] = PROTO_TCP, REASON_INNER_BAD);
@@ -306,7 +305,7 @@ static void test_inner_shape(void **context)
 #undef CHANGED
 }
 
-/* An ICMP error about a flow of member 1's service, relayed by it: from router, about what it quotes. */
+/* An ICMP error about a flow of member 1's service, relayed by it: from router, about the quoted packet. */
 static unsigned put_icmp(uint8_t *bytes, const char *router, const char *client, const char *service, uint16_t port)
 {
 	unsigned quoted = IPV4_HEADER_BYTES + ICMP_QUOTED_TCP_BYTES;
@@ -371,7 +370,7 @@ static void test_inner_random(void **context)
 	assert_in_range(accepted, 1000, 199000);
 }
 
-/* Runs last: what no test above has reached is either not tested or not reachable. */
+/* Runs last: a reason that no test above reached is either not tested or not reachable. */
 static void test_every_reason(void **context)
 {
 	static const enum reason ours[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Every verdict of decide(): what differs from a plain case, and the reason that must come of it.
- * The last test checks that every reason came up.
+ * Every verdict of decide(): the difference from a plain case, and the expected reason. The last test checks that every
+ * reason came up.
  *
  *   node 100 (self)  load 10     node 101  load 4    node 102  load 6
  */
@@ -160,7 +160,7 @@ static void test_new_syn(void **context)
 	assert_forward(&syn, REASON_CHOSEN, 102);
 	nodes[1].weight = 2; /* 3.5 against 6 */
 	assert_forward(&syn, REASON_CHOSEN, 101);
-	/* ECN set-up is a SYN like any. */
+	/* A SYN with ECN set-up is a SYN like any other. */
 	assert_forward(&(struct packet) { .kind = PACKET_TCP, .tcp_flags = TCP_SYN | 0xc0 }, REASON_CHOSEN, 101);
 }
 
@@ -191,7 +191,7 @@ static void test_threshold(void **context)
 	assert_forward(&syn, REASON_CHOSEN, 101);
 	nodes[1].sent = 1;
 	assert_reason(&syn, REASON_LOWEST_LOAD);
-	/* The policies of the dispatchers know no threshold. */
+	/* The dispatchers' policies have no threshold. */
 	env.policy = &policy_lc;
 	assert_forward(&syn, REASON_CHOSEN, 101);
 }
@@ -238,7 +238,7 @@ static unsigned choose_nonsense(const struct policy_input *input)
 	return input->random % 2 ? 2 : 12345;
 }
 
-/* A policy that breaks its contract can make this node serve, never forward to where it must not. */
+/* A policy that breaks its contract can make this node serve, never forward to a node that must not get it. */
 static void test_broken_policy(void **context)
 {
 	const struct policy nonsense = { .name = "nonsense", .summary = "", .choose = choose_nonsense };
@@ -310,7 +310,7 @@ static void test_draining_and_unhealthy(void **context)
 	assert_forward(&syn, REASON_UNHEALTHY, 102);
 }
 
-/* What a SYN does that meets a flow to node 102; a decision of its own would choose 101. */
+/* The effect of a SYN that meets a flow to node 102; a new decision would choose 101. */
 static const struct syn_case {
 	enum flow_state state;
 	bool same_isn, alive, eligible;
@@ -380,7 +380,7 @@ static void test_syn_of_flow(void **context)
 		syn.tcp_sequence = c->same_isn ? ISN : ISN + 1;
 		env.maybe_stale = env.rate_limited = false;
 		assert_forward(&syn, c->reason, c->reason == REASON_CHOSEN ? 101 : 102);
-		/* What the queue's age and the rate guard may not touch, and what they must. */
+		/* The queue's age and the rate guard must affect only new decisions. */
 		env.maybe_stale = true;
 		assert_reason(&syn, c->reason == REASON_CHOSEN ? REASON_STALE_SYN : c->reason);
 		env.maybe_stale = false;
@@ -407,7 +407,7 @@ static void test_packets_of_flow(void **context)
 	}
 	assert_reason(&icmp, REASON_NO_FLOW);
 	add_flow(&syn, FLOW_HALF_OPEN, 102);
-	/* Nothing that a new connection asks stops a packet of an old one. */
+	/* No condition for new connections stops a packet of an old one. */
 	env.maybe_stale = env.rate_limited = env.minority = env.draining = true;
 	alive[2] = eligible_for_copy[2] = nodes[2].eligible = false;
 	for (unsigned i = 0; i < sizeof(flags); i++) {
@@ -422,7 +422,7 @@ static void test_packets_of_flow(void **context)
 	assert_reason(&icmp, REASON_NO_FLOW);
 }
 
-/* A table adopted under another name may lead to this very node: that would be a tunnel to self. */
+/* A table adopted under another name may lead to this node itself: that would be a tunnel to self. */
 static void test_flow_to_self(void **context)
 {
 	const struct packet syn = packet_tcp(TCP_SYN), ack = packet_tcp(TCP_ACK);
@@ -453,10 +453,10 @@ static void test_other_packets(void **context)
 	}
 }
 
-/* Runs last: what no test above has reached is either not tested or not reachable. */
+/* Runs last: a reason that no test above reached is either not tested or not reachable. */
 static void test_every_reason(void **context)
 {
-	/* Those of decide_decapsulation() and of the caller. */
+	/* Reasons of decide_decapsulation() and of the caller. */
 	const bool not_ours[REASONS] = {
 		[REASON_FROM_PEER] = true,      [REASON_NOT_PEER] = true,          [REASON_NOT_TO_US] = true,
 		[REASON_INNER_FOREIGN] = true,  [REASON_INNER_NOT_SENDERS] = true, [REASON_INNER_SOURCE] = true,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What dprctl shows of an answer, and what it makes of addresses and numbers. */
+/* The output of dprctl for an answer, and its reading of addresses and numbers. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,7 +62,7 @@ static void test_status_text(void **context)
 	assert_string_equal(
 		line_of(&o, "  n2"),
 		"  n2     192.0.2.12     up          0.7s      12     12       117      0      1   48%       1");
-	/* What a silent node once said is not shown as news. */
+	/* Old values of a silent node are not shown as new. */
 	assert_string_equal(
 		line_of(&o, "  n3"),
 		"  n3     192.0.2.13     LATE        3.2s       ?      ?         ?      ?      ?     ?       1"
@@ -104,7 +104,7 @@ static void test_status_colours_and_headings(void **context)
 	json_decref(status);
 }
 
-/* An answer with nothing in it is all question marks, never zeros. */
+/* An empty answer shows only question marks, never zeros. */
 static void test_status_of_nothing(void **context)
 {
 	json_t *status = json_of("{'schema':'dprd.status/1','members':[{},7,{'name':'n2','load':'x'}]}");
@@ -385,7 +385,7 @@ static void test_served_connections(void **context)
 	fclose(file);
 }
 
-/* "?" for what is not known, and is not a number. */
+/* "?" stands for a value that is unknown or not a number. */
 static void test_cells(void **context)
 {
 	json_t *known = json_of("{'age_ms':3249,'old_ms':250000,'count':1234567,'ratio':0.47,'half':0.5}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What dprctl shows of real servers: the table, a line of status, metrics. */
+/* The output of dprctl for real servers: the table, a line of status, metrics. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ static const char list_text[] =
 	"{'name':'b3','form':'direct','address_v4':null,'address_v6':'fd00::23','port':null,'weight':0,"
 	"'eligible':false,'why_not':'weight 0','connections':3,'chosen':5,'mtu_v4':null,'mtu_v6':1500}]";
 
-/* An answer of dprd, its list under this name. */
+/* An answer of dprd with its list under this name. */
 static json_t *answer_of(const char *list)
 {
 	json_t *answer = json_of("{'schema':'dprd.backends/1','node':'n1','policy':'wlc','serve_here':true,"
@@ -78,7 +78,7 @@ static void test_none(void **context)
 	render_metrics(o.file, status);
 	assert_hides(&o, "backend");
 	close_output(&o);
-	/* What the answer does not say is "?", never 0. */
+	/* A value missing in the answer is shown as "?", never 0. */
 	open_output(&o);
 	render_backends(o.file, nonsense, &plain);
 	assert_string_equal(line_of(&o, "  ?"), "  ?      ?      ?              BARRED         ?       ?         ?  ?");

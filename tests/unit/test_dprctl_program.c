@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dprctl as a program: what it is given, what it does without dprd, and its exit status. */
+/* dprctl as a program: its arguments, its behaviour without dprd, and its exit status. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 #include "loadcast/load.h"
 #include "tests/unit/own_clock.h"
 
-/* The program itself, under another name. A process that a busy host keeps from running is no frozen dprd. */
+/* The program itself, under another name. A process that a busy host does not run must not look like a frozen dprd. */
 int dprctl_main(int argc, char **argv);
 #define main dprctl_main
 #define DPRCTL_ANSWER_MS 60000
@@ -31,7 +31,7 @@ int dprctl_main(int argc, char **argv);
 #undef main
 #undef DPRCTL_ANSWER_MS
 
-/* Nothing but dprctl's sleep takes time. */
+/* Only dprctl's sleep takes time. */
 __attribute__((visibility("hidden"))) unsigned sleep(unsigned seconds)
 {
 	own_clock_ms += seconds * UINT64_C(1000);
@@ -143,7 +143,7 @@ static void test_usage_errors(void **context)
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		int status = run(wrong[i], output, sizeof(output));
 
-		/* Not just because there is no dprd. */
+		/* The failure must not come from a missing dprd. */
 		if (status != DPRCTL_FAILED || !strstr(output, "try: dprctl --help"))
 			fail_msg("dprctl %s: %d, %s", wrong[i], status, output);
 	}
@@ -259,7 +259,7 @@ static void test_files_still_tell(void **context)
 	unlink(path);
 }
 
-/* A configuration that is just being broken must not keep the operator from dprd. */
+/* A broken configuration must not keep the operator from reaching dprd. */
 static void test_wrong_config(void **context)
 {
 	char shows[96];
@@ -328,7 +328,7 @@ static void run_drain(const char *ports, int expected, const char *shows)
 	run_drain_in("draining", ports, expected, shows);
 }
 
-/* Which ports count is dprd's word, not the file's; and what is not known does not count as nothing. */
+/* dprd, not the file, tells which ports count; and an unknown number does not count as 0. */
 static void test_drain_waits(void **context)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

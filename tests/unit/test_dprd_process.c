@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* test_dprd_process.c - whether dprd lives, by its status file and its process. */
+/* test_dprd_process.c - the life of dprd, by its status file and its process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -120,7 +120,7 @@ static void test_process_ends(void **state)
 	assert_true(has_ended(END_MS));
 	dprd_process_ended(&dprd, NOW_MS + 10);
 	assert_int_equal(dprd.process, -1);
-	/* Its last word is young enough, and worth nothing. */
+	/* Its last status is young enough, and does not count. */
 	assert_false(lives(NOW_MS + 10));
 	assert_int_equal(got.redirected, 0);
 	assert_false(lives(NOW_MS + 20));
@@ -151,7 +151,7 @@ static void test_other_process(void **state)
 	assert_true(has_ended(END_MS));
 }
 
-/* As where dprd's container has numbers of its own: what it writes is believed. */
+/* With dprd in a PID namespace of its own its status counts without a process. */
 static void test_no_such_process(void **state)
 {
 	pid_t child = start_process();

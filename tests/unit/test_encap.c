@@ -119,7 +119,7 @@ static void outer_headers_follow_the_inner(void **state)
 	}
 }
 
-/* What one node writes the other reads; and nothing else is taken for it. */
+/* One node reads the mark that another wrote, and takes nothing else for it. */
 static void mark_of_a_syn_that_may_return(void **state)
 {
 	static const uint16_t ids[] = { 0, ENCAP_MAY_RETURN, ENCAP_MAY_RETURN ^ 1, ENCAP_MAY_RETURN ^ 0x8000 };
@@ -229,13 +229,13 @@ static void alias_keeps_tcp_checksums(void **state)
 		struct addr alias = random_address(v6);
 		bool damaged = random_below(8) == 0;
 
-		/* Not so far back that it could be the header's length. */
+		/* The damage stays behind the header's length. */
 		if (damaged)
 			bytes[p.total_bytes - 1 - random_below(16)] ^= (uint8_t)(1 + random_below(255));
 		assert_int_equal(oracle_transport_good(bytes), !damaged);
 		memcpy(before, bytes, p.total_bytes);
 		encap_to_alias(bytes, &p, &alias);
-		/* Sound stays sound, and what is damaged must not be mended. */
+		/* A sound packet stays sound, and a damaged one must not be mended. */
 		assert_int_equal(oracle_transport_good(bytes), !damaged);
 		assert_true(v6 || oracle_ipv4_header_good(bytes));
 		after = parse(bytes, p.total_bytes, PACKET_TCP);

@@ -23,10 +23,10 @@ static int start(void **context)
 
 	(void)context;
 	fixture_start(&d);
-	/* With programs there is no set in the kernel to be changed. */
+	/* With programs the kernel has no set to change. */
 	d.fastpath = (struct fastpath *)&d;
 	now_ms = d.table.published_ms;
-	/* More than what is told to the kernel at once. */
+	/* More flows than one message to the kernel holds. */
 	for (i = 0; i < FLOWS; i++)
 		assert_true(fixture_flow(&d, "203.0.113.7", (uint16_t)(1 + i), i % 2 ? "n2" : "n3", TCP_ACK));
 	return 0;
@@ -76,7 +76,7 @@ static void test_dead_peer(void **context)
 	assert_int_equal(d.counters.flows_dead_peer, FLOWS / 2);
 }
 
-/* An old table, of a loadcast that is gone, is no evidence against anybody. */
+/* An old table, of a loadcast that is gone, proves nothing against a peer. */
 static void test_deaf(void **context)
 {
 	unsigned i;
@@ -89,13 +89,13 @@ static void test_deaf(void **context)
 	now_ms += d.config.dead_peer_timeout_ms * 10ULL;
 	tick();
 	assert_int_equal(flows_to(N2) + flows_to(N3), FLOWS);
-	/* It works again, and they are silent all the same. */
+	/* loadcast works again, and the peers are still silent. */
 	d.table.published_ms = now_ms;
 	tick();
 	assert_int_equal(flows_to(N2) + flows_to(N3), 0);
 }
 
-/* Nor is a loadcast that has just started. */
+/* The table of a loadcast that has just started proves nothing either. */
 static void test_never_heard(void **context)
 {
 	(void)context;

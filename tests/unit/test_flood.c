@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* test_flood.c - when SYNs are a flood. */
+/* test_flood.c - the detection of a flood of SYNs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static int start(void **state)
 	return 0;
 }
 
-/* So many ticks, with so many SYNs in each. How often it changed. */
+/* Lets ticks pass with this many SYNs in each; returns the number of changes. */
 static unsigned go_on(unsigned ticks, unsigned syns)
 {
 	unsigned changed = 0;
@@ -57,12 +57,12 @@ static void test_rate(void **state)
 {
 	(void)state;
 	go_on(20, 0);
-	/* A whole window of them, whenever one begins. */
+	/* Twice the window, so that a whole window is in it. */
 	assert_int_equal(go_on(2 * FLOOD_WINDOW_MS / TICK_MS, MAX_PER_SECOND / (1000 / TICK_MS) + 1), 1);
 	assert_true(flood.on);
 }
 
-/* A burst that is none of 200 ms. */
+/* A burst shorter than 200 ms. */
 static void test_burst(void **state)
 {
 	(void)state;
@@ -72,14 +72,14 @@ static void test_burst(void **state)
 	assert_false(flood.on);
 }
 
-/* What came before the first look, or while dprd stood still, is no rate. */
+/* SYNs from before the first tick, or while dprd stood still, make no rate. */
 static void test_no_window(void **state)
 {
 	(void)state;
 	assert_int_equal(go_on(1, MAX_PER_SECOND), 0);
 	assert_int_equal(go_on(20, 0), 0);
 	now_ms += 10000;
-	/* More than may come in that time, too. */
+	/* Also more than may come in that time. */
 	assert_int_equal(go_on(1, MAX_PER_SECOND * 11), 0);
 	assert_false(flood.on);
 }
@@ -96,7 +96,7 @@ static void test_ends(void **state)
 	assert_false(flood.on);
 }
 
-/* Half-open flows say that it goes on, though few SYNs come to dprd. */
+/* Half-open flows show that the flood goes on, though few SYNs come to dprd. */
 static void test_lasts(void **state)
 {
 	(void)state;
@@ -109,7 +109,7 @@ static void test_lasts(void **state)
 	assert_int_equal(go_on(1, 0), 1);
 }
 
-/* It is reckoned from when it was last seen. */
+/* Its time counts from when it was last seen. */
 static void test_again(void **state)
 {
 	(void)state;
@@ -120,7 +120,7 @@ static void test_again(void **state)
 	assert_int_equal(go_on(1, 0), 1);
 }
 
-/* For so long, told every five seconds that so many more passed in each second. */
+/* For this long, reports every five seconds that per_second more SYNs passed in each second. */
 static void pass(unsigned seconds, uint64_t per_second)
 {
 	static uint64_t passed;
@@ -145,12 +145,12 @@ static void test_passed(void **state)
 	assert_true(flood.on);
 	pass(5, MAX_PER_SECOND);
 	assert_false(flood.on);
-	/* They begin no flood: nothing passes without one. */
+	/* Passed SYNs begin no flood: without a flood none passes. */
 	pass(20, 2 * MAX_PER_SECOND);
 	assert_false(flood.on);
 }
 
-/* What was last told long ago says nothing, nor does a counter that was set back. */
+/* An old report does not count, nor does a counter that was set back. */
 static void test_passed_unknown(void **state)
 {
 	(void)state;

@@ -19,7 +19,7 @@ static void random_scripts_agree_with_the_model(void **state)
 
 	(void)state;
 	for (round = 0; round < rounds(300); round++) {
-		/* Some runs are all adding, some touch much: the pools stay full for long. */
+		/* Some runs only add, some touch often, so that the pools stay full for long. */
 		unsigned from = random_below(12);
 
 		for (i = 0; i < sizeof(script); i++)
@@ -82,7 +82,7 @@ static void states_live_as_long_as_they_may(void **state)
 		gone = 0;
 		add_in_state(table, 0, cases[i].state, 5000);
 		assert_int_equal(flow_lifetime_ms(&model_limits, cases[i].state, &none), cases[i].lifetime_ms);
-		/* To a tick of 17 ms. */
+		/* Exact to a tick of 17 ms. */
 		flow_expire(table, 1000, 5000 + cases[i].lifetime_ms - 17, count_gone, &gone);
 		flow_expire(table, 1000, 4000, count_gone, &gone); /* a clock read before the packet's */
 		assert_int_equal(gone, 0);
@@ -153,12 +153,12 @@ static void room_is_not_taken_from_the_young(void **state)
 	flow_touch(table, &flow, TCP_ACK, 6020);
 	assert_true(flow_add(table, &keys[2], 7, 1, 6020, &evicted));
 	assert_int_equal(evicted.state, FLOW_FREE);
-	/* One confirmed and two that may become so: all three places are promised. */
+	/* One is confirmed and two may become so: all three places are reserved. */
 	assert_false(flow_has_room(table, 60000));
 	free(table);
 }
 
-/* A pool of which BPF programs make flows is emptied ahead of them: of the old ones alone, and of each once. */
+/* In a pool where BPF programs make flows, old flows, and only these, are removed ahead, each once. */
 static void old_flows_are_evicted_ahead(void **state)
 {
 	struct flow_limits limits = model_limits;
@@ -182,8 +182,8 @@ static void old_flows_are_evicted_ahead(void **state)
 }
 
 /*
- * However many SYNs come, a look at the slots costs a bounded part of their time: within one ms some looks in
- * vain, and then none.
+ * However many SYNs come, searching the slots costs a bounded part of their time: within one ms a few searches without
+ * success, and then none.
  */
 static void a_full_pool_is_not_searched_for_every_syn(void **state)
 {
@@ -208,7 +208,7 @@ static void a_full_pool_is_not_searched_for_every_syn(void **state)
 	free(table);
 }
 
-/* The whole table, and one more; then it empties in steps of which none is long. */
+/* Fills the whole table, and one flow more; then it empties in steps of which none is long. */
 static void it_holds_65536_flows(void **state)
 {
 	struct flow_table *table = new_table(&large_limits);
@@ -248,7 +248,7 @@ static void it_holds_65536_flows(void **state)
 	free(table);
 }
 
-/* 104 days are all ticks: whatever the clock says, ages and times are right. */
+/* The ticks last 104 days: at any time of the clock ages and times are right. */
 static void times_go_on_after_the_last_tick(void **state)
 {
 	static const uint64_t starts_ms[] = { 0, 9007199000ull, 9007199254ull, 4503599620ull, 90071992540ull };
@@ -275,7 +275,7 @@ static void times_go_on_after_the_last_tick(void **state)
 	}
 }
 
-/* No flow was seen in the future: such a time becomes now, and goes on from there. */
+/* A time in the future becomes the present time. */
 static void times_in_the_future_are_mended(void **state)
 {
 	struct flow_table *table = new_table(&model_limits);
@@ -295,7 +295,7 @@ static void times_in_the_future_are_mended(void **state)
 	free(table);
 }
 
-/* A packet of a flow costs no write for its time alone, unless that is 268 ms old. */
+/* A packet of a flow costs no write for its time, unless that is 268 ms old. */
 static void times_are_written_now_and_then(void **state)
 {
 	struct flow_table *table = new_table(&model_limits);
@@ -316,7 +316,7 @@ static void times_are_written_now_and_then(void **state)
 	free(table);
 }
 
-/* Found, and gone when its packet is to be counted: nothing happens, least of all to who came in its place. */
+/* A flow was found, and is gone when its packet is counted: nothing happens, also not to a flow in its place. */
 static void a_flow_that_is_gone_is_left_alone(void **state)
 {
 	struct flow_table *table = new_table(&model_limits);
@@ -331,7 +331,7 @@ static void a_flow_that_is_gone_is_left_alone(void **state)
 	flow_touch(table, &flow, TCP_ACK, 2000);
 	assert_int_equal(flow.state, FLOW_HALF_OPEN);
 	assert_int_equal(flow_counts(table).half_open + flow_counts(table).confirmed, 0);
-	/* Until one comes to lie in the same place. */
+	/* Makes flows until one lies in the same place. */
 	for (there.slot = UINT32_MAX; there.slot != flow.slot;) {
 		other.client_port++;
 		flow_prefetch(table, &other, true);
@@ -362,7 +362,7 @@ static void multicast_clients_are_refused(void **state)
 	free(table);
 }
 
-/* In parts of any size, or one by one, every flow is shown once. */
+/* Walking in parts of any size, or slot by slot, shows every flow once. */
 static void walking_shows_every_flow_once(void **state)
 {
 	struct flow_table *table = filled_table();

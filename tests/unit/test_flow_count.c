@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* test_flow_count.c - what the flow table knows of its numbers while BPF programs make and confirm flows. */
+/* test_flow_count.c - the counts of the flow table while BPF programs make and confirm flows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@ static void confirm_as_bpf(struct flow_table *table, uint32_t i)
 }
 
 /*
- * The BPF programs confirm what dprd made. A sixteenth of a round later the half-open pool is known to
- * be nearly empty, a round later all is known exactly, however much came and went meanwhile.
+ * The BPF programs confirm what dprd made. A sixteenth of a round later the counts show the half-open pool nearly
+ * empty; a round later they are exact, however many flows came and went meanwhile.
  */
 static void counts_follow_what_bpf_programs_do(void **state)
 {
@@ -40,7 +40,7 @@ static void counts_follow_what_bpf_programs_do(void **state)
 	assert_in_range(flow_counts(table).half_open, 192, 192 * 2 + 512);
 	sum = flow_counts(table).half_open + flow_counts(table).confirmed;
 	assert_int_equal(sum, 8192);
-	/* Before and behind the cursor. */
+	/* Flows before and behind the cursor. */
 	for (; i < 16000; i++) {
 		assert_true(add_in_state(table, 1000 + i, i % 2 ? FLOW_CONFIRMED : FLOW_CLOSING, 2000));
 		if (i % 1000 == 0)
@@ -55,7 +55,7 @@ static void counts_follow_what_bpf_programs_do(void **state)
 	free(table);
 }
 
-/* Whether it lies where the running round has been. */
+/* True when the flow lies where the running round has been. */
 static bool make_as_bpf(struct flow_table *table, uint32_t i)
 {
 	struct flow_counts counts = table->counts, sums = table->sums;
@@ -68,7 +68,7 @@ static bool make_as_bpf(struct flow_table *table, uint32_t i)
 	return flow.slot / FLOW_BUCKET_SLOTS < flow_swept_buckets(table);
 }
 
-/* At any time, in the middle of a round and after it. */
+/* This holds at any time, in the middle of a round and after it. */
 static void what_bpf_programs_made_counts_at_once(void **state)
 {
 	struct flow_limits limits = large_limits;
@@ -92,7 +92,7 @@ static void what_bpf_programs_made_counts_at_once(void **state)
 	free(table);
 }
 
-/* With all of them confirmed by dprd itself no sample may take any away. */
+/* When dprd itself confirmed all flows, no sample may lower the counts. */
 static void samples_do_not_lower_true_counts(void **state)
 {
 	struct flow_limits limits = large_limits;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What dprd and the BPF programs do to slots, one after the other; test_flow_turns.c has them at the same time. */
+/*
+ * Operations of dprd and the BPF programs on slots, one after the other; test_flow_turns.c runs them at the same time.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +11,7 @@
 
 #include "tests/unit/flow_tables.h"
 
-/* What each packet makes of each state, RFC 9293 3.6 as far as one direction shows it. */
+/* The effect of each packet on each state, by RFC 9293 3.6 as far as one direction shows it. */
 static void packets_move_states_on(void **state)
 {
 	static const struct {
@@ -102,7 +104,7 @@ static void two_buckets_hold_as_many_as_they_can(void **state)
 	}
 }
 
-/* The key has but 32 bits of the address's hash: the address itself decides. */
+/* The key has only 32 bits of the address's hash: the address itself decides. */
 static void an_address_is_compared_whole(void **state)
 {
 	struct flow_bucket buckets[2] = { 0 };
@@ -168,13 +170,13 @@ static void families_do_not_mix_within_a_pair(void **state)
 	assert_ptr_equal(flow_bucket_take(buckets, &s6, 7), NULL);
 	assert_true(flow_slot_is_free(slot));
 	assert_ptr_equal(flow_bucket_take(buckets, &s, 7), slot);
-	/* Taken, and not yet published: its neighbour is not to be had. */
+	/* A slot is taken and not yet published: its neighbour cannot be taken. */
 	slot[1].key = slot[1].target = 0;
 	assert_ptr_equal(flow_bucket_take(buckets, &s, 7), slot + 5);
 	assert_null(flow_bucket_take(buckets, &s, 7));
 	flow_slot_give_back(slot, 7);
 	assert_ptr_equal(flow_bucket_take(buckets, &s6, 8), slot);
-	/* An address is no target: who took it too late cannot give it back. */
+	/* An address is not a target: a late taker cannot give the slot back. */
 	flow_slot_give_back(slot + 1, 7);
 	assert_int_equal(slot[1].address_high, s6.address_high);
 	assert_int_equal(slot[1].address_low, s6.address_low);
@@ -185,7 +187,7 @@ static void families_do_not_mix_within_a_pair(void **state)
 	assert_int_equal(slot[0].state, 5 << FLOW_TIME_SHIFT | SLOT_CLOSING);
 }
 
-/* In its place and with its overflow bit; what has become of another flow's is left alone. */
+/* The flow keeps its place and its overflow bit; a slot that now belongs to another flow stays untouched. */
 static void a_port_is_used_again(void **state)
 {
 	unsigned v6, overflow;

@@ -17,7 +17,7 @@
 
 enum { ISN = 0x5a123456, NODE = 7, TICK = 100000, SELF = 100, PEER, CHOSEN, MADE_MS = 1000000 };
 
-/* What one of the callers does with the SYN. */
+/* The fate of the SYN at one of the callers. */
 enum fate {
 	TO_NODE_AS_COPY,
 	TO_NODE_AS_FLOW,
@@ -191,7 +191,7 @@ static struct flow flow_make(const struct packet *syn, enum flow_slot_state stat
 	return flow;
 }
 
-/* The programs count in ticks. They never take a copy for young that dprd, which counts in ms, takes for old. */
+/* The programs count in ticks. They never regard a copy as young that dprd, which counts in ms, regards as old. */
 static void test_ages_agree(void **context)
 {
 	struct packet syn = { .kind = PACKET_TCP, .tcp_flags = TCP_SYN, .tcp_sequence = ISN };

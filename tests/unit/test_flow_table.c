@@ -41,7 +41,7 @@ static void adopted_flows_are_the_same(void **state)
 	unsigned i;
 
 	(void)state;
-	/* Other indices than in old. */
+	/* The indices differ from those in old. */
 	assert_true(add_in_state(table, 2, FLOW_CONFIRMED, 1000));
 	assert_int_equal(flow_table_adopt(table, old, model_bytes(old)), 12);
 	assert_int_equal(flow_counts(table).half_open, 4);
@@ -57,7 +57,7 @@ static void adopted_flows_are_the_same(void **state)
 	free(table);
 }
 
-/* What changed in old meanwhile is caught by adopting again; what changed here stays. */
+/* Adopting again takes over changes in old; changes here stay. */
 static void adopting_again_takes_what_changed(void **state)
 {
 	struct flow_table *old = filled_table(), *table = filled_table();
@@ -77,7 +77,7 @@ static void adopting_again_takes_what_changed(void **state)
 	assert_true(find_number(table, 104, &is));
 	flow_touch(table, &is, TCP_ACK, 8000);
 	assert_true(add_in_state(table, 200, FLOW_CONFIRMED, 8000));
-	/* The client's next connection from the same port: none of old's business. */
+	/* The client's next connection from the same port does not concern old. */
 	assert_true(flow_add(table, &key, 5, 999, 8000, &evicted));
 	assert_int_equal(flow_table_adopt(table, old, model_bytes(old)), 11);
 	for (i = 100; i < 112; i++) {
@@ -100,7 +100,7 @@ static void adopting_again_takes_what_changed(void **state)
 	free(table);
 }
 
-/* Smaller pools take what fits; nothing of the rest is left half-way. */
+/* Smaller pools take the flows that fit; no other flow is left half taken. */
 static void smaller_tables_adopt_what_fits(void **state)
 {
 	struct flow_limits small = model_limits;
@@ -117,7 +117,7 @@ static void smaller_tables_adopt_what_fits(void **state)
 	free(table);
 }
 
-/* Of a dprd that knew nothing of occupied buckets: its flows are taken, its memory is not used. */
+/* A table of a dprd without occupied bits: its flows are taken, its memory is not used. */
 static void a_table_without_bits_is_adopted(void **state)
 {
 	struct flow_table *old = filled_table(), *table = new_table(&large_limits);
@@ -187,7 +187,7 @@ static bool is_occupied(void *context, const struct flow *flow)
 	return true;
 }
 
-/* dprd starts again: the same memory, new limits, the old hash key; whatever the bits say. */
+/* dprd starts again: the same memory, new limits, the old hash key; whatever the occupied bits are. */
 static void an_opened_table_goes_on(void **state)
 {
 	struct flow_table *table = filled_table();
@@ -241,7 +241,7 @@ static bool is_found(void *context, const struct flow *flow)
 	return true;
 }
 
-/* Whatever is in its slots, the table can be walked, filled, used and emptied; then it is as if new. */
+/* Whatever its slots hold, the table can be walked, filled, used and emptied; then it is like a new one. */
 static void assert_usable(struct flow_table *table)
 {
 	unsigned i, shown = 0, gone = 0;
@@ -257,7 +257,7 @@ static void assert_usable(struct flow_table *table)
 	shown = 0;
 	flow_each(table, is_sound_flow, &shown);
 	flow_remove_node(table, 2, count_gone, &gone);
-	/* Slots that make no sense, times in the future, slots that seem taken: all are gone in the end. */
+	/* Damaged slots, times in the future, slots that seem taken: all are gone in the end. */
 	for (i = 0; i < 8; i++)
 		flow_expire(table, flow_slots(table), 1000000ull * (i + 1), count_gone, &gone);
 	for (i = 0; i < flow_slots(table); i++)
@@ -269,7 +269,7 @@ static void assert_usable(struct flow_table *table)
 	assert_true(find_number(table, 5, NULL));
 }
 
-/* A flow that nobody could find where it lies, or whose address is not what was hashed. */
+/* A flow that no search finds in its place, or whose address is not the hashed one. */
 static void a_misplaced_flow_is_not_adopted(void **state)
 {
 	unsigned i, bit;
@@ -291,7 +291,7 @@ static void a_misplaced_flow_is_not_adopted(void **state)
 				(bit % 2 ? &slot[1].address_low : &slot[1].address_high)[0] ^= 1ull << bit;
 			}
 		}
-		/* Two buckets further: there it is looked for in no case. */
+		/* Two buckets further no search looks for it. */
 		home = (flow.slot / FLOW_BUCKET_SLOTS + 2) % flow_table_buckets(old);
 		for (free_slot = flow_bucket_at(old, home)->slot;
 		     !flow_slot_is_free(free_slot) || !flow_slot_is_free(free_slot + 1); free_slot += 2)
@@ -313,7 +313,7 @@ static void damage(uint8_t *copy, size_t bytes)
 	unsigned flips;
 
 	for (flips = 1 + random_below(40); flips; flips--) {
-		/* Some into the header, and of these many into its first fields: refused, or without effect. */
+		/* Some damage hits the header, often its first fields: the table is refused, or nothing changes. */
 		size_t header = random_below(2) ? HEADER_FIELDS_BYTES : slots_at;
 		size_t at = random_below(8) == 0 ? random_below((uint32_t)header)
 						 : slots_at + random_below((uint32_t)(bytes - slots_at));
@@ -362,7 +362,7 @@ static struct addr service_address(unsigned i)
 	return addr_from_v4(htonl(0xc6336400 + i));
 }
 
-/* An index stays its service's while flows use it, and for a round after that. */
+/* A service keeps its index while flows use it, and for a round after that. */
 static void service_indices_are_kept_while_used(void **state)
 {
 	struct flow_table *table = new_table(&large_limits);
@@ -389,7 +389,7 @@ static void service_indices_are_kept_while_used(void **state)
 	flow_expire(table, flow_slots(table), 1000, count_gone, &gone);
 	address = service_address(500);
 	assert_int_equal(flow_table_service(table, &address, 0, true), -1);
-	/* One is asked for again: not the next. */
+	/* One service is used again, so another one goes next. */
 	address = service_address(1);
 	assert_int_equal(flow_table_service(table, &address, 0, true), 2);
 	flow_expire(table, flow_slots(table), 1000, count_gone, &gone);
