@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Two processors at the same slots. One operation is stopped before one of its atomic steps, another
- * one runs from beginning to end, and the first goes on: at every step, for random tables and random
- * operations of dprd and the BPF programs. Whoever was told that a flow is there must find it then, and
- * nothing else may be there.
+ * Two processors at the same slots. One operation is stopped before one of its atomic steps, another one runs from
+ * beginning to end, and the first goes on: at every step, for random tables and random operations of dprd and the BPF
+ * programs. An operation that was told that a flow is there must find it then, and nothing else may be there.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +11,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-/* Where an operation can be stopped. Flows are compiled in here, so that theirs are among them. */
+/* An operation can be stopped here. The flow files are compiled in, so that their steps are included. */
 static void step(void);
 #define __sync_val_compare_and_swap(at, old, new) (step(), __sync_val_compare_and_swap(at, old, new))
 #define __sync_fetch_and_or(at, bits) (step(), __sync_fetch_and_or(at, bits))
@@ -22,7 +21,7 @@ static void step(void);
 #define __atomic_load_n(at, order) (step(), __atomic_load_n(at, order))
 
 #include "dprd/core/flow/flow.c" // NOLINT(bugprone-suspicious-include)
-/* Between the look at a bucket's bits and that at its slots, too. */
+/* There is also a step between reading a bucket's bits and reading its slots. */
 #define flow_empty_slots(table, slot, steps) (step(), flow_empty_slots(table, slot, steps))
 #include "dprd/core/flow/expire.c" // NOLINT(bugprone-suspicious-include)
 #include "tests/unit/flow_tables.h"
@@ -34,10 +33,10 @@ enum operation { BPF_INSERT, BPF_TOUCH, BPF_RENEW, FIND, ADD, REMOVE, REPLACE, E
 static struct flow_table *table;
 static struct turn_flow {
 	bool there;
-	unsigned generation; /* in the sequence number: which of its flows it is */
+	unsigned generation; /* number of its flow, part of the sequence number */
 } flows[KEYS];
 
-/* What comes between: which operation, before which step of the other. */
+/* The inner operation, and the step of the outer one before which it runs. */
 static enum operation inner;
 static uint32_t inner_key;
 static int inner_step, steps;
@@ -116,7 +115,7 @@ static void bpf_renew(uint32_t i)
 		bpf_insert(i);
 }
 
-/* Right, or gone meanwhile; never another flow's target. */
+/* The flow is right, or gone meanwhile; it never has another flow's target. */
 static void find(uint32_t i, bool must)
 {
 	struct flow_key key = key_of(i);
@@ -174,7 +173,7 @@ static void operate(enum operation operation, uint32_t i)
 		break;
 	case FIND:
 		find(i, false);
-		/* Nobody but the inner operation takes it away. */
+		/* Only the inner operation may remove it. */
 		if (there && flows[i].there)
 			find(i, true);
 		break;
@@ -207,7 +206,7 @@ static bool is_of_bpf(enum operation operation)
 	return operation == BPF_INSERT || operation == BPF_TOUCH || operation == BPF_RENEW;
 }
 
-/* Only one of the two may be dprd's: it has a lock. And both do not make the same flow. */
+/* Only one of the two may be dprd's, which has a lock; and they do not make the same flow. */
 static bool is_possible(enum operation outer, uint32_t outer_key)
 {
 	bool outer_bpf = is_of_bpf(outer), inner_bpf = is_of_bpf(inner), makes = inner == BPF_INSERT || inner == ADD;
@@ -256,7 +255,7 @@ static void assert_all_there(void)
 	assert_int_equal(shown, expected);
 }
 
-/* Nothing is lost for ever: after some rounds a slot has a flow, or is free, and empty buckets are known as such. */
+/* No slot is lost for ever: after some rounds each slot has a flow or is free, and empty buckets have no bits. */
 static void assert_tidy(void)
 {
 	struct flow flow;
@@ -275,7 +274,7 @@ static void assert_tidy(void)
 			    !flow_empty_slots(table, i * FLOW_BUCKET_SLOTS, FLOW_BUCKET_SLOTS));
 }
 
-/* Empty, with one bucket or four, and one more. */
+/* Makes an empty table with one bucket or four, and one more. */
 static void new_situation(bool small)
 {
 	struct flow_limits limits = model_limits;
@@ -296,7 +295,7 @@ static void new_situation(bool small)
 	}
 }
 
-/* As many as there is room for, some less, or none any more; and the bits of empty buckets new, old, or none. */
+/* Leaves room for as many flows as fit, for fewer, or for none; the bits of empty buckets are new, old, or cleared. */
 static void random_flows(void)
 {
 	unsigned left;
@@ -316,7 +315,7 @@ static void random_flows(void)
 		flow_expire(table, flow_slot_count(table), NOW_MS, gone, NULL);
 }
 
-/* The same again and again, each time stopped one step later, until it comes to its end. */
+/* Repeats the operation, each time stopped one step later, until it reaches its end. */
 static unsigned stop_at_every_step(enum operation outer, uint32_t outer_key)
 {
 	static uint8_t memory[(FLOW_HEADER_BUCKETS + 16) * sizeof(struct flow_bucket)];
@@ -371,8 +370,8 @@ static void one_comes_between_the_steps_of_another(void **state)
 }
 
 /*
- * The only place left is beside an IPv4 flow, and before it is taken, that flow has gone, and the pair is
- * an IPv6 flow's, with zeros in its address where a free slot has them.
+ * The only place left is beside an IPv4 flow. Before it is taken, that flow ends and an IPv6 flow takes the pair; its
+ * address has zeros where a free slot has them.
  */
 static void a_place_may_become_half_of_a_pair(void **state)
 {
@@ -394,7 +393,7 @@ static void a_place_may_become_half_of_a_pair(void **state)
 	free(table);
 }
 
-/* The last flow of a bucket that lived in the next one has gone; as the bit that told of it is cleared, another comes. */
+/* The last flow of a bucket that lay in the next one has ended; while its bit is cleared, another flow comes. */
 static void a_guest_comes_as_the_bit_goes(void **state)
 {
 	static const uint32_t v4[FLOW_BUCKET_SLOTS] = { 1, 2, 4, 5, 7, 8, 10, 11 };

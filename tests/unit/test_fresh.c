@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who is believed: copies, replays, restarts, delays, and two hosts under one name. */
+/* Freshness: copies, replays, restarts, delays, and two hosts under one name. */
 #include "tests/unit/nodes.h"
 
 static void copies_and_old(void **state)
@@ -20,7 +20,7 @@ static void copies_and_old(void **state)
 	assert_int_equal(hear_bytes(N1, N2, old, old_size), REJECT_OLD_SEQUENCE);
 	assert_int_equal(table_rejected(&nodes[N1].table), 1);
 	assert_true(row(N1, N2).sequence == 4);
-	/* Our own, come back by a broadcast. */
+	/* Our own announcement comes back by a broadcast. */
 	say(N1);
 	assert_int_equal(hear(N1, N1), REJECT_OWN);
 }
@@ -37,7 +37,7 @@ static void replay_flood(void **state)
 	memcpy(old, nodes[N2].datagram, sizeof(old));
 	old_size = nodes[N2].size;
 	for (i = 0; i < 500; i++) {
-		/* An epoch guessed: not even these take the tokens of the right one. */
+		/* Guessed epochs do not take the tokens of the right one either. */
 		old[23] = (uint8_t)i | 0x80;
 		assert_int_not_equal(hear_bytes(N1, N2, old, old_size), REJECT_NONE);
 	}
@@ -48,7 +48,7 @@ static void replay_flood(void **state)
 	assert_true(has(N1, N2, NODE_ECHOES));
 }
 
-/* Nor do forgeries with the right epoch and the sequences to come, from one who sees the traffic. */
+/* Forgeries with the right epoch and future sequences do not take them either; their author sees the traffic. */
 static void forgery_flood(void **state)
 {
 	uint8_t forged[ANNOUNCE_BYTES_MAX];
@@ -74,7 +74,7 @@ static void restart(void **state)
 	nodes[N2].table.own.dprd_up = true;
 	now_ms += PERIOD_MS;
 	say(N2);
-	/* Not yet: it could be a replay, it proves nothing. */
+	/* The message proves nothing yet: it could be a replay. */
 	assert_int_equal(hear(N1, N2), REJECT_OTHER_EPOCH);
 	say(N1);
 	assert_int_equal(hear(N2, N1), REJECT_NONE);
@@ -145,7 +145,7 @@ static void replay_of_former_run(void **state)
 	}
 	assert_true(row(N1, N2).epoch == EPOCH + 100);
 	assert_false(has(N1, N2, NODE_CONFLICT));
-	/* Not even when n2 is silent long since. */
+	/* The replay proves nothing even after a long silence of n2. */
 	now_ms += 3600000;
 	for (i = 0; i < 8; i++)
 		assert_int_equal(hear_bytes(N1, N2, tape[i], size[i]), REJECT_OTHER_EPOCH);
@@ -200,7 +200,7 @@ static void delayed(void **state)
 	assert_false(has(N1, N2, NODE_ECHOES));
 }
 
-/* The proof of a restarted node is worth nothing when it comes late. */
+/* The proof of a restarted node does not count when it comes late. */
 static void delayed_proof(void **state)
 {
 	(void)state;
@@ -215,7 +215,7 @@ static void delayed_proof(void **state)
 	assert_int_equal(hear(N1, N2), REJECT_OTHER_EPOCH);
 }
 
-/* An echo of what was never sent, or of a sequence long forgotten, proves nothing. */
+/* An echo of a sequence never sent, or long forgotten, proves nothing. */
 static void false_echoes(void **state)
 {
 	struct node *n2 = &nodes[N2];
@@ -287,7 +287,7 @@ static void conflict_seen_by_others(void **state)
 	assert_true(row(N1, N2).epoch == EPOCH + N2);
 }
 
-/* A host with n3's address runs as n2: n2 itself must notice, but not on a replay of its own words. */
+/* A host with n3's address runs as n2: n2 itself must notice, but not because of a replay of its own announcements. */
 static void conflict_with_self(void **state)
 {
 	static struct table twin;
@@ -333,7 +333,7 @@ static void held_back_over_two_restarts(void **state)
 	period(both);
 	start(N2, EPOCH + 101);
 	period(both);
-	/* Its echo is recent, but of before the switch. */
+	/* Its echo is recent, but from before the switch. */
 	assert_int_equal(hear_bytes(N1, N2, held, held_size), REJECT_OTHER_EPOCH);
 	period(both);
 	assert_false(has(N1, N2, NODE_CONFLICT));

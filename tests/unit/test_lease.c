@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The socket through which dprd hands the lease's memory over: what it takes, and what it does not. */
+/* The socket through which dprd hands over the lease's memory: accepted and refused messages. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>
@@ -92,7 +92,7 @@ static void socket_is_for_the_group(void **state)
 	assert_false(lease_has_kernel(lease));
 }
 
-/* A file can be cut short by whoever sent it, and the next write through the mapping would kill us. */
+/* The sender of a file could shorten it, and the next write through the mapping would kill loadcast. */
 static void takes_no_file(void **state)
 {
 	int memory = memfd_create("lease", MFD_CLOEXEC), dprd = connect_to_it();
@@ -137,7 +137,7 @@ static void takes_no_other_message(void **state)
 	close(dprd);
 }
 
-/* The newest connection counts; whoever goes away is forgotten. */
+/* The newest connection counts; a closed one is forgotten. */
 static void one_dprd_at_a_time(void **state)
 {
 	int sockets[LEASE_SOCKETS], first = connect_to_it(), second;
@@ -162,7 +162,7 @@ static void opens_again(void **state)
 	char message[CONFIG_ERROR_BYTES] = "";
 
 	(void)state;
-	/* As after a crash: the socket's file is still there. */
+	/* As after a crash, the socket's file still exists. */
 	struct lease *again = lease_open(&config, message);
 
 	assert_non_null(again);

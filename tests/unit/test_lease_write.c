@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The lease as programs in the kernel see it while it is written: on other processors they look at it between any two
- * stores. They load active first, and must find a whole share there, and when it changed.
+ * The lease as programs in the kernel see it while it is written: on other processors they read it between any two
+ * stores. They load active first, and must find a whole share there, with the time of its change.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* Where a reader may look. */
+/* A reader may look here. */
 static void look(void);
 #define __atomic_store_n(at, value, order) (look(), __atomic_store_n(at, value, order))
 
@@ -39,7 +39,7 @@ static void look(void)
 {
 	looks++;
 	assert_true(is_active(&before) || is_active(&after));
-	/* With the new share there is the time from when copies of SYNs stay where they were. */
+	/* The new share comes with the time from which copies of SYNs stay with their node. */
 	if (!is_active(&before))
 		assert_true(cell.changed_ns > LONG_AGO_NS);
 }
@@ -54,7 +54,7 @@ static int start(void **state)
 	return 0;
 }
 
-/* The former one stays beside it: SYNs are judged by both. */
+/* The former share stays beside the new one: SYNs are judged by both. */
 static void another_share(void **state)
 {
 	uint64_t started_ns = monotonic_ns();
@@ -67,7 +67,7 @@ static void another_share(void **state)
 	assert_memory_equal(&cell.share[1], &before, sizeof(before));
 	assert_in_range(cell.changed_ns, started_ns, monotonic_ns());
 	assert_int_equal(cell.until_ns, 99);
-	/* The next one comes into the place of the oldest. */
+	/* The next share replaces the oldest. */
 	before = after;
 	after = share_of(9);
 	assert_true(lease_write(&lease, &after, 100));
@@ -76,7 +76,7 @@ static void another_share(void **state)
 	assert_memory_equal(&cell.share[0], &before, sizeof(before));
 }
 
-/* A longer lease on the same share is no change of it. */
+/* A longer lease does not change the share. */
 static void the_same_share(void **state)
 {
 	(void)state;

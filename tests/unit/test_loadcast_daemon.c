@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the announcer's daemon makes of the real servers behind its node: load, table, line of status; and where
- * it has frames to shared addresses come in.
+ * The daemon of loadcast and the real servers behind its node: load, table, line of status; the interfaces at which it
+ * receives frames to shared addresses; its timers.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static struct daemon make_daemon(struct config *c)
 	return d;
 }
 
-/* Other programs of this host open and close connections, too: but not a hundred thousand of them. */
+/* Other programs of this host also open and close connections, but not a hundred thousand. */
 static void connections_of_backends(void **state)
 {
 	static struct daemon d;
@@ -59,7 +59,7 @@ static void connections_of_backends(void **state)
 	refresh_own(&d, status.written_ms);
 	assert_in_range(d.table.own.sample.open_connections, 500000, 600000);
 	assert_int_equal(d.table.own.sample.redirected, ANNOUNCE_LOAD_MAX);
-	/* Of a dprd that is no more. */
+	/* The status of a dprd that is gone. */
 	refresh_own(&d, status.written_ms + STATUS_FRESH_MS);
 	assert_true(d.table.own.sample.open_connections < 100000);
 	for (unsigned i = 0; i < 2; i++) {
@@ -76,7 +76,7 @@ static void connections_of_backends(void **state)
 	free(c);
 }
 
-/* Whether a look at dprd's status makes this node announce and publish at once. */
+/* True when a check of dprd's status makes this node announce and publish at once. */
 static bool tells(struct daemon *d, uint64_t now_ms)
 {
 	bool told;
@@ -126,7 +126,7 @@ static void news_of_dprd(void **state)
 	free(c);
 }
 
-/* Peers are peers, in the table's file and in what the service manager is told. */
+/* Real servers do not count as peers, neither in the load table nor in the status for the service manager. */
 static void backends_are_no_peers(void **state)
 {
 	static struct daemon d;
@@ -169,7 +169,7 @@ static void backends_are_no_peers(void **state)
 
 enum { TYPE_ETHERNET = 1 };
 
-/* Nothing of an interface that has gone meanwhile. */
+/* An interface that is gone meanwhile gives an empty line. */
 static void read_line(const char *interface, const char *file, char text[64])
 {
 	char path[128];
@@ -183,7 +183,7 @@ static void read_line(const char *interface, const char *file, char text[64])
 		fclose(f);
 }
 
-/* As another way of asking the kernel has it; all zero: none. */
+/* The hardware address by another way of asking the kernel; all zero: none. */
 static void expected_hardware(const char *interface, uint8_t ret[HARDWARE_BYTES])
 {
 	char type[64], text[64], *at = text;
@@ -228,18 +228,18 @@ static void hardware_of_interfaces(void **state)
 		memset(got, 0xff, sizeof(got));
 		error = interface_hardware(all[i].if_index, got);
 		expected_hardware(all[i].if_name, expected);
-		/* Of this host they come and go. */
+		/* Interfaces of this host come and go. */
 		assert_true(!error || !if_nametoindex(all[i].if_name));
 		assert_true(memcmp(got, expected, sizeof(got)) == 0 || !if_nametoindex(all[i].if_name));
 	}
 	if_freenameindex(all);
-	/* Of one that is not there. */
+	/* An interface that does not exist. */
 	memset(expected, 0, sizeof(expected));
 	assert_true(interface_hardware(INT32_MAX, got) < 0);
 	assert_memory_equal(got, expected, sizeof(got));
 }
 
-/* A node that shares addresses and announces itself to another one of this very host. */
+/* A node that shares addresses and announces itself to another one on the same host. */
 struct sharing_node {
 	struct daemon d;
 	struct config *config;
@@ -289,7 +289,7 @@ static void stop_sharing(struct sharing_node *n)
 	rmdir(n->directory);
 }
 
-/* Whether the peer has got an announcement, by one way or by several, and which hardware addresses it has. */
+/* True when the peer has got an announcement, by one way or by several; returns the hardware addresses in it. */
 static bool peer_heard(const struct sharing_node *n, uint8_t ret[2][HARDWARE_BYTES])
 {
 	uint8_t datagram[ANNOUNCE_BYTES_MAX];
@@ -316,7 +316,7 @@ static void step_after(struct sharing_node *n, unsigned ms)
 		assert_in_range(n->d.due_ms[TIMER_SHARE], n->now_ms + 1, n->now_ms + SHARING_LOOK_MS);
 }
 
-/* It changes: the others know within a second, however seldom announcements are. */
+/* The address changes: the others know it within a second, however rare announcements are. */
 static void hardware_is_announced(void **state)
 {
 	static const uint8_t none[2][HARDWARE_BYTES], former[HARDWARE_BYTES] = { 2, 7, 7, 7, 7, 7 };
@@ -333,12 +333,12 @@ static void hardware_is_announced(void **state)
 	assert_int_equal(share_addresses(&n.d, n.config), 0);
 	step_after(&n, 0);
 	assert_memory_equal(n.d.table.own.hardware, expected, sizeof(expected));
-	/* The first words, about shares, have it already. */
+	/* The first announcement, about shares, already has it. */
 	assert_true(peer_heard(&n, got));
 	assert_memory_equal(got, expected, sizeof(expected));
 	table_fill(&n.d.table, n.now_ms, &table);
 	assert_memory_equal(table.nodes[0].hardware, expected, sizeof(expected));
-	/* As if it had been another one until now. */
+	/* The address was another one until now. */
 	memcpy(n.d.sharing.hardware[0], former, sizeof(former));
 	step_after(&n, SHARING_LOOK_MS - 1);
 	assert_memory_equal(n.d.table.own.hardware[0], former, sizeof(former));
@@ -346,12 +346,14 @@ static void hardware_is_announced(void **state)
 	step_after(&n, 1);
 	assert_true(peer_heard(&n, got));
 	assert_memory_equal(got, expected, sizeof(expected));
-	/* An interface that is gone is looked for at once, and nobody hears of one that came in its place. */
+	/*
+	 * An interface that is gone is looked for at once; when the new one has the same address, nothing is announced.
+	 */
 	n.d.sharing.interface[0] = INT32_MAX;
 	step_after(&n, SHARING_LOOK_MS);
 	assert_int_equal(n.d.sharing.interface[0], if_nametoindex(n.config->shared_interface));
 	assert_false(peer_heard(&n, got));
-	/* With none in its place, the address is withdrawn. */
+	/* Without a new interface the address is withdrawn. */
 	memcpy(n.d.sharing.hardware[0], former, sizeof(former));
 	strcpy(n.config->shared_interface, "nowhere");
 	n.d.sharing.interface[0] = INT32_MAX;
@@ -378,13 +380,13 @@ static void hardware_by_address(void **state)
 	}
 	expected_hardware(name, expected[0]);
 	start_sharing(&n);
-	n.config->member[0].service[0] = addr_from_v4(htonl(0xc0000263)); /* nobody's */
+	n.config->member[0].service[0] = addr_from_v4(htonl(0xc0000263)); /* an address that no interface has */
 	n.config->member[0].service[1] = address;
 	n.config->member[0].service_count = 2;
 	assert_int_equal(share_addresses(&n.d, n.config), 0);
 	step_after(&n, 0);
 	assert_memory_equal(n.d.table.own.hardware, expected, sizeof(expected));
-	/* Reloads: that name another interface, and none. */
+	/* A reload names another interface, and the next one none. */
 	strcpy(n.config->shared_interface, "lo");
 	assert_int_equal(share_addresses(&n.d, n.config), 0);
 	step_after(&n, 1);
@@ -393,14 +395,14 @@ static void hardware_by_address(void **state)
 	assert_int_equal(share_addresses(&n.d, n.config), 0);
 	step_after(&n, 1);
 	assert_memory_equal(n.d.table.own.hardware, expected, sizeof(expected));
-	/* One that shares addresses of the other family alone, at an interface that it names. */
+	/* A reload shares only addresses of the other family, at a named interface. */
 	n.config->shared[0].bytes[0] = 0x20;
 	strcpy(n.config->shared_interface, name);
 	assert_int_equal(share_addresses(&n.d, n.config), 0);
 	step_after(&n, 1);
 	assert_memory_equal(n.d.table.own.hardware[1], expected[0], HARDWARE_BYTES);
 	assert_memory_equal(n.d.table.own.hardware[0], none, HARDWARE_BYTES);
-	/* The address moves, and the interface that it leaves stays: that is found a little later. */
+	/* The address moves, and the interface that it leaves stays: the change is noticed a little later. */
 	n.d.sharing.interface[1] = if_nametoindex("lo");
 	for (unsigned i = 0; i < 9; i++) {
 		step_after(&n, SHARING_LOOK_MS);
@@ -408,7 +410,7 @@ static void hardware_by_address(void **state)
 	}
 	step_after(&n, SHARING_LOOK_MS);
 	assert_memory_equal(n.d.table.own.hardware[1], expected[0], HARDWARE_BYTES);
-	/* And one that shares nothing. */
+	/* A reload shares nothing. */
 	n.config->shared_count = 0;
 	assert_int_equal(share_addresses(&n.d, n.config), 0);
 	step_after(&n, 1);

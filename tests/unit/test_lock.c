@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The lock of a run directory: one holder, and whose file it is. */
+/* The lock of a run directory: one holder, and the owner of its file. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,7 +71,7 @@ static void test_one_holder(void **context)
 	assert_int_equal(lock_take("/nonexistent/run"), -ENOENT);
 }
 
-/* Who looks sees a holder come and go, and is in nobody's way. */
+/* A watcher sees a holder come and go, and does not hinder it. */
 static void test_watch(void **context)
 {
 	int watch, fd;
@@ -92,7 +92,7 @@ static void test_watch(void **context)
 	close(watch);
 }
 
-/* A link to somebody's file is neither followed nor made where it points. */
+/* A link to another user's file is not followed, and its target is not created. */
 static void test_symbolic_link(void **context)
 {
 	(void)context;
@@ -123,7 +123,7 @@ static void test_owner(void **context)
 	assert_int_equal(status.st_mode & 07777, 0600);
 	unlink(lock_path);
 
-	/* What the other user links there does not become his. */
+	/* A file that the other user links there does not become his. */
 	make_target();
 	assert_int_equal(link(target_path, lock_path), 0);
 	status = lock_and_stat(target_path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Questions to sock_diag after one that failed: what it left behind must not answer them. */
+/* Questions to sock_diag after one that failed: its left-over answers must not answer them. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static int listen_anywhere(struct sockaddr_in *ret)
 	return s;
 }
 
-/* So many that a dump of them has several messages. */
+/* Opens enough listeners that a dump of them has several messages. */
 static int open_listeners(void **state)
 {
 	static struct config config;
@@ -49,7 +49,7 @@ static int close_listeners(void **state)
 	return 0;
 }
 
-/* Whole, but never read. */
+/* The dump is complete, but was never read. */
 static void dump_left_over(void **state)
 {
 	struct sampler *s = *state;
@@ -64,7 +64,7 @@ static void dump_left_over(void **state)
 	}
 }
 
-/* The kernel begins no other before its end: one question fails, and not all. */
+/* The kernel begins no other dump before its end: one question fails, but not all later ones. */
 static void dump_under_way(void **state)
 {
 	struct sampler *s = *state;
@@ -105,7 +105,7 @@ static void connection_close(struct connection *connection)
 	close(connection->listener);
 }
 
-/* An answer that nobody has read. */
+/* Leaves an answer unread. */
 static void leave_answer(struct socket_lookup *lookup, const struct flow_key *key)
 {
 	struct request request;
@@ -114,8 +114,10 @@ static void leave_answer(struct socket_lookup *lookup, const struct flow_key *ke
 	assert_true(mnl_socket_sendto(lookup->socket, &request, sizeof(request)) > 0);
 }
 
-/* Each of as many answers as there can be is that of its own question: a connection's, its listener's, nobody's; also
- * behind one to a former question. */
+/*
+ * With the most questions possible, each answer belongs to its question: a connection, its listener, or none; also
+ * behind an answer to a former question.
+ */
 static void lookup_many(void **state)
 {
 	struct socket_lookup *lookup = socket_lookup_new();
@@ -143,7 +145,7 @@ static void lookup_many(void **state)
 	socket_lookup_free(lookup);
 }
 
-/* Answers that do not fit are lost: of this question, and not of the next one. */
+/* Answers that do not fit are lost for this question only, not for the next one. */
 static void lookup_overrun(void **state)
 {
 	struct socket_lookup *lookup = socket_lookup_new();

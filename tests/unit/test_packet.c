@@ -8,7 +8,7 @@
 #include "dprd/core/packet/packet.h"
 #include "tests/unit/packets.h"
 
-/* A copy at the very end of its own allocation: a read past it is seen by valgrind and sanitizers. */
+/* Parses a copy at the end of its own allocation: valgrind and sanitizers see a read past it. */
 static enum packet_kind parse_exactly(const uint8_t *bytes, size_t length, struct packet *p)
 {
 	uint8_t *copy = malloc(length ? length : 1);
@@ -237,7 +237,7 @@ static void tunnels_are_opened(void **state)
 	assert_key(&inner.key, true);
 }
 
-/* 4 in 6 and 6 in 4 are not ours; nor is what follows the end of the outer datagram. */
+/* 4 in 6 and 6 in 4 are not dprd's tunnels; bytes behind the outer datagram do not count. */
 static void tunnels_of_other_kinds_are_not(void **state)
 {
 	uint8_t v4[sizeof(v4_tunnel) + 6] = { 0 }, v6[sizeof(v6_tunnel)];
@@ -323,7 +323,10 @@ static void lies_about_lengths_are_malformed(void **state)
 	}
 }
 
-/* Cut at every byte: known for what it is as soon as its headers are there, and never read past. */
+/*
+ * A packet is cut at every byte: its kind is known as soon as its headers are complete, and no byte past the cut is
+ * read.
+ */
 static void every_truncation(void **state)
 {
 	static const struct {

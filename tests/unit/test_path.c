@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* path.c tells decide() how many flows may be made, and whether a node is worth keeping a flow to. */
+/* path.c tells decide() how many flows may be made, and whether flows to a node are still useful. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ static int stop(void **context)
 	return 0;
 }
 
-/* So many in each second, however they come. */
+/* The limit holds in each second, however SYNs come. */
 static void test_rate(void **context)
 {
 	uint64_t now_ms = 5000000;
@@ -57,7 +57,7 @@ static bool is_alive(unsigned member, uint32_t age_ms)
 	return node_alive(&path, d.table.nodes[member].id);
 }
 
-/* A flow is kept for DeadPeerTimeout=; silence alone that nobody has measured is no evidence. */
+/* A flow is kept for DeadPeerTimeout=; silence that was not measured proves nothing. */
 static void test_alive(void **context)
 {
 	const unsigned timeout_ms = d.config.dead_peer_timeout_ms;
@@ -67,7 +67,7 @@ static void test_alive(void **context)
 	assert_false(is_alive(N4, timeout_ms));
 	assert_true(is_alive(N4, LOAD_AGE_NEVER_MS));
 	assert_true(is_alive(N2, 0));
-	/* By now, not by when the table was written. */
+	/* The age counts until now, not until the table was written. */
 	path.now_ms += timeout_ms;
 	assert_false(is_alive(N2, 0));
 	assert_false(node_alive(&path, OTHER_ID));
@@ -76,7 +76,7 @@ static void test_alive(void **context)
 	assert_false(node_alive(&path, OTHER_ID));
 }
 
-/* A copy of a SYN goes to who is heard at this moment, and can take it out of the tunnel. */
+/* A copy of a SYN goes to a node that is heard now and can take it out of the tunnel. */
 static void test_takes_copies(void **context)
 {
 	const uint32_t n2 = d.table.nodes[N2].id;
@@ -92,7 +92,7 @@ static void test_takes_copies(void **context)
 	assert_false(node_takes_copies(&path, OTHER_ID));
 }
 
-/* Not to a node of which the path is unknown, and not to what is no member any more. */
+/* No packet goes to a node whose way is unknown, or to a former member. */
 static void test_target(void **context)
 {
 	struct queued q = { .verdict = { .kind = VERDICT_FORWARD, .node_id = d.table.nodes[N2].id } };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Each policy against views written out by hand, against the distribution it promises (chi-square
- * with a fixed seed), and all of them against random views.
+ * Each policy with views written by hand and against its distribution (chi-square with a fixed seed); all policies with
+ * random views.
  */
 #include <math.h>
 
@@ -42,7 +42,9 @@ static double estimate(const struct policy *policy, uint32_t sent)
 	return policy_load(&nodes[1]);
 }
 
-/* Whoever goes on sending as many as before changes no load; more or less does, as far as they are open. */
+/*
+ * Sending at the same rate as before changes no load; a higher or lower rate does, as far as the connections are open.
+ */
 static void test_load_sent_before(void **context)
 {
 	(void)context;
@@ -55,11 +57,11 @@ static void test_load_sent_before(void **context)
 	assert_true(estimate(&policy_li, 4) == 1);
 	assert_true(estimate(&policy_li, 0) == 0);
 	assert_true(nodes[1].sent_open == -7);
-	/* 7 open at 14 per s: a life of 0.5 s, of which all were sent. */
+	/* 7 open at 14 per s: a life of 0.5 s; all were sent within it. */
 	nodes[1].arrivals_per_s = 14;
 	assert_true(fabs(estimate(&policy_li, 14) - (7 + 4 * (1 - exp(-1)))) < 1e-9);
 	assert_true(fabs(estimate(&policy_p2c, 4) - (7 - 6 * (1 - exp(-1)))) < 1e-9);
-	/* Those that follow the lowest count what they sent since, and nothing else. */
+	/* Policies that follow the lowest load count only connections sent since. */
 	assert_true(estimate(&policy_least, 4) == 11);
 	assert_true(estimate(&policy_lc, 10) == 17);
 	assert_true(estimate(&policy_wlc, 0) == 7);
@@ -210,7 +212,7 @@ static void test_random_is_sticky(void **context)
 		assert_int_not_equal(after, 5);
 		assert_true(after == before || before == 5);
 		moved += after != before;
-		/* Nor does its place in the view matter. */
+		/* The node's place in the view does not matter either. */
 		if (before != 2 && before != 6) {
 			struct view_node swap = nodes[2];
 
@@ -233,7 +235,7 @@ static void test_rr(void **context)
 	nodes[2].eligible = false;
 	for (unsigned i = 0; i < 7; i++)
 		assert_int_equal(choose_once(&policy_rr), expected[i]);
-	/* By member, wherever it stands in the view. */
+	/* The order is that of the members, wherever they stand in the view. */
 	nodes[0].member = 2;
 	nodes[1].member = 7;
 	nodes[3].member = 5;
@@ -253,7 +255,7 @@ static void test_wrr(void **context)
 	add(0, 1);
 	for (unsigned i = 0; i < 70; i++)
 		assert_int_equal(choose_once(&policy_wrr), expected[i % 7]);
-	/* Out of turn, with a debt: none is left. */
+	/* A node that served out of turn has a debt; none is left later. */
 	assert_int_equal(choose_once(&policy_wrr), 0);
 	assert_true(state.current_weight[0] < 0);
 	nodes[0].eligible = false;
@@ -285,7 +287,7 @@ static void random_view(unsigned count)
 	}
 }
 
-/* Never an ineligible peer, and never self when self may not and a peer may. */
+/* No policy chooses an ineligible peer, nor self when self may not serve and a peer may. */
 static void test_contract(void **context)
 {
 	(void)context;
@@ -332,7 +334,7 @@ static void test_1024_nodes(void **context)
 			assert_true(index == 0 || (index < POLICY_NODES_MAX && nodes[index].eligible));
 		}
 	}
-	/* A larger view: what is beyond the limit is not looked at. */
+	/* In a larger view the nodes beyond the limit are not considered. */
 	for (unsigned i = 0; i < POLICY_NODES_MAX; i++)
 		nodes[i].eligible = false;
 	view.count = POLICY_NODES_MAX + 1;

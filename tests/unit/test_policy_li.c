@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The default policy: its level against another way to find it, its shares, and what a herd does with it. */
-/* Its statics; before views.h, whose globals it does not know. */
+/* The default policy: its level compared with another computation, its shares, and its effect with many entry nodes. */
+/* Its statics are needed; it comes before views.h, whose globals it does not know. */
 #include "dprd/core/policy/li.c" // NOLINT(bugprone-suspicious-include)
 
 #include "tests/unit/views.h"
@@ -21,7 +21,7 @@ static void test_li_written_out(void **context)
 	view.count = 2;
 	count_hits(&policy_li);
 	assert_shares("li, weights", weighted, 2);
-	/* A table of ten hours says nothing: by weight. */
+	/* A table ten hours old tells nothing: the choice is by weight. */
 	nodes[1].age_ms = 36000000;
 	count_hits(&policy_li);
 	assert_shares("li, very old", by_weight, 2);
@@ -38,7 +38,7 @@ static void test_li_own_increments(void **context)
 	static const double decayed[] = { 91.606 - 60, 91.606 - 63.212 };
 
 	(void)context;
-	/* Little: (30 + 30) / 10 per s = 6 s of life, announced just now: all that was sent counts. */
+	/* Little: (30 + 30) / 10 per s = 6 s of life, announced just now: all connections sent count. */
 	add(40, 1)->arrivals_per_s = 10;
 	add(30, 1)->age_ms = 0;
 	assert_always(&policy_li, 1);
@@ -62,7 +62,7 @@ static void test_li_own_increments(void **context)
 	assert_shares("li, own increments", decayed, 2);
 }
 
-/* The level by bisection of what it must solve. */
+/* Finds the level by bisection of its equation. */
 static double plain_level(const double *load, const double *weight, unsigned count, double water)
 {
 	double low = 0, high = 1e7;
@@ -135,7 +135,7 @@ static void test_herd(void **context)
 	print_message("         of 160 to the idle node: least %u, inverse %u, li %u, seed %d\n", least, inverse, li,
 		      SEED);
 	assert_int_equal(least, 160);
-	/* Level (12 + 14 * 10 + 160) / 16 = 19.5 for all; without increments 19.5 of 160 are for the idle one. */
+	/* Level (12 + 14 * 10 + 160) / 16 = 19.5 for all; without increments the idle one gets 19.5 of 160. */
 	assert_in_range(li, 8, 30);
 	assert_in_range(inverse, 30, 120);
 }

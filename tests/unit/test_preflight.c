@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who listens on all addresses of which family, by the kernel's word: each kind of listener on a port of its own. */
+/* Listeners on all addresses of a family, as the kernel reports them: each kind of listener has its own port. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ enum { SERVERS_MAX = 8 };
 static int servers[SERVERS_MAX];
 static unsigned server_count;
 
-/* A socket on this address and port, 0 for any that is free; the port, or 0 without the family. */
+/* Opens a socket on this address and port, 0 for any free one; returns the port, or 0 without the family. */
 static uint16_t serve(const char *address, uint16_t port, int v6_only)
 {
 	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
@@ -52,7 +52,7 @@ static int stop_servers(void **context)
 
 static void assert_wildcards(uint16_t port, bool v4, bool v6)
 {
-	/* The others' findings do not get mixed up. */
+	/* Findings for other ports do not get mixed up. */
 	const uint16_t ports[] = { 1, port };
 	struct wildcard found[2];
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Every reason has a name, which is its constant's in lower case, and a text; and who else may serve. */
+/*
+ * Every reason has a name, which is its constant's in lower case, and a text; and the reasons with which a real server
+ * may serve.
+ */
 #include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +39,10 @@ static void test_names(void **context)
 	assert_string_equal(verdict_kind_name((enum verdict_kind)77), "?");
 }
 
-/* Real servers get what this node chose to serve; not what it may have answered already, or can make no flow for. */
+/*
+ * Real servers get connections that this node chose to serve; not those that it may have answered already, or for which
+ * it cannot make a flow.
+ */
 static void test_may_serve(void **context)
 {
 	const enum reason theirs[] = { REASON_LOCAL_POLICY,   REASON_BELOW_MAX_LOAD, REASON_LOWEST_LOAD,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The firewall rules for real servers: who is translated to whom, and with which share; and the local routes. */
+/* The rules for real servers: translations and shares; and the local routes. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static const char base[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Service]\nPor
 static struct dprd d;
 static char *script;
 
-/* What nft is told; good until the next call. */
+/* The input of nft; valid until the next call. */
 static const char *written(void)
 {
 	size_t bytes;
@@ -109,7 +109,7 @@ static void assert_chain(const char *name, const char *expected)
 	assert_string_equal(found, expected);
 }
 
-/* A marked SYN never comes to those that draw. None goes to b2, which has the service address itself. */
+/* A marked SYN never reaches the rules that draw. No SYN goes to b2, which has the service address itself. */
 static void test_choice(void **context)
 {
 	(void)context;
@@ -160,7 +160,7 @@ static void test_down(void **context)
 	assert_chain("backend_choose6",
 		     "meta mark & 0x1f000000 == 0x01000000 meta l4proto tcp dnat ip6 to [fd00::21]:8080\n"
 		     "meta mark & 0x1f000000 == 0x1f000000 accept\n");
-	/* The node's own server, too: the last one gets all that is left. */
+	/* The node's own server is down, too: the last server gets everything. */
 	d.table.nodes[0].flags |= NODE_SERVER_DOWN;
 	assert_chain("backend_choose4",
 		     "meta mark & 0x1f000000 == 0x01000000 meta l4proto tcp dnat ip to 10.1.0.21:8080\n"
@@ -169,7 +169,7 @@ static void test_down(void **context)
 		     "dnat ip to 10.1.0.23\n");
 }
 
-/* A member that wants nothing from its peers is one server among its own all the same. */
+/* A member that wants nothing from its peers still serves beside its real servers. */
 static void test_weight_of_self(void **context)
 {
 	(void)context;
@@ -178,7 +178,7 @@ static void test_weight_of_self(void **context)
 	assert_has(written(), " numgen random mod 6 < 5 ");
 }
 
-/* Who is left without a server is not reset; with the marks still on, or what dprd decided would not count. */
+/* A client without a server is not reset. The marks stay on, otherwise dprd's decision would not count. */
 static void test_serve_nothing_here(void **context)
 {
 	(void)context;
@@ -206,7 +206,7 @@ static void test_sets(void **context)
 	assert_has(text, "add element inet dprd backend_server6 { fd00::21 }\n");
 }
 
-/* Nodes with one address each: what lands has the alias of its service address. */
+/* Nodes have one address each: a packet that arrives by tunnel has the alias of its service address. */
 static void test_alias(void **context)
 {
 	static const char text[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Service]\nPort=80\n"
@@ -226,7 +226,7 @@ static void test_alias(void **context)
 	assert_has(written(), wanted);
 }
 
-/* Connection tracking is for those alone who need it. */
+/* Connection tracking is only for servers that need it. */
 static void test_without_translation(void **context)
 {
 	(void)context;
@@ -264,7 +264,7 @@ static const char *routes(bool v6, const char *present)
 	return script;
 }
 
-/* Peers' addresses; what was local for the sake of a former one goes, and what ip(8) says besides is no address. */
+/* Peers' addresses are local routes; those of former peers are removed. Other output of ip(8) is not an address. */
 static void test_routes(void **context)
 {
 	(void)context;
@@ -280,7 +280,7 @@ static void test_routes(void **context)
 			    "route replace local 192.0.2.12 dev lo proto 221\n");
 }
 
-/* The part of the whole table that is behind this; fails where it is not there. */
+/* The part of the whole table behind this text; fails when the text is missing. */
 static const char *behind(const char *text, const char *part)
 {
 	const char *at = strstr(text, part);
@@ -291,8 +291,8 @@ static const char *behind(const char *text, const char *part)
 }
 
 /*
- * A forwarded flow's packet first, whatever it is: its SYN, too, must not pass by the queue. Then tunnel packets, the
- * strangers' away; then SYNs, which pass by when nobody is there.
+ * Packets of forwarded flows come first: even their SYNs must not pass by the queue. Then come tunnel packets,
+ * strangers' being dropped; then SYNs, which pass by when no dprd runs.
  */
 static void test_order(void **context)
 {

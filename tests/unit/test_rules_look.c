@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Whether all firewall rules are there, as the kernel lists them: a network namespace of its own, and the real tools. */
+/* Checks that all rules are in the kernel's list, in a separate network namespace with the real tools. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -26,7 +26,7 @@ static const char servers[] = "[Backend \"b1\"]\nAddress=10.1.0.21 fd00::21\nPor
 			      "[Backend \"b2\"]\nAddress=10.1.0.22\n";
 
 static struct dprd d;
-static bool alone; /* in a network namespace of our own */
+static bool alone; /* in a separate network namespace */
 
 /* Runs the tool that the line names, with its words split at blanks. */
 static void run(const char *line)
@@ -46,7 +46,7 @@ static void run(const char *line)
 	free(output);
 }
 
-/* Runs a tool that reads what to do, with this line so many times. */
+/* Runs a tool whose input is this line, many times. */
 static void run_times(const char *tool, const char *first, const char *line, unsigned times, const char *last)
 {
 	const char *const nft[] = { tool, "-f", "-", NULL }, *const restore[] = { tool, "--noflush", NULL };
@@ -77,7 +77,7 @@ static int begin(void **state)
 	return 0;
 }
 
-/* The rules of this configuration, set up for a plane. */
+/* Sets up the rules of this configuration for a plane. */
 static void set_up(const char *more, bool programs)
 {
 	static struct config_errors errors;
@@ -97,7 +97,7 @@ static void set_up(const char *more, bool programs)
 	d.table.nodes[1] = (struct node_load) { .id = member_id("n2"), .flags = NODE_HEARD };
 	ways_configure(&d.ways, &d.config, NULL);
 	backend_configure(&d, NULL);
-	d.fastpath = programs ? (struct fastpath *)&d : NULL; /* nobody looks into it */
+	d.fastpath = programs ? (struct fastpath *)&d : NULL; /* it is never read */
 	assert_int_equal(rules_install(&d), 0);
 	assert_true(rules_present(&d));
 }
@@ -122,7 +122,7 @@ static int close_tables(void **state)
 	return 0;
 }
 
-/* After each of these lines something is missing; and set up again, nothing is. */
+/* After each of these lines something is missing; after another set-up nothing is. */
 static void check_missed(const char *const line[], unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
@@ -141,7 +141,7 @@ static void check_missed(const char *const line[], unsigned count)
 		check_missed(line, sizeof(line) / sizeof(line[0])); \
 	} while (0)
 
-/* Of the queues' chains each rule counts, and so does the jump to them. */
+/* Each rule in the queues' chains counts, and so does the jump to them. */
 static void check_queues(bool marks)
 {
 	CHECK_MISSED("nft flush ruleset", "iptables-nft -t raw -F", "ip6tables-nft -t raw -F",
@@ -185,7 +185,7 @@ static void test_real_servers(void **state)
 		     "nft flush chain inet dprd backend_leaving");
 }
 
-/* Then prerouting is another one. */
+/* During a flood prerouting is different. */
 static void test_flood(void **state)
 {
 	(void)state;
@@ -200,7 +200,7 @@ static void test_flood(void **state)
 	assert_true(rules_present(&d));
 }
 
-/* What others have there, even under the same names, does not stand for ours; nor is it asked about. */
+/* Other programs' rules, even under the same names, do not count as ours and are not checked. */
 static void test_others(void **state)
 {
 	(void)state;
@@ -212,7 +212,7 @@ static void test_others(void **state)
 	run("iptables-nft -t raw -A MINE -j DPRD");
 	run("iptables-nft -t raw -A OUTPUT -j DPRD");
 	run("iptables-nft -t raw -A PREROUTING -j MINE");
-	/* More than one answer holds. */
+	/* There are more rules than one answer holds. */
 	run_times("iptables-nft-restore", "*raw\n",
 		  "-A PREROUTING -s 198.51.100.7 -m comment --comment "
 		  "a_rule_of_somebody_else_which_takes_some_room_in_the_list_that_the_kernel_makes_of_it -j MINE\n",
@@ -224,7 +224,7 @@ static void test_others(void **state)
 	assert_true(rules_present(&d));
 }
 
-/* Nothing of the tables raw is left, not even by another version, which had one chain more. */
+/* Nothing is left in the tables raw, not even from another version with one more chain. */
 static void test_removed(void **state)
 {
 	static const char *const list[] = { "nft", "list", "tables", NULL };
@@ -242,7 +242,7 @@ static void test_removed(void **state)
 	free(left);
 }
 
-/* The table's counters, made anew with these values. */
+/* Makes the table's counters anew with these values. */
 static void count(unsigned undecided, unsigned stranger4, unsigned stranger6)
 {
 	char line[100];
@@ -267,7 +267,7 @@ static void check_counts(int64_t undecided, int64_t strangers)
 	assert_int_equal(counts.strangers, strangers);
 }
 
-/* Since this dprd started; a table that was made anew begins at nothing. */
+/* Counts since this dprd started; a table that was made anew begins at 0. */
 static void test_counts(void **state)
 {
 	struct rules_counts counts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the kernel says when somebody changes the tables of the firewall: a network namespace of its own, and nft(8). */
+/* Messages of the kernel when a program changes the nftables tables: a separate network namespace, and nft(8). */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <setjmp.h>
@@ -94,7 +94,7 @@ static void test_own_table(void **state)
 	check("delete table inet dprd", true);
 }
 
-/* With the programs there is nothing in it. */
+/* With the BPF programs the table is empty. */
 static void test_own_empty_table(void **state)
 {
 	(void)state;
@@ -120,7 +120,7 @@ static void test_what_is_added(void **state)
 	check("add rule ip raw DPRD counter\nadd chain ip raw MINE", false);
 }
 
-/* Without the programs each forwarded flow is one. */
+/* Without the BPF programs each forwarded flow is an element. */
 static void test_flows(void **state)
 {
 	(void)state;
@@ -128,7 +128,7 @@ static void test_flows(void **state)
 	check("delete element inet dprd flows { 192.0.2.1 }", false);
 }
 
-/* So many changes that the socket has no room for all of them: something may have been among them. */
+/* There are more changes than the socket has room for: dprd's table may be among them. */
 static void test_more_than_there_is_room_for(void **state)
 {
 	static char rules[1 << 20];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What /proc says, parsed; and the load of this very host while the test makes some. */
+/* Parses texts of /proc, and measures the load of this host while the test makes some. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,7 +119,7 @@ static int connect_loopback(int family, uint16_t port)
 	return s;
 }
 
-/* Other programs of this host open and close connections too: exact only for the accept queue. */
+/* Other programs of this host open and close connections, too: only the accept queue is exact. */
 static void check_family(int family)
 {
 	enum { CLIENTS = 5 };
@@ -154,7 +154,7 @@ static void check_family(int family)
 	sampler_free(sampler);
 }
 
-/* Listeners are no load. Two hundred of them are more than what else may change meanwhile. */
+/* Listeners are no load. Two hundred of them are more than other changes meanwhile. */
 static void listeners_do_not_count(void **state)
 {
 	enum { LISTENERS = 200 };
@@ -351,7 +351,7 @@ static void no_check(void **state)
 	health_free(health);
 }
 
-/* A reload between two failures is none: neither more nor fewer of them are needed. */
+/* A reload between two failures does not count as one: the number needed stays the same. */
 static void inherited(void **state)
 {
 	struct config config, slower, tcp, none;
@@ -372,7 +372,7 @@ static void inherited(void **state)
 		health = own_health(&config);
 		health_inherit(health, former);
 		health_free(former);
-		/* Nor is the next one early. */
+		/* The next probe is not early either. */
 		assert_true(health_tick(health, 2001 + 1000 * i) == 3000 + 1000 * i);
 	}
 	assert_false(health_is_good(health));
@@ -385,7 +385,7 @@ static void inherited(void **state)
 	health_inherit(health, former);
 	health_free(former);
 	assert_true(health_tick(health, 5000) == 9000);
-	/* Another question: the same belief, but its first result counts. */
+	/* With another question the state stays, but the first result counts. */
 	tcp = health_config(HEALTH_TCP, port);
 	former = health;
 	health = own_health(&tcp);
@@ -394,7 +394,7 @@ static void inherited(void **state)
 	assert_false(health_is_good(health));
 	probe(health, listener, NULL, 5000);
 	assert_true(health_is_good(health));
-	/* No check any more: it is good. */
+	/* Without a check the server is good. */
 	former = own_health(&config);
 	close(listener);
 	probe(former, -1, NULL, 1000);

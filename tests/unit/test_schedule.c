@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Decide=kernel against decide(): the verdicts that are made ahead, and those that decide() gives to
- * the same number of SYNs one after the other, when what each of them changes is counted as path.c
- * counts it. Policies without chance: the same sequence. The others: the same distribution over nodes
- * and reasons, by a chi-square test of two samples.
+ * Decide=kernel against decide(): the verdicts made ahead, and the verdicts of decide() for the same number of SYNs one
+ * after the other, with the effect of each counted as in path.c. Policies without chance must give the same sequence.
+ * The others must give the same distribution over nodes and reasons, by a chi-square test of two samples.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +32,7 @@ static uint64_t next_random(void)
 
 static int start(void **context)
 {
-	/* No ties: these would be drawn. */
+	/* The loads have no ties, which would be drawn. */
 	static const double load[NODES] = { 11.503, 3.217, 6.131, 9.047 }, weight[NODES] = { 1, 1, 2, 1 };
 	const struct flow_limits limits = { .max_confirmed = 64, .max_half_open = 64, .hash_key = { 1, 2 } };
 	unsigned i;
@@ -205,7 +204,7 @@ static void test_states(void **context)
 	}
 }
 
-/* The own load grows with what is kept: MaxLoad is reached after as many connections as are missing. */
+/* The own load grows with kept connections: it reaches MaxLoad after as many as are missing. */
 static void test_own_load_counts(void **context)
 {
 	struct schedule_entry entries[AHEAD];
@@ -228,7 +227,7 @@ static void test_pace(void **context)
 	uint64_t now_ms = 100000, syns = 7, i;
 
 	(void)context;
-	/* What came before the first look was no burst. */
+	/* SYNs from before the first tick are not a burst. */
 	assert_false(schedule_pace_fast(&pace, now_ms, syns));
 	assert_false(schedule_pace_fast(&pace, now_ms += 50, syns += 49));
 	assert_true(schedule_pace_fast(&pace, now_ms += 50, syns += 50));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The second look: which SYNs of a peer go back, and what becomes of those that come back.
+ * The second look: SYNs of a peer that go back, and the fate of SYNs that come back.
  *
  *   node 100 (self)  load 10     node 101  load 4    node 102  load 6    node 103  load 20
  */
@@ -94,16 +94,16 @@ static void goes_back_when_others_should_serve(void **context)
 	nodes[0].load = 4;
 	assert_landed(103, REASON_FROM_PEER);
 	env.max_load = 0;
-	/* The lowest load; but 101, which is as low, is no choice for its own connection. */
+	/* This node has the lowest load; 101 is as low, but cannot get back its own connection. */
 	assert_landed(103, REASON_FROM_PEER);
 	nodes[0].load = 5;
 	assert_landed(103, REASON_SENT_BACK);
 	assert_landed(101, REASON_FROM_PEER);
-	/* An entry node that is not in the view, as one that is not heard: any other would do. */
+	/* The entry node is not in the view, as if it were not heard: any other node may serve. */
 	assert_landed(177, REASON_SENT_BACK);
 }
 
-/* Who has room only at the entry node itself keeps it: that would be back and forth. */
+/* When only the entry node has room, this node keeps the SYN: it would go back and forth. */
 static void stays_when_only_the_entry_node_has_room(void **context)
 {
 	(void)context;
@@ -162,7 +162,7 @@ static void draining_sends_all_back(void **context)
 	assert_int_equal(decide_room(&env, 1), 0);
 }
 
-/* As long as it says that there is room, nothing would go back, whoever sends; then it would, to one at least. */
+/* While room is reported, no SYN would go back, whichever peer sends; after that one would, for at least one peer. */
 static void room_says_when_to_ask(void **context)
 {
 	unsigned finite = 0, sent_back = 0;
@@ -194,7 +194,7 @@ static void room_says_when_to_ask(void **context)
 	assert_true(finite > 100 && sent_back > 1000);
 }
 
-/* What connections add may be nothing, when the load is one of processors. */
+/* Connections may add nothing to a load of processors. */
 static void room_without_connections_in_the_load(void **context)
 {
 	(void)context;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who has a share of the shared addresses: take-over, give-back, weights, and never two owners. */
+/* Shares of the shared addresses: take-over, give-back, weights, and never two owners. */
 #include "tests/unit/share_world.h"
 
 enum { SETTLE_MS = 3500, TAKEOVER_MS = 1000, LEASE_MS = 800 };
@@ -96,7 +96,7 @@ static void giveback(void **state)
 	assert_int_equal(world.doubles, 0);
 }
 
-/* Whoever stood still comes back without taking anything that others have by now. */
+/* A node that stood still comes back without taking buckets that others have now. */
 static void freeze(void **state)
 {
 	(void)state;
@@ -161,7 +161,7 @@ static void lossy(void **state)
 	for (; steps < world_rounds(20000, 1000); steps++) {
 		world_run(&world, WORLD_STEP_MS);
 		whole += world.owned == WORLD_BUCKETS;
-		/* Nobody is dead, so nobody may be left out. */
+		/* No node is dead, so none may be left out. */
 		for (unsigned i = 0; i < 3; i++)
 			for (unsigned k = 0; k < 3; k++)
 				assert_true(i == k || world.node[i].share.peer[k].level == SHARE_IN);
@@ -195,10 +195,7 @@ static void rebalanced(void **state)
 	assert_int_equal(share_rebalanced(60, 100, 1.1, 1), 60);
 }
 
-/*
- * A wish that falls and rises again before the peers have answered: what they granted before is worth
- * nothing by then.
- */
+/* A wish that falls and rises again before the peers have answered: their earlier grants do not count then. */
 static void wavering(void **state)
 {
 	(void)state;
@@ -236,10 +233,10 @@ static void minority(void **state)
 		if (share_is_minority(share) != cases[c].minority)
 			fail_msg("case %u", c);
 	}
-	/* Nobody has been heard yet after a start. */
+	/* After a start no node has been heard yet. */
 	world_make(&world, 3, 1);
 	assert_true(share_is_minority(&world.node[0].share));
-	/* Who has no weight has no vote. */
+	/* A member without weight has no vote. */
 	world.config[0].member[1].weight = world.config[0].member[2].weight = 0;
 	assert_false(share_is_minority(&world.node[0].share));
 }
@@ -276,7 +273,7 @@ static void freeze_unheard(void **state)
 	}
 }
 
-/* A node that says good-bye is not waited for. */
+/* The others do not wait for a node that says farewell. */
 static void good_bye(void **state)
 {
 	(void)state;
@@ -291,7 +288,7 @@ static void good_bye(void **state)
 	assert_int_equal(world.doubles, 0);
 }
 
-/* Everything at once, by chance. No two nodes are cut off from each other both ways at the same time. */
+/* Random faults of all kinds at once. No two nodes are cut off from each other both ways at the same time. */
 static void chaos(uint64_t seed)
 {
 	world_make(&world, 2 + seed % (WORLD_NODES - 1), seed);
@@ -332,7 +329,7 @@ static void chaos(uint64_t seed)
 		fail_msg("seed %llu: a bucket had two owners in %u cases", (unsigned long long)seed, world.doubles);
 	memset(world.cut, 0, sizeof(world.cut));
 	world.loss = 0;
-	/* With all that they hold against each other. */
+	/* Whatever they hold against each other. */
 	for (unsigned i = 0; i < world.count; i++) {
 		if (!world.node[i].alive)
 			world_start(&world, i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Shares after many faults: no bucket is nobody's for longer than a take-over or a give-back takes. */
+/* Shares after many faults: no bucket is without an owner for longer than a take-over or a give-back takes. */
 #include "tests/unit/share_world.h"
 
 static struct world world;
@@ -25,7 +25,7 @@ static int settle_anew(void **state)
 	return 0;
 }
 
-/* n1 does not reach n2, but n2 reaches n1: n1 may not act on what it alone knows. */
+/* n1 does not reach n2, but n2 reaches n1: n1 may not act on knowledge that it alone has. */
 static void one_way(void **state)
 {
 	(void)state;
@@ -34,7 +34,7 @@ static void one_way(void **state)
 	assert_int_equal(world.doubles, 0);
 	assert_true(share_of(0) == 0);
 	assert_true(share_of(1) > 0.45);
-	/* n2 refuses it, and says so: it asks for nothing, and n3 leaves it nothing. */
+	/* n2 refuses n1 and announces that: n1 asks for nothing, and n3 leaves it nothing. */
 	assert_int_equal(share_refuser(&world.node[0].share, world.now_ms), 1);
 	assert_int_equal(world.owned, WORLD_BUCKETS);
 	world.cut[0][1] = false;
@@ -44,7 +44,7 @@ static void one_way(void **state)
 	assert_true(share_of(0) > 0.30);
 }
 
-/* Two nodes remember differently how often the third was lost: nobody gives what another refuses. */
+/* Two nodes remember differently how often the third was lost: no node gives a share that another refuses. */
 static void held_by_one(void **state)
 {
 	(void)state;
@@ -90,7 +90,7 @@ static void refused_by_one(void **state)
 	assert_int_equal(world.doubles, 0);
 }
 
-/* Two parts that come together again, whatever they hold against each other: nobody waits for the other. */
+/* Two parts come together again, whatever they hold against each other: neither waits for the other. */
 static void healing(void **state)
 {
 	(void)state;
@@ -111,7 +111,7 @@ static void healing(void **state)
 	}
 }
 
-/* Who stood still for a moment has not forgotten who was silent before. */
+/* A node that stood still for a moment has not forgotten which peers were silent before. */
 static void silent_and_stalled(void **state)
 {
 	(void)state;
@@ -125,7 +125,7 @@ static void silent_and_stalled(void **state)
 	assert_true(share_refuses(&world.node[0].share, 2, world.now_ms));
 }
 
-/* n1 hears nobody, again and again: it must not serve alone for a minute because of it. */
+/* n1 hears no node, again and again: it must not serve alone for a minute because of that. */
 static void deaf_again(void **state)
 {
 	(void)state;

@@ -55,7 +55,7 @@ static void other_period_drained(void **state)
 	assert_int_equal(world.doubles, 0);
 }
 
-/* The first words with a longer period are lost. */
+/* The first announcements with a longer period are lost. */
 static void unheard_change(void **state)
 {
 	(void)state;
@@ -95,7 +95,7 @@ static void unheard_change_alone(void **state)
 }
 
 /*
- * n2 is deaf and has left n1 out, whose period is long, perhaps since then. n2 asks for a share by a shorter one
+ * n2 is deaf and has left out n1, whose period is long, perhaps only since then. n2 asks for a share by a shorter one
  * while n1 stands still.
  */
 static void shorter_while_silent(void **state)
@@ -121,7 +121,7 @@ static void shorter_while_silent(void **state)
 	}
 }
 
-/* Two longer periods, one after the other, that nobody hears of; then the others have the shortest of all. */
+/* Two longer periods follow each other and no node hears of them; then the others have the shortest of all. */
 static void unheard_changes(void **state)
 {
 	(void)state;
@@ -159,7 +159,7 @@ static void unread_change(void **state)
 	assert_int_equal(world.owned, WORLD_BUCKETS);
 }
 
-/* From node to node, to a longer period and back: nobody loses a bucket, and hardly ever a lease. */
+/* Node after node gets a longer period and the old one back: no node loses a bucket, and hardly ever a lease. */
 static void period_changes(void **state)
 {
 	static const unsigned periods_ms[] = { 1000, 200, 50, 400 };
@@ -183,7 +183,7 @@ static void period_changes(void **state)
 	assert_int_equal(world.doubles, 0);
 }
 
-/* Between the lengths of a fault that are tried. */
+/* The step between the tested lengths of a fault. */
 static unsigned step_ms(void)
 {
 	return getenv("UNIT_SHORT") ? 900 : getenv("UNIT_LONG") ? 50 : 200;
@@ -226,7 +226,7 @@ static void longer_after_standing_unheard(void **state)
 	}
 }
 
-/* n1, which does not hear n2, wants a share again, and has a shorter period before it has said so. */
+/* n1, which does not hear n2, wants a share again, and has a shorter period before it announced that. */
 static void shorter_while_asking(void **state)
 {
 	(void)state;

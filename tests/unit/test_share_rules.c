@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The rules of share.h one by one, for a node and one peer: what ends a lease, and when a silent peer is left out.
+ * The rules of share.h one by one, for a node and one peer: the end of a lease, and when a silent peer is left out.
  * Chains of faults on many nodes are in test_share.c and test_share_faults.c.
  */
 #include <setjmp.h>
@@ -45,7 +45,7 @@ static void silent(unsigned later_ms)
 	apply();
 }
 
-/* For so long the peer says the same at each tick. */
+/* For this long the peer announces the same at each tick. */
 static void go_on(unsigned ms, uint32_t weight, uint32_t grant)
 {
 	for (; ms; ms -= TICK_MS) {
@@ -90,7 +90,7 @@ static void a_grant_is_taken_back(void **state)
 	assert_int_equal(share_until_ms(&share), 0);
 }
 
-/* A peer that counts for nothing here may hear this node all the same, and counts from its last word. */
+/* A peer that is left out here may still hear this node, and counts from its last announcement. */
 static void alone_by_the_last_word(void **state)
 {
 	uint64_t sent_ms;
@@ -107,14 +107,14 @@ static void alone_by_the_last_word(void **state)
 	assert_int_equal(share_until_ms(&share), now_ms + LEASE_MS);
 }
 
-/* However long it is silent: not before it was asked four times. */
+/* However long it is silent, it is not left out before it was asked four times. */
 static void asked_before_it_is_left_out(void **state)
 {
 	const uint64_t heard_ms = now_ms;
 	unsigned ticks = 0;
 
 	(void)state;
-	/* So seldom that fewer questions fit into the time after which others would take over. */
+	/* Ticks are so rare that fewer questions fit into the time after which others would take over. */
 	while (share.peer[PEER].level != SHARE_OUT) {
 		silent(PERIOD_MS - 20);
 		assert_true(++ticks < 20);

@@ -20,7 +20,7 @@ static struct addr address(const char *text)
 	return a;
 }
 
-/* The one's complement sum of RFC 1071, over bytes with a good checksum in them: 0. */
+/* The one's complement sum of RFC 1071; over bytes that include a good checksum it is 0. */
 static uint16_t rest(uint32_t before, const uint8_t *bytes, unsigned count)
 {
 	unsigned i;
@@ -38,7 +38,7 @@ static void assert_frame(const uint8_t *frame, unsigned length, const uint8_t *e
 	assert_memory_equal(frame, expected, length);
 }
 
-/* As "arping -U" sends it, but for the sender's hardware address. */
+/* The frame is that of "arping -U", except for the sender's hardware address. */
 static void test_arp(void **state)
 {
 	static const uint8_t shared[6] = { 0x01, 0x00, 0x5e, 0x00, 0x02, 0x64 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The command line of dpr-sim, and what it prints: every output begins with "simulated". */
+/* The command line of dpr-sim and its output, which always begins with "simulated". */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void defaults(void **state)
 	assert_true(options.setup.second_look);
 }
 
-/* In whatever order they come. */
+/* Options are taken in any order. */
 static void taken(void **state)
 {
 	(void)state;

@@ -18,7 +18,9 @@ static int start_stream(void **context)
 	return 0;
 }
 
-/* Against a plain array: set, moved, stopped, and always the earliest on top, the lowest of equals. */
+/*
+ * Compares with a plain array: timers are set, moved and stopped; the earliest is always on top, the lowest of equals.
+ */
 static void timers_like_a_list(void **state)
 {
 	struct timers timers;
@@ -147,7 +149,7 @@ static void alias_draws_by_share(void **state)
 	for (unsigned i = 0; i < 7; i++)
 		assert_true(fabs((double)hits[i] / draws - share[i]) < sim_slack(0.002));
 	assert_int_equal(hits[2], 0);
-	/* One of many has all. */
+	/* One of many nodes has all. */
 	assert_true(value_skew("1:0:0:0:0:0:0", 7, share));
 	alias_start(&alias, share, 7);
 	for (unsigned i = 0; i < 1000; i++)

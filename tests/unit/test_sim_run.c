@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What holds for every run of the simulator: nothing is lost, a seed repeats it, dprd's code decides. */
+/* The laws of every run of the simulator: no connection is lost, a seed repeats a run, dprd's code decides. */
 #include <errno.h>
 
 #include "tests/unit/sim_setups.h"
@@ -27,7 +27,7 @@ static void seeds(void **state)
 	}
 }
 
-/* The same arrivals, works and entries for every policy: the busy time is the same to the bit, nearly. */
+/* Every policy gets the same arrivals, works and entry nodes: the busy time is nearly the same to the bit. */
 static void same_work_for_all(void **state)
 {
 	struct sim_setup setup = sim_plain(6, &policy_local, SOME);
@@ -51,7 +51,7 @@ static unsigned choose_same(const struct policy_input *input)
 	return policy_li.choose(input);
 }
 
-/* li that has forgotten what it sent since. */
+/* The policy li without the connections that it sent since. */
 static unsigned choose_without_sent(const struct policy_input *input)
 {
 	for (unsigned i = 0; i < input->view->count; i++)
@@ -59,7 +59,7 @@ static unsigned choose_without_sent(const struct policy_input *input)
 	return policy_li.choose(input);
 }
 
-/* li that believes all loads to be of now. */
+/* The policy li with all loads taken as new. */
 static unsigned choose_without_age(const struct policy_input *input)
 {
 	for (unsigned i = 0; i < input->view->count; i++)
@@ -67,7 +67,7 @@ static unsigned choose_without_age(const struct policy_input *input)
 	return policy_li.choose(input);
 }
 
-/* It is the policy's own code that decides: the same code, the same run; a changed one, another. */
+/* The policy's own code decides: the same code gives the same run, a changed one another run. */
 static void policy_code(void **state)
 {
 	struct policy mine = policy_li;
@@ -96,7 +96,7 @@ static void policy_code(void **state)
 	assert_true(without_age.mean_s > 1.02 * real.mean_s);
 }
 
-/* One table for all, one for each, and those of loadcast itself: the same run. */
+/* One table for all, one for each node, and the tables of loadcast itself give the same run. */
 static void tables_agree(void **state)
 {
 	const enum sim_tables kinds[] = { SIM_TABLES_SHARED, SIM_TABLES_OWN, SIM_TABLES_REAL };
@@ -116,7 +116,7 @@ static void tables_agree(void **state)
 	assert_true(same(&results[1], &results[2]));
 }
 
-/* With loss, deaths and births, too: who is heard, echoes, and may get connections. */
+/* The tables agree also with loss, deaths and births: on the nodes that are heard, echo, and may get connections. */
 static void tables_agree_in_trouble(void **state)
 {
 	const enum sim_tables kinds[] = { SIM_TABLES_OWN, SIM_TABLES_REAL };
@@ -148,7 +148,7 @@ static void tables_agree_in_trouble(void **state)
 	assert_int_equal(results[0].refused, results[1].refused);
 }
 
-/* Once its silence has been noticed, nothing goes to a dead node; once it speaks again, all is as before. */
+/* After its silence was noticed, nothing goes to a dead node; after it announces again, all is as before. */
 static void death(void **state)
 {
 	struct sim_setup setup = sim_plain(5, &policy_li, SOME);
@@ -195,7 +195,7 @@ static unsigned choose_peer(const struct policy_input *input)
 	return input->view->nodes[1].eligible ? 1 : 0;
 }
 
-/* What is on its way through a node that dies is lost, though who should serve it lives. */
+/* Connections through a node that dies are lost, though their serving node lives. */
 static void death_of_entry(void **state)
 {
 	struct policy away = { .name = "away", .choose = choose_peer };
@@ -227,7 +227,7 @@ static void death_of_entry(void **state)
 	assert_true(seen_rate > 150 && seen_rate < 250);
 }
 
-/* With old loads it pays; who has nobody else to ask, or does not look at loads, does not do it. */
+/* With old loads the second look pays; a node without another peer, or whose policy ignores loads, does not do it. */
 static void second_look(void **state)
 {
 	struct sim_setup setup = sim_plain(16, &policy_li, SOME);
@@ -244,7 +244,7 @@ static void second_look(void **state)
 	assert_in_range(with.sent_back, with.arrived / 10, with.forwarded);
 	assert_in_range(with.chosen_again, with.sent_back / 2, with.sent_back);
 	assert_true(with.mean_s < 0.95 * without.mean_s);
-	/* Each that came, each that landed, each that came back. */
+	/* Each connection is decided when it comes, when it landed, and when it came back. */
 	assert_in_range(with.decisions, with.all_arrived + with.forwarded, 3 * with.all_arrived);
 	setup.policy = &policy_random;
 	assert_int_equal(sim_go(&setup).sent_back, 0);
@@ -261,8 +261,8 @@ static void second_look(void **state)
 }
 
 /*
- * Nearly all connections come to one node, which so knows nearly all that the others have: it need not count
- * what it sends to them on top of what they have of it.
+ * Nearly all connections come to one node, which therefore knows nearly all connections of the others: it need not add
+ * its own connections to the loads that they announce.
  */
 static void one_entry_node(void **state)
 {

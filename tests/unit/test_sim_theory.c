@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The simulator against queueing theory: what is known exactly must come out. */
+/* The simulator against queueing theory: the exactly known results must come out. */
 #include "tests/unit/sim_setups.h"
 
 enum { MANY = 200000 };
@@ -31,7 +31,7 @@ static void one_worker(void **state)
 	(void)state;
 	r = sim_go(&setup);
 	assert_near("M/M/1 at 0.8, mean", r.mean_s, mmc(1, 0.8), sim_slack(0.04));
-	/* Exponential response times: percentiles are known, too. */
+	/* Response times are exponential, so percentiles are known, too. */
 	assert_near("M/M/1 at 0.8, median", r.p50_s, log(2) * mmc(1, 0.8), sim_slack(0.04));
 	assert_near("M/M/1 at 0.8, 99 %", r.p99_s, log(100) * mmc(1, 0.8), sim_slack(0.08));
 	assert_near("utilisation", r.utilisation, 0.8, sim_slack(0.01));
@@ -68,7 +68,7 @@ static void other_laws(void **state)
 	assert_near("M/D/1 at 0.7", sim_go(&setup).mean_s, mg1(0.7, 1), sim_slack(0.02));
 	assert_true(value_law("lognormal:0.8", &setup.law));
 	assert_near("lognormal service at 0.7", sim_go(&setup).mean_s, mg1(0.7, exp(0.64)), sim_slack(0.03));
-	/* A shared server does not care for the law, only for its mean. */
+	/* A shared server depends only on the mean of the law. */
 	setup.service = SIM_PS;
 	assert_near("lognormal, shared", sim_go(&setup).mean_s, mmc(1, 0.7), sim_slack(0.03));
 	assert_true(value_law("pareto:1.5:100", &setup.law));
@@ -77,7 +77,7 @@ static void other_laws(void **state)
 	assert_near("constant, shared", sim_go(&setup).mean_s, mmc(1, 0.7), sim_slack(0.02));
 }
 
-/* Poisson arrivals split by lot stay Poisson: M/M/1 on every node, though nearly all are forwarded. */
+/* Poisson arrivals that are split at random stay Poisson: M/M/1 on every node, though nearly all are forwarded. */
 static void split_by_lot(void **state)
 {
 	struct sim_setup setup = sim_plain(8, &policy_random, MANY);
@@ -90,12 +90,12 @@ static void split_by_lot(void **state)
 	assert_near("forwarded", (double)r.forwarded / (double)r.arrived, 7 / 8.0, sim_slack(0.01));
 	/* Served counts of Poisson streams: the index is near 1 by their variance. */
 	assert_true(r.jain > 0.99 && r.jain < 1);
-	/* A hop adds itself, once, to whom is forwarded. */
+	/* A hop is added once to a forwarded connection. */
 	setup.hop_s = 0.5;
 	assert_near("with a hop", sim_go(&setup).mean_s, r.mean_s + 0.5 * 7 / 8.0, sim_slack(0.02));
 }
 
-/* One after the other by lot: every node has an arrival stream of rate / n; Erlang arrivals wait less. */
+/* In turn: every node has an arrival stream of rate / n; Erlang arrivals wait less. */
 static void in_turn(void **state)
 {
 	struct sim_setup setup = sim_plain(4, &policy_rr, MANY);
@@ -113,7 +113,7 @@ static void in_turn(void **state)
 	}
 }
 
-/* Two nodes by lot, the emptier one serves: without rules in front, as the theory has it. */
+/* Two nodes are drawn and the emptier one serves, without a threshold, as in the theory. */
 static void two_choices(void **state)
 {
 	struct policy plain = policy_p2c;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* test_standby.c - when a worker stands still, and what comes out of a tunnel meanwhile. */
+/* test_standby.c - detecting a worker that stands still, and packets that come out of a tunnel meanwhile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static int start(void **state)
 	return 0;
 }
 
-/* For so long, a look each time; how long the worker was thought to stand still at the end. */
+/* Looks again and again for this long; returns for how long the worker seemed to stand still at the end. */
 static unsigned look_for(unsigned ms, bool packets_wait)
 {
 	unsigned still_ms = 0, passed;
@@ -38,7 +38,7 @@ static unsigned look_for(unsigned ms, bool packets_wait)
 	return still_ms;
 }
 
-/* It looks only when there is something, or now and then. */
+/* The worker looks only when packets wait, or from time to time. */
 static void test_idle(void **state)
 {
 	(void)state;
@@ -57,19 +57,19 @@ static void test_busy(void **state)
 static void test_still(void **state)
 {
 	(void)state;
-	/* What waits was first seen at the second look; patience begins there. */
+	/* Waiting packets were first seen at the second look; patience begins there. */
 	assert_int_equal(look_for(1000, false), 0);
 	assert_int_equal(look_for(STANDBY_LOOK_MS + STANDBY_PATIENCE_MS - STANDBY_PATIENCE_MS % STANDBY_LOOK_MS, true),
 			 0);
 	assert_int_equal(look_for(STANDBY_LOOK_MS, true), STANDBY_LOOK_MS);
-	/* Once it is known, nothing waits any more. */
+	/* When the standstill is known, no packet waits any more. */
 	assert_int_equal(look_for(1000, false), 1000);
 	assert_int_equal(look_for(1000, true), 1000);
 	stamp = now_ms;
 	assert_int_equal(look_for(STANDBY_PATIENCE_MS, true), 0);
 }
 
-/* Packets that come and go are no sign: somebody takes them. */
+/* Packets that come and go are not a sign: the worker takes them. */
 static void test_now_and_then(void **state)
 {
 	(void)state;
@@ -79,7 +79,7 @@ static void test_now_and_then(void **state)
 	}
 }
 
-/* The time since nothing waited is not forgotten when the worker looks. */
+/* A look by the worker does not reset the time since nothing waited. */
 static void test_since_empty(void **state)
 {
 	uint64_t empty_ms;
@@ -119,7 +119,7 @@ static void configure(const char *text)
 		fail_msg("%s", errors.text[0]);
 }
 
-/* Of member 0 to member 1, or back; its length. */
+/* Makes a tunnel packet from member 0 to member 1, or back; returns its length. */
 static unsigned tunnel(const uint8_t *bytes, size_t count, bool from_n1)
 {
 	const struct member *from = &config.member[!from_n1], *to = &config.member[from_n1];
@@ -179,7 +179,7 @@ static void test_comes_out_to_the_alias(void **state)
 	}
 }
 
-/* Who was not heard of, and what the peer does not own. */
+/* Packets of an unknown sender, and to a service that the peer does not own. */
 static void test_of_nobody(void **state)
 {
 	unsigned bytes;
@@ -190,7 +190,7 @@ static void test_of_nobody(void **state)
 	assert_false(OUT(v6_data, 0, false));
 	for (bytes = tunnel(v4_data, sizeof(v4_data), true); bytes > 0; bytes--)
 		assert_false(standby_unwrap(&config, BOTH, datagram, bytes - 1, false, &inner));
-	/* To another node; and not in a tunnel. */
+	/* A packet to another node, and one outside a tunnel. */
 	assert_false(standby_unwrap(&config, BOTH, datagram, tunnel(v4_syn, sizeof(v4_syn), false), false, &inner));
 	memcpy(datagram, v4_syn, sizeof(v4_syn));
 	assert_false(standby_unwrap(&config, BOTH, datagram, sizeof(v4_syn), false, &inner));
@@ -201,7 +201,7 @@ static void test_of_nobody(void **state)
 
 enum { INNER = IPV4_HEADER_BYTES, SOURCE = 12, DESTINATION = 16, PORT = IPV4_HEADER_BYTES + 2 };
 
-/* By a peer, but no connection to its web server; and by this node itself. */
+/* Packets of a peer that belong to no connection to this node's web server; and packets of this node itself. */
 static void test_of_others(void **state)
 {
 	unsigned bytes;
@@ -231,7 +231,7 @@ static void test_stale(void **state)
 	assert_true(OUT(v6_data, BOTH, true));
 }
 
-/* RFC 6040: what was congested on the way is marked within, or dropped where it cannot be. */
+/* RFC 6040: congestion on the way is marked in the inner header, or the packet is dropped. */
 static void test_congestion(void **state)
 {
 	unsigned bytes;
@@ -249,7 +249,7 @@ static void test_congestion(void **state)
 	assert_true(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
 }
 
-/* A copy is known by its tuple and sequence number; a note ends only by another one in its place. */
+/* A copy is recognised by its tuple and sequence number; only another note in its place replaces a note. */
 static void test_noted(void **state)
 {
 	static struct standby_noted noted;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_standby_forward.c - what the standby process does with packets of forwarded flows. n1 is the entry node of
- * packets.h, and asked; n2 and n3 are its peers.
+ * test_standby_forward.c - the standby process and packets of forwarded flows. n1, the entry node of packets.h, judges;
+ * n2 and n3 are its peers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,7 +81,7 @@ static enum standby_fate judge(const struct packet *packet)
 	return standby_judge_forward(flows, &members, packet, &way);
 }
 
-/* That the SYN made, then moved on by packets with these flags. */
+/* Makes the flow of this SYN, then moves it on by packets with these flags. */
 static void make_flow(const struct packet *syn, uint32_t node_id, uint8_t flags)
 {
 	struct flow evicted, flow;
@@ -99,7 +99,7 @@ static void test_no_flow(void **state)
 	(void)state;
 	assert_int_equal(judge(&syn), STANDBY_PASS);
 	assert_int_equal(judge(&data), STANDBY_PASS);
-	/* None of these is in that queue. */
+	/* That queue never has such packets. */
 	assert_int_equal(judge(&error), STANDBY_DROP);
 }
 
@@ -122,7 +122,10 @@ static void test_sent_on(void **state)
 	}
 }
 
-/* Another SYN: of an ended flow's client, or one that gave the first up; and within a connection that stands. */
+/*
+ * Another SYN: from the client of an ended flow, or one that gave the first SYN up; and within an established
+ * connection.
+ */
 static void test_another_syn(void **state)
 {
 	struct packet first = PARSED(v4_syn), other = first;
@@ -140,7 +143,7 @@ static void test_another_syn(void **state)
 	assert_int_equal(judge(&other), STANDBY_SERVE);
 }
 
-/* Who begins anew does not wait for a dead node; a connection stays with its own. */
+/* A new connection does not wait for a dead node; a present one stays with its node. */
 static void test_node_is_dead(void **state)
 {
 	struct packet syn = PARSED(v6_syn), data = PARSED(v6_data);
@@ -164,14 +167,14 @@ static void test_no_way(void **state)
 	assert_int_equal(judge(&data), STANDBY_DROP);
 	members.inner_mtu[N2][0] = 0;
 	assert_int_equal(judge(&syn), STANDBY_DROP);
-	/* To a real server, or a node that is no member any more. */
+	/* A flow to a real server, or to a former member. */
 	make_flow(&syn, 4711, TCP_ACK);
 	assert_int_equal(judge(&syn), STANDBY_DROP);
 	make_flow(&syn, members.config.member[N1].id, TCP_ACK);
 	assert_int_equal(judge(&syn), STANDBY_PASS);
 }
 
-/* What is no flow table, or another version's, is not used. */
+/* Memory that is not a flow table, or of another version, is not used. */
 static void test_shared_table(void **state)
 {
 	(void)state;

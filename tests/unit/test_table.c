@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a node knows of the others, and what it says of itself. */
+/* The knowledge of a node about the others, and its announcements of itself. */
 #include "tests/unit/nodes.h"
 
 static void two_way(void **state)
@@ -57,7 +57,7 @@ static void check_version(unsigned at, unsigned of, const char *expected)
 
 /*
  * A rolling upgrade: n1 announces a version, n2 another one, n3 is of a release that announces none. All of them hear
- * each other. Then n3 is upgraded: its new run says so.
+ * each other. Then n3 is upgraded: its new run announces a version.
  */
 static void versions(void **state)
 {
@@ -74,11 +74,11 @@ static void versions(void **state)
 		check_version(i, N3, "");
 		assert_true(has(i, N1, NODE_ECHOES) && has(i, N2, NODE_ECHOES) && has(i, N3, NODE_ECHOES));
 	}
-	/* What one announcement leaves out is still known. */
+	/* A value that one announcement leaves out is still known. */
 	memset(nodes[N2].table.own.version, 0, VERSION_BYTES);
 	period(ALL_LINKS);
 	check_version(N1, N2, "0.2.0-rc1");
-	/* Until another run of that node says nothing. */
+	/* Another run of that node without a version ends that. */
 	start(N2, EPOCH + 100);
 	start(N3, EPOCH + 100);
 	strcpy(nodes[N3].table.own.version, "0.2.0");
@@ -92,7 +92,7 @@ static void versions(void **state)
 	check_version(N1, N3, "0.2.0");
 }
 
-/* What n2 says of itself; whether n1 hears that it takes connections no more. */
+/* Changes the announcement of n2; true when n1 hears that n2 stopped taking connections. */
 static bool loses(uint32_t node_state, bool dprd_up)
 {
 	bool lost;
@@ -122,7 +122,7 @@ static void lost(void **state)
 	assert_true(loses(NODE_UNHEALTHY, true));
 }
 
-/* n2 hears n1, but not the other way round: neither trusts the other; n3 sees both. */
+/* n2 hears n1, but n1 does not hear n2: neither trusts the other; n3 sees both. */
 static void one_way(void **state)
 {
 	unsigned i;
@@ -209,7 +209,7 @@ static void sources(void **state)
 			 REJECT_SOURCE);
 	assert_int_equal(table_receive(&n1->table, &n1->keys, &zero, nodes[N2].datagram, nodes[N2].size, now_ms),
 			 REJECT_SOURCE);
-	/* The other family's address of the same member is as good. */
+	/* The same member's address of the other family is accepted, too. */
 	assert_int_equal(table_receive(&n1->table, &n1->keys, &n1->config.member[N3].cluster_v6, nodes[N3].datagram,
 				       nodes[N3].size, now_ms),
 			 REJECT_NONE);
@@ -237,7 +237,7 @@ static void other_configuration(void **state)
 	assert_false(has(N1, N3, NODE_CONFIG_DIFFERS));
 }
 
-/* It is noticed, and what the quicker one says at its own rate is taken. */
+/* The difference is noticed, and announcements at the quicker node's rate are taken. */
 static void other_period(void **state)
 {
 	(void)state;
@@ -317,7 +317,7 @@ static void observer(void **state)
 			 REJECT_NONE);
 }
 
-/* Each announcement says it anew: another one counts at once, and none is none. */
+/* Each announcement sets the hardware address: a new one counts at once, and a missing one clears it. */
 static void hardware(void **state)
 {
 	static const uint8_t none[2][HARDWARE_BYTES], first[2][HARDWARE_BYTES] = { { 2, 1 }, { 2, 2 } };
@@ -334,13 +334,13 @@ static void hardware(void **state)
 		assert_memory_equal(row(N1, N3).hardware, none, sizeof(none));
 		assert_memory_equal(row(N1, N1).hardware, none, sizeof(none));
 	}
-	/* Who is silent keeps it; by its flags it is no target any more. */
+	/* A silent node keeps it, but its flags show that it is not a target any more. */
 	now_ms += 10 * DEAD_MS;
 	assert_memory_equal(row(N1, N2).hardware, first, sizeof(first));
 	assert_false(has(N1, N2, NODE_HEARD));
 }
 
-/* What cannot be is not taken, and leaves what is known. */
+/* An impossible address is refused, and the known one stays. */
 static void bad_hardware(void **state)
 {
 	static const uint8_t good[2][HARDWARE_BYTES] = { { 2, 1 }, { 2, 2 } };
@@ -358,7 +358,7 @@ static void bad_hardware(void **state)
 	assert_int_equal(table_rejected(&nodes[N1].table), 1);
 }
 
-/* Whom a peer refuses a share, by the numbers of our configuration. */
+/* The members that a peer refuses a share, by the numbers of our configuration. */
 static void refusals(void **state)
 {
 	struct share share[2];
@@ -381,7 +381,7 @@ static void refusals(void **state)
 	assert_true(share[N1].peer[N2].refused == 0);
 }
 
-/* What a node says of itself, as others read it. */
+/* A node's announcement of itself, as others read it. */
 static void read_own(struct table *table, struct announcement *ret)
 {
 	struct announce_header header;
@@ -406,7 +406,7 @@ static void questions_instead_of_version(struct table *table, struct announcemen
 	assert_int_equal(a->echo_count, MEMBERS_MAX - 1);
 }
 
-/* The largest cluster, everybody heard, still fits and echoes everybody. */
+/* With the largest cluster and all members heard, an announcement still fits and echoes every member. */
 static void largest_cluster(void **state)
 {
 	static char text[MEMBERS_MAX * 128];
@@ -452,14 +452,14 @@ static void largest_cluster(void **state)
 	assert_memory_equal(a.hardware, table.own.hardware, sizeof(a.hardware));
 	assert_string_equal(a.version, "10.20.30~b1");
 	questions_instead_of_version(&table, &a);
-	/* And with a question to everybody: fewer echoes, in turn, and all the rest. */
+	/* With a question to every member there are fewer echoes, in turn, and everything else. */
 	for (i = 1; i < MEMBERS_MAX; i++)
 		share.peer[i] = (struct share_peer) { .granted = ANNOUNCE_WEIGHT_MAX, .level = SHARE_IN };
 	read_own(&table, &a);
 	assert_int_equal(a.ask_count, MEMBERS_MAX - 1);
 	assert_in_range(a.echo_count, MEMBERS_MAX / 2, MEMBERS_MAX - 2);
 	assert_memory_equal(a.hardware, table.own.hardware, sizeof(a.hardware));
-	/* The same with a refusal for everybody. */
+	/* The same with a refusal for every member. */
 	for (i = 1; i < MEMBERS_MAX; i++)
 		share.peer[i].level = SHARE_OUT;
 	read_own(&table, &a);

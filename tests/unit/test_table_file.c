@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The two files on tmpfs, the load table and dprd's status: written, read, and written by an enemy. */
+/* The two files on tmpfs, the load table and dprd's status: written, read, and written by an attacker. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -103,7 +103,7 @@ static void round_trip(void **state)
 	assert_int_equal(access(next, F_OK), -1);
 }
 
-/* Who looks again and again reads each file once. */
+/* A repeated reader reads each file once. */
 static void what_is_new(void **state)
 {
 	const struct load_table old = sample_table(1), next = sample_table(2);
@@ -122,7 +122,7 @@ static void what_is_new(void **state)
 	assert_int_equal(load_table_publish(path, &t), 0);
 	assert_int_equal(load_table_snapshot_new(path, &seen, &got), 0);
 	assert_memory_equal(&got, &t, load_table_bytes(1));
-	/* What cannot be used is an error each time. */
+	/* An unusable file is an error each time. */
 	assert_int_equal(unlink(path), 0);
 	put(&t, load_table_bytes(1) - 1);
 	assert_int_equal(load_table_snapshot_new(path, &seen, &got), -EINVAL);
@@ -265,7 +265,7 @@ static void values(void **state)
 	assert_int_equal(load_table_check(&t, load_table_bytes(2)), -EINVAL);
 }
 
-/* Two members and two backends: whatever would make a backend look like a peer is refused. */
+/* Two members and two backends: every field that would make a backend look like a peer is refused. */
 static void backend_nodes(void **state)
 {
 	struct load_table good = sample_table(2), t;
@@ -292,7 +292,7 @@ static void backend_nodes(void **state)
 	t = good, t.nodes[2].hardware[0][0] = 2, check_refused(&t);
 	t = good, t.nodes[3].hardware[1][5] = 1, check_refused(&t);
 	t = good, t.nodes[3].version[0] = '1', check_refused(&t);
-	/* One between the members, and one in the place of this node. */
+	/* A backend between the members, and one in the place of this node. */
 	t = good, t.nodes[1] = good.nodes[2], t.nodes[2] = good.nodes[1], check_refused(&t);
 	t = good, t.nodes[0] = good.nodes[3], t.count = 1, check_refused(&t);
 	t = sample_table(1), t.period_ms = 200, t.magic = good.magic, t.version = good.version, check_taken(&t);
@@ -353,7 +353,7 @@ static void ages(void **state)
 	(void)state;
 	assert_int_equal(load_age_ms(&t, &t.nodes[1], 5000), 10);
 	assert_int_equal(load_age_ms(&t, &t.nodes[1], 5090), 100);
-	assert_int_equal(load_age_ms(&t, &t.nodes[1], 4000), 10); /* a file of the future is not younger */
+	assert_int_equal(load_age_ms(&t, &t.nodes[1], 4000), 10); /* a file from the future does not make it younger */
 	assert_int_equal(load_age_ms(&t, &t.nodes[1], UINT64_MAX), LOAD_AGE_NEVER_MS);
 	t.nodes[1].age_ms = LOAD_AGE_NEVER_MS;
 	assert_int_equal(load_age_ms(&t, &t.nodes[1], 5001), LOAD_AGE_NEVER_MS);
@@ -362,7 +362,7 @@ static void ages(void **state)
 	assert_int_equal(load_age_ms(&t, &t.nodes[1], 5001), LOAD_AGE_NEVER_MS);
 }
 
-/* A heartbeat, say. Who gives no time at all (no worker) is not alive. */
+/* The time may be a heartbeat. Without any time (no worker) nothing is alive. */
 static void recent(void **state)
 {
 	(void)state;
@@ -387,7 +387,7 @@ static void status(void **state)
 	assert_true(status_is_fresh(&got, 1000));
 	assert_true(status_is_fresh(&got, 999 + STATUS_FRESH_MS));
 	assert_false(status_is_fresh(&got, 1000 + STATUS_FRESH_MS));
-	/* Written after the reader looked at the clock; in a former boot. */
+	/* The file was written after the reader looked at the clock; or in a former boot. */
 	assert_true(status_is_fresh(&got, 999));
 	assert_true(status_is_fresh(&got, 1001 - STATUS_FRESH_MS));
 	assert_false(status_is_fresh(&got, 1000 - STATUS_FRESH_MS));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* From the load table to what decide() reads: who may get connections, by which weight, and whose tunnel packets are taken. */
+/*
+ * The way from the load table to the view of decide(): nodes that may get connections, their weights, and peers whose
+ * tunnel packets are taken.
+ */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +38,7 @@ static int stop(void **context)
 	return 0;
 }
 
-/* loadcast publishes its table, after a while. */
+/* loadcast publishes its table after this time. */
 static void published(uint64_t later_ms)
 {
 	now_ms += later_ms;
@@ -43,7 +46,7 @@ static void published(uint64_t later_ms)
 	view_refresh(&d, &table, false, now_ms);
 }
 
-/* There is no table, after a while. */
+/* The table is missing after this time. */
 static void missing(uint64_t later_ms)
 {
 	now_ms += later_ms;
@@ -72,7 +75,7 @@ static void test_living_ends(void **context)
 	assert_true(view_member_living(&d, N2, now_ms));
 }
 
-/* loadcast is stopped, and its directory removed with the table; or it is started again and has heard nobody. */
+/* loadcast is stopped, and its directory removed with the table; or it is started again and has heard no node. */
 static void test_living_without_loadcast(void **context)
 {
 	const uint64_t all = 0xf;
@@ -94,7 +97,7 @@ static void test_living_without_loadcast(void **context)
 	assert_false(view_member_living(&d, N2, now_ms));
 }
 
-/* A dprd that has just started asks nobody who was there before to begin anew. */
+/* A dprd that has just started treats nodes as alive that were there before. */
 static void test_living_at_the_start(void **context)
 {
 	(void)context;
@@ -106,7 +109,7 @@ static void test_living_at_the_start(void **context)
 	assert_false(view_member_living(&d, N3, now_ms));
 }
 
-/* The configuration names others, in another order: who was heard when stays with the member. */
+/* The configuration names other members in another order: the times at which they were heard stay with each member. */
 static void test_living_after_a_reload(void **context)
 {
 	struct member n3, n4;
@@ -158,7 +161,7 @@ static void test_self(void **context)
 	assert_false(d.view_nodes[0].eligible);
 }
 
-/* All that keeps a peer from getting connections, one by one, and that nothing else does. */
+/* Each condition that keeps a peer from getting connections, one by one; nothing else does. */
 static void test_why_not(void **context)
 {
 	const uint32_t good = NODE_HEARD | NODE_ECHOES | NODE_DPRD_UP;
@@ -194,7 +197,7 @@ static void test_why_not(void **context)
 	set_member_way(&d, N2, true, 0);
 	published(100);
 	assert_string_equal(why_not(N2), "no route to it");
-	/* Way of one family is enough; of the other one it gets none. */
+	/* A way of one family is enough; connections of the other family do not go there. */
 	assert_true(addr_parse("fd00::11", &d.config.member[N1].cluster_v6));
 	assert_true(addr_parse("fd00::12", &d.config.member[N2].cluster_v6));
 	set_member_way(&d, N2, true, 1460);

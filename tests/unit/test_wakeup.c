@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* test_wakeup.c - when a queue's worker waits for its turn. */
+/* test_wakeup.c - the waiting of a queue's worker for its turn. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,12 +16,12 @@ static int start(void **state)
 	(void)state;
 	wakeup = (struct wakeup) { .waits = false };
 	now_ms = 5000000;
-	/* The first window began at no time that says anything. */
+	/* The first window has no meaningful beginning. */
 	wakeup_packets(&wakeup, now_ms, WAKEUP_WINDOW_PACKETS);
 	return 0;
 }
 
-/* So many windows, with so many packets in each; how many of them it waited after. */
+/* Plays windows with this many packets each; returns the number of windows after which the worker waited. */
 static unsigned go_on(unsigned windows, unsigned packets)
 {
 	unsigned waited = 0, i;
@@ -36,7 +36,7 @@ static unsigned go_on(unsigned windows, unsigned packets)
 	return waited;
 }
 
-/* The timer, so often, so late. */
+/* Fires the timer this often, this late. */
 static void timer(unsigned times, uint64_t late_us)
 {
 	while (times--)
@@ -63,7 +63,7 @@ static void test_fast(void **state)
 	assert_int_equal(go_on(1, WAKEUP_WINDOW_PACKETS), 1);
 }
 
-/* A worker that was idle finds what came just now; one that stood still finds what came in a long time. */
+/* A worker that was idle finds new packets; one that stood still finds the packets of a long time. */
 static void test_gap(void **state)
 {
 	(void)state;
@@ -85,12 +85,12 @@ static void test_late(void **state)
 	assert_true(wakeup.waits);
 	timer(1, UINT64_MAX);
 	assert_false(wakeup.waits);
-	/* It is not asked then, but an answer may be on its way. */
+	/* The timer is not set then, but an event may be on its way. */
 	timer(100, 0);
 	assert_false(wakeup.waits);
 }
 
-/* Now and then something else has the processor for long: that is no reason. */
+/* Now and then another program has the processor for long: that does not count. */
 static void test_seldom_late(void **state)
 {
 	unsigned i;
@@ -109,7 +109,7 @@ static void test_seldom_late(void **state)
 	assert_false(wakeup.waits);
 }
 
-/* How long until it waits again. */
+/* The time until the worker waits again. */
 static uint64_t retried_after_ms(void)
 {
 	uint64_t from_ms = now_ms;
@@ -131,7 +131,7 @@ static void test_retry(void **state)
 		assert_int_equal(retried_after_ms(), after_ms);
 	assert_int_equal(retried_after_ms(), WAKEUP_RETRY_MOST_MS);
 	assert_int_equal(retried_after_ms(), WAKEUP_RETRY_MOST_MS);
-	/* Well for so long: what was is forgotten. */
+	/* After good windows for this long, former trouble is forgotten. */
 	go_on(WAKEUP_RETRY_MOST_MS / WAKEUP_WINDOW_MS, WAKEUP_WINDOW_PACKETS);
 	assert_int_equal(retried_after_ms(), WAKEUP_RETRY_MS);
 }

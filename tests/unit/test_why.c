@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The ring of decisions: order, what is kept of each, and what falls out. */
+/* The ring of decisions: their order, the fields that are kept, and the records that fall out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,7 +93,7 @@ static void test_record(void **context)
 	assert_int_equal(record->verdict.reason, REASON_CHOSEN);
 	assert_ptr_equal(record->policy, &policy_li);
 	assert_true(record->own_load == 40 && record->max_load == 12.5F && record->min_advantage == 1.5F);
-	/* The chosen one, then from the lowest load. */
+	/* The chosen peer comes first, then the others from the lowest load. */
 	assert_int_equal(record->peer_count, WHY_PEERS);
 	for (unsigned i = 0; i < WHY_PEERS; i++) {
 		const struct why_peer *peer = &record->peers[i];
@@ -137,7 +137,7 @@ static void test_find(void **context)
 	unsigned cursor = 0;
 
 	(void)context;
-	remember("192.0.2.1", 10, 0); /* time 0 counts as used all the same */
+	remember("192.0.2.1", 10, 0); /* time 0 also counts as used */
 	remember("192.0.2.2", 10, 2);
 	remember("192.0.2.1", 11, 3);
 	remember("192.0.2.1", 10, 4);
@@ -175,7 +175,7 @@ static void test_wraps(void **context)
 	}
 	assert_null(find("192.0.2.1", 0, &cursor));
 	assert_int_equal(cursor, WHY_RECORDS);
-	/* A caller's own cursor cannot lead out of the ring. */
+	/* A caller's wrong cursor cannot lead out of the ring. */
 	cursor = 0xffffffff;
 	assert_null(find("192.0.2.1", 0, &cursor));
 }

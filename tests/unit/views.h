@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * views.h - views for the tests of the policies: written out by hand, with a fixed seed, and held
- * against the distribution that they promise by Pearson's chi-square.
+ * views.h - views for the tests of policies, written by hand, with a fixed seed; choices are compared with the promised
+ * distribution by Pearson's chi-square.
  */
 #ifndef TESTS_UNIT_VIEWS_H
 #define TESTS_UNIT_VIEWS_H
