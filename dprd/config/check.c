@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * config/check.c - what only the whole file can show.
+ * config/check.c - finds what is wrong with the file as a whole.
  *
- * A check keeps quiet where its cause may be a line that was reported already.
+ * A check reports nothing where a line that was reported already may be the cause.
  */
 #include "dprd/config/reading.h"
 
 #include <unistd.h>
 
-/* Where something missing belongs: its section, or else the end of the file. */
+/* The line for something that is missing: its section, or the end of the file. */
 static unsigned section_line(const struct parse *p, enum config_section section)
 {
 	return p->section_line[section] ? p->section_line[section] : p->line;
@@ -24,7 +24,7 @@ static void check_timeout_order(struct parse *p, const char *shorter, unsigned s
 			     longer, short_ms, long_ms);
 }
 
-/* Flows to a peer end that long after its last announcement: not while it may still be taken for living. */
+/* Flows to a silent peer end after DeadPeerTimeout: it must not come before the peer counts as dead. */
 static void check_dead_peers(struct parse *p)
 {
 	const struct config *c = p->config;
@@ -37,8 +37,8 @@ static void check_dead_peers(struct parse *p)
 	line = periods > line ? periods : line;
 	if (c->dead_peer_timeout_ms < least_ms)
 		config_error(p, line,
-			     "DeadPeerTimeout: %u ms%s would end flows to living peers: Period is %u ms, and peers are "
-			     "taken for dead after %u of them (in [Flows], set DeadPeerTimeout=%ums or more)",
+			     "DeadPeerTimeout: %u ms%s would end flows to peers that live: Period is %u ms, and peers "
+			     "count as dead after %u of them (in [Flows], set DeadPeerTimeout=%ums or more)",
 			     c->dead_peer_timeout_ms, own ? "" : " (the default)", c->period_ms, c->dead_periods,
 			     least_ms);
 }
@@ -66,7 +66,7 @@ static void check_values(struct parse *p)
 			     "be on)");
 }
 
-/* The factors of a single metric. */
+/* A single metric is a sum with one factor that is not 0. */
 static void choose_factors(struct config *c)
 {
 	if (c->metric == LOAD_WEIGHTED)
@@ -115,7 +115,7 @@ static void add_use(struct parse *p, struct use *uses, unsigned *count, struct u
 				     uses[i].line);
 		else
 			config_error(p, use.line,
-				     "%s: %s is also a service address of %s (leave Cluster out when a node has one "
+				     "%s: %s is a service address of %s (leave Cluster out when a node has one "
 				     "address)",
 				     use.key, text, name);
 		return;
@@ -242,7 +242,7 @@ static void check_range(struct parse *p, const struct addr *base, unsigned prefi
 			     range, prefix, room, count);
 }
 
-/* Without a tunnel there is nothing that would tell a serving node what more it is to do. */
+/* Without a tunnel nothing tells the serving node that a packet was forwarded to it. */
 static void check_form(struct parse *p)
 {
 	const struct config *c = p->config;
@@ -251,15 +251,13 @@ static void check_form(struct parse *p)
 	if (c->form != FORM_DIRECT)
 		return;
 	if (c->member_count && !c->member[0].own_cluster_address)
-		config_error(
-			p, line,
-			"Form: direct needs a Cluster= address of every member (without it their service addresses "
-			"are known to the others by aliases, which no wire carries)");
+		config_error(p, line,
+			     "Form: direct needs a Cluster= address of every member (without them nodes know each "
+			     "other's service addresses only by aliases, which no network carries)");
 	if (c->shared_count)
-		config_error(
-			p, line,
-			"Form: direct is not for shared addresses (leave it out: between nodes that share an address "
-			"packets go to hardware addresses anyway)");
+		config_error(p, line,
+			     "Form: direct has no use with shared addresses (leave it out: nodes that share an address "
+			     "send packets to hardware addresses anyway)");
 	if (c->backend_count)
 		config_error(p, line,
 			     "Form: direct is not for members with real servers (leave it out, or the [Backend] "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* config/check_backend.c - [Backend "name"] beside all the others, and which of them stand behind this node. */
+/* config/check_backend.c - checks each [Backend "name"] against all other sections, and lists those behind this node. */
 #include "dprd/config/reading.h"
 
 static void check_id(struct parse *p, unsigned index)
@@ -35,7 +35,7 @@ static void check_node(struct parse *p, unsigned index)
 	config_error(p, p->backend[index].node, "Node: \"%s\" is no member (members: %s)", node, list);
 }
 
-/* What the address is to this member, or NULL. */
+/* "service" or "cluster" when the member has this address; else NULL. */
 static const char *use_by_member(const struct member *m, const struct addr *address)
 {
 	for (unsigned s = 0; s < m->service_count; s++)
@@ -124,7 +124,10 @@ static void list_own(struct parse *p)
 	}
 }
 
-/* Connections that a peer sent here get to real servers by NAT only. None is sent to a node where nobody has weight. */
+/*
+ * True when connections that peers forward here find a server: only NAT takes them to a real server. Where no server has
+ * a weight, peers forward none.
+ */
 static bool serves_landed(const struct config *c)
 {
 	bool any = false;
@@ -148,11 +151,10 @@ void config_check_own_backends(struct parse *p)
 	if (c->serve_here)
 		return;
 	if (!c->own_backend_count)
-		config_error(
-			p, line,
-			"ServeHere: no, but %s has no real server, so nobody would serve its clients (add a [Backend] "
-			"for it, or leave ServeHere out)",
-			c->node_name);
+		config_error(p, line,
+			     "ServeHere: no, but %s has no real server, so its clients would find no server (add a "
+			     "[Backend] for it, or leave ServeHere out)",
+			     c->node_name);
 	else if (c->member[c->self].weight && c->member_count > 1 && !serves_landed(c))
 		config_error(
 			p, line,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* config/check_shared.c - section [Shared] beside all the others. */
+/* config/check_shared.c - checks section [Shared] against all others. */
 #include "dprd/config/reading.h"
 
 static void check_owner(struct parse *p, unsigned index, unsigned member)
@@ -17,7 +17,7 @@ static void check_owner(struct parse *p, unsigned index, unsigned member)
 	if (key)
 		config_error(p, p->shared_line[index],
 			     "Address: %s is the %s address of [Member \"%s\"] (a shared address belongs to all nodes, "
-			     "and each has another one besides)",
+			     "and each node needs one of its own, too)",
 			     addr_format(shared, text), key, m->name);
 }
 

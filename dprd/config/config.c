@@ -2,8 +2,7 @@
 /*
  * config.c - reads dprd.conf: lines, sections, and which key a line sets.
  *
- * Each line is counted, measured and stripped; it is a header, "Key=value" or an error. A line says
- * all about itself: there is no continuation of the line above.
+ * Each line is a comment, a header, "Key=value" or an error. A line never continues the one above.
  */
 #include "dprd/config/config.h"
 #include "dprd/config/reading.h"
@@ -138,7 +137,7 @@ static enum config_section begin_section(struct parse *p, const char *title, con
 	return SECTION_BAD;
 }
 
-/* Splits '[Title]' or '[Title "label"]', a comment allowed behind it. False: not of that form. */
+/* Splits '[Title]' or '[Title "label"]', with or without a comment behind it. False: the line has another form. */
 static bool split_header(char *line, char **ret_title, char **ret_label)
 {
 	char *at = line + 1;
@@ -187,7 +186,7 @@ static void read_header(struct parse *p, const char *line)
 	p->bad_header = true;
 }
 
-/* Splits "Key = value", a comment allowed behind it. False: the line does not begin with a plain word and "=". */
+/* Splits "Key = value", with or without a comment behind it. False: the line does not begin with a word and "=". */
 static bool split_setting(char *line, char **ret_name, char **ret_text)
 {
 	size_t word = 0, blanks = 0;
@@ -224,7 +223,7 @@ static bool has_control(const char *line, size_t length)
 	return false;
 }
 
-/* The next line, stripped; an empty one in place of what is wrong. False: there is none. */
+/* Reads the next line without blanks around it; a wrong line is reported and read as empty. False: there is none. */
 static bool next_line(struct parse *p, char line[LINE_BYTES])
 {
 	const char *start = p->text + p->offset, *end;
@@ -311,7 +310,7 @@ static void read_line(struct parse *p, char *line)
 		config_error(p, p->line, "%.64s: not a setting (such as Key=value)", line);
 }
 
-/* Values that stand in for what the file leaves out, once all of it is known. */
+/* Fills in values that follow from other sections, once the whole file is read. */
 static void complete(struct config *c)
 {
 	for (unsigned i = 0; i < c->network_count; i++)
@@ -329,7 +328,7 @@ static void complete(struct config *c)
 	}
 }
 
-/* Reads and checks all of the text. What is right of it is in *config then, errors or not. 0, -EINVAL or -ENOMEM. */
+/* Reads and checks the text. *config gets all values that are right, with errors elsewhere, too. 0, -EINVAL, -ENOMEM. */
 static int parse_text(const char *name, const char *text, size_t length, const char *node_name, struct config *config,
 		      struct config_errors *errors)
 {
@@ -373,7 +372,7 @@ int config_parse(const char *name, const char *text, size_t length, const char *
 	return result;
 }
 
-/* Up to CONFIG_FILE_BYTES_MAX + 1 bytes of the file. Their number or -errno. */
+/* Reads up to CONFIG_FILE_BYTES_MAX + 1 bytes of the file. Returns their number or -errno. */
 static ssize_t read_whole(const char *path, char *text)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);

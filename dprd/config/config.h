@@ -3,8 +3,7 @@
  * config.h - dprd.conf, the one file that dprd, loadcast and dprctl read, as a checked struct.
  *
  * The same file may stand on every node: a node finds itself by [Node] Name=, or by its host name.
- * Everything is checked before anything is used; a struct config that config_read() hands out
- * holds only values in range.
+ * config_read() checks the whole file first; a struct config that it hands out holds only values in range.
  */
 #ifndef DPRD_BASE_CONFIG_H
 #define DPRD_BASE_CONFIG_H
@@ -50,14 +49,14 @@ struct member {
 	struct addr cluster_v6;
 };
 
-/* How a packet gets to a real server: by the kernel's NAT, by its hardware address alone, or IP in IP. */
+/* How a packet reaches a real server: by the kernel's NAT, by its hardware address alone, or IP in IP. */
 enum backend_form { BACKEND_NAT, BACKEND_DIRECT, BACKEND_TUNNEL };
 
 /* A passive real server behind a node: it runs neither dprd nor loadcast. */
 struct backend {
 	char name[NAME_BYTES];
-	uint32_t id; /* backend_id(name): in the flow table and the load table; no member's */
-	char node[NAME_BYTES]; /* the member that it stands behind; empty: each that reads the file */
+	uint32_t id; /* backend_id(name): in the flow table and the load table; no member has it */
+	char node[NAME_BYTES]; /* the member that it stands behind; empty: every node that reads the file */
 	enum backend_form form;
 	struct addr v4, v6; /* all zero: it gets no clients of this family */
 	uint16_t port; /* BACKEND_NAT: where its server listens; 0: the port that the client asked for */
@@ -82,16 +81,16 @@ struct load_factors {
 	double accept_queue;
 };
 
-/* What forwards packets: programs in the kernel, or dprd itself; auto: the first of them that works. */
+/* The plane that forwards packets: BPF programs in the kernel, or dprd itself; auto: the first of them that works. */
 enum datapath_plane { PLANE_AUTO, PLANE_BPF, PLANE_NFQUEUE };
 
-/* Where a new connection is decided: by dprd, which gets its SYN from a queue, or by the BPF programs. */
+/* The place where a new connection is decided: in dprd, which gets its SYN from a queue, or in the BPF programs. */
 enum decide_where { DECIDE_AUTO, DECIDE_QUEUE, DECIDE_KERNEL };
 
 /* How packets of forwarded flows go to a peer: in a tunnel (also FORM_AUTO), or as they are to its hardware address. */
 enum datapath_form { FORM_AUTO, FORM_TUNNEL, FORM_DIRECT };
 
-/* What judges frames to shared addresses: the module, BPF programs; auto: the module where it is loaded. */
+/* The judge of frames to shared addresses: the module or BPF programs; auto: the module where it is loaded. */
 enum shared_form { SHARED_AUTO, SHARED_MODULE, SHARED_BPF };
 
 enum health_check { HEALTH_NONE, HEALTH_TCP, HEALTH_HTTP };
@@ -116,15 +115,16 @@ struct config {
 	unsigned port_count;
 	uint16_t port[PORTS_MAX];
 
-	/* [Shared]: addresses whose frames reach every node, and each accepts its share */
+	/* [Shared]: addresses whose frames reach every node; each node accepts its share */
 	unsigned shared_count;
 	struct addr shared[SHARED_MAX];
-	char shared_interface[INTERFACE_BYTES]; /* empty: that of the first own service address of the family */
-	uint8_t shared_mac[6]; /* of all of them, if shared_mac_set; else by config_shared_mac() */
+	char shared_interface
+		[INTERFACE_BYTES]; /* empty: the interface of the first own service address of the family */
+	uint8_t shared_mac[6]; /* for all shared addresses, if shared_mac_set; else see config_shared_mac() */
 	bool shared_mac_set;
 	enum shared_form shared_form;
 	bool shared_rebalance; /* shares follow the load */
-	bool shared_quorum; /* no share without half of the members in sight */
+	bool shared_quorum; /* a node that hears fewer than half of the members has no share */
 
 	/* [Balance] */
 	char policy[NAME_BYTES];
@@ -135,9 +135,9 @@ struct config {
 	double min_advantage;
 	bool second_look;
 
-	/* [Backends]: what all real servers behind this node have in common */
+	/* [Backends]: for all real servers behind this node */
 	char backend_policy[NAME_BYTES]; /* one of config_backend_policy_names */
-	bool serve_here; /* the node's own web server is one of them */
+	bool serve_here; /* the web server of the node gets connections, too */
 
 	/* [Flows] */
 	unsigned max_flows;
@@ -166,7 +166,7 @@ struct config {
 	bool multicast;
 	struct addr group_v4;
 	struct addr group_v6;
-	char interface[NAME_BYTES]; /* empty: the one that reaches the cluster addresses */
+	char interface[NAME_BYTES]; /* empty: the interface that reaches the cluster addresses */
 	uint16_t announce_port;
 	bool unicast; /* also to every member's cluster address */
 	unsigned period_ms;
@@ -180,19 +180,19 @@ struct config {
 	unsigned health_interval_ms, health_timeout_ms;
 	unsigned health_fall, health_rise;
 
-	/* [Alias]: where a peer's address becomes local when nodes have one address each */
+	/* [Alias]: the local addresses that stand for those of peers, when nodes have one address each */
 	struct addr alias_v4, alias_v6;
 	unsigned alias_v4_prefix, alias_v6_prefix;
 
 	/* [Run] */
-	char run_dir[PATH_BYTES]; /* dprd's: /run/dprd */
-	char table_file[PATH_BYTES]; /* loadcast's: /run/loadcast/table */
+	char run_dir[PATH_BYTES]; /* of dprd: /run/dprd */
+	char table_file[PATH_BYTES]; /* written by loadcast: /run/loadcast/table */
 
 	unsigned member_count;
 	struct member member[MEMBERS_MAX];
 	unsigned backend_count;
 	struct backend backend[BACKENDS_MAX];
-	unsigned own_backend_count; /* behind this node: what the rest of the program numbers */
+	unsigned own_backend_count; /* behind this node; other files number these */
 	uint16_t own_backend[OWN_BACKENDS_MAX]; /* their indices into backend[] */
 	unsigned network_count;
 	struct network network[NETWORKS_MAX];
@@ -205,14 +205,14 @@ struct config_errors {
 };
 
 /*
- * Reads and checks the file. 0 and *ret filled; or -EINVAL (or -errno when it cannot be opened)
- * with *errors filled and *ret untouched. node_name overrides [Node] Name=; NULL for none.
+ * Reads and checks the file. 0 and *ret filled; or -EINVAL (-errno when it cannot be opened) with *errors filled and
+ * *ret untouched. node_name takes the place of [Node] Name= and the host name; NULL: there is none.
  */
 int config_read(const char *path, const char *node_name, struct config *ret, struct config_errors *errors);
 
 /*
- * [Run] Directory= and Table= as far as the file can be read, errors elsewhere or not; else their defaults. For a tool
- * that asks a dprd which still runs with the former file. Without memory both stay as they are.
+ * Reads [Run] Directory= and Table= alone, errors elsewhere or not; where the file has none of them, their defaults. For
+ * a tool that asks a dprd which still runs with the former file. Without memory both stay as they are.
  */
 void config_read_places(const char *path, char run_dir[PATH_BYTES], char table_file[PATH_BYTES]);
 
@@ -235,10 +235,10 @@ char *config_format(const struct config *config);
 /* Identity of a name on the wire and in flow tables; never 0. */
 uint32_t member_id(const char *name);
 
-/* Identity of a real server; never 0. The file's check made sure that no member has the same. */
+/* Identity of a real server; never 0. The checks of the file make sure that no member has the same. */
 uint32_t backend_id(const char *name);
 
-/* The number of an own real server, 0..own_backend_count - 1; and the one with this id, or -1. */
+/* The own real server of this number, 0..own_backend_count - 1; and the number of the one with this id, or -1. */
 const struct backend *config_own_backend(const struct config *config, unsigned own);
 int config_own_backend_by_id(const struct config *config, uint32_t id);
 /* True when this node reaches a real server of its own by the kernel's NAT. */
@@ -255,24 +255,24 @@ int config_member_by_service(const struct config *config, const struct addr *ser
 bool config_is_shared(const struct config *config, const struct addr *address);
 
 /*
- * The MAC address that frames to a shared address carry: [Shared] Mac=, or else by RFC 1112 (01:00:5e and
- * the low 23 bits) and RFC 2464 (33:33 and the low 32 bits), as if the address were a group.
+ * The MAC address of frames to a shared address: [Shared] Mac=; or, as if the address were a group, the one of
+ * RFC 1112 (01:00:5e and the low 23 bits) or RFC 2464 (33:33 and the low 32 bits).
  */
 void config_shared_mac(const struct config *config, const struct addr *shared, uint8_t mac[6]);
 
 /*
- * The alias of one foreign service address on this node; all zero when its owner has a cluster
- * address of its own (its service addresses are then local as they are). Depends only on the
- * order of members and services in the file, so that a restart finds the same aliases.
+ * The alias of a peer's service address on this node; all zero when the peer has a cluster address of its own (its
+ * service addresses are then local as they are). It depends only on the order of members and services in the file, so
+ * that a restart finds the same aliases.
  */
 struct addr config_alias(const struct config *config, unsigned member, unsigned service);
 
-/* Hash over what all nodes must agree on (ports, members, addresses, shared ones), announced by every node. */
+/* Hash of all that nodes must agree on (ports, members, addresses, shared addresses); every node announces it. */
 uint32_t config_service_hash(const struct config *config);
 
 /*
- * The cluster key: at least 32 bytes as hex text of a file that neither group (but its own) nor
- * others may read. 0 and 32 bytes in key[]; or -errno and a message that says what to do.
+ * Reads the cluster key: at least 32 bytes as hex text, in a file that no other group and no other user may read.
+ * 0 and 32 bytes in key[]; or -errno and a message that says what to do.
  */
 int config_read_key(const char *path, uint8_t key[32], char message[CONFIG_ERROR_BYTES]);
 

@@ -26,11 +26,11 @@ const char *const config_section_names[SECTIONS] = {
 	[SECTION_BACKEND] = "Backend",
 };
 
-/* dprd/core/policy/policy.c has their code; loadcast, which has no policies, reads the same file. */
+/* The code of policies is in dprd/core/policy/. Their names are here as well, for loadcast reads the same file. */
 const char *const config_policy_names[] = {
 	"li", "local", "random", "least", "inverse", "p2c", "rr", "wrr", "lc", "wlc", NULL,
 };
-/* What Linux Virtual Server calls so, too: a real server tells no load, only its connections are known. */
+/* The names of Linux Virtual Server. A real server announces no load: only its connections are known. */
 const char *const config_backend_policy_names[] = { "wlc", "lc", "wrr", "rr", NULL };
 const char *const config_backend_form_names[] = { "nat", "direct", "tunnel", NULL };
 const char *const config_metric_names[] = { "connections", "cpu", "redirected", "sockets", "weighted", NULL };
@@ -49,13 +49,13 @@ const char *const config_check_names[] = { "none", "tcp", "http", NULL };
 	{ .section = SECTION_##section_, .name = name_, .type = &config_type_##type_, \
 	  .offset = offsetof(struct struct_, field_), __VA_ARGS__ }
 #define KEY(...) OF(config, __VA_ARGS__)
-/* A value of several fields: its type gets the whole struct. */
+/* The type of a value with several fields gets the whole struct. */
 #define WHOLE(section_, name_, type_, ...) \
 	{ .section = SECTION_##section_, .name = name_, .type = &config_type_##type_, __VA_ARGS__ }
 #define RANGE(low_, high_) .low = (low_), .high = (high_)
 #define DEFAULT(text_) .fallback = (text_)
 #define REPEATABLE .repeatable = true
-/* A change needs a restart of dprd: of a key with one field, and of one with the fields from first_ to last_. */
+/* A change of the key needs a restart of dprd. The second form is for a key with the fields first_ to last_. */
 #define END_OF(field_) (offsetof(struct config, field_) + sizeof(((struct config *)0)->field_))
 #define RESTART(field_) RESTART_ALL(field_, field_)
 #define RESTART_ALL(first_, last_) \
@@ -204,7 +204,7 @@ void config_suggest_key(enum config_section section, const char *name, char sugg
 	if (*suggestion)
 		return;
 	for (unsigned i = 0; i < config_key_count; i++) {
-		/* One letter more for another section: between equals the one at hand was meant. */
+		/* A key of another section costs more: between equals the section at hand was meant. */
 		unsigned letters = config_distance(name, config_keys[i].name);
 		unsigned cost = 2 * letters + (config_keys[i].section == section ? 0 : 1);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* config/member.c - who is who: identities, look-ups, aliases, and the hash that all nodes compare. */
+/* config/member.c - members and real servers by name, number and address; aliases; and the hash that all nodes compare. */
 #include "dprd/config/config.h"
 
 #include <sodium.h>
@@ -31,7 +31,7 @@ uint32_t member_id(const char *name)
 
 uint32_t backend_id(const char *name)
 {
-	/* The blank keeps them apart from members: no name has one. */
+	/* The blank makes sure that the text is no member's name: no name has one. */
 	char other[sizeof("backend ") + NAME_BYTES];
 
 	snprintf(other, sizeof(other), "backend %s", name);
@@ -107,7 +107,7 @@ void config_shared_mac(const struct config *config, const struct addr *shared, u
 	}
 }
 
-/* How many service addresses of the same family stand before this one in the file. */
+/* Counts the service addresses of the same family that stand before this one in the file. */
 static unsigned service_index(const struct config *config, unsigned member, unsigned service)
 {
 	bool v4 = addr_is_v4(&config->member[member].service[service]);
@@ -135,7 +135,7 @@ struct addr config_alias(const struct config *config, unsigned member, unsigned 
 	alias = addr_is_v4(&m->service[service]) ? config->alias_v4 : config->alias_v6;
 	if (addr_is_zero(&alias))
 		return none;
-	/* The range's first address stays free. The file's check made sure that there is room. */
+	/* The first address of the range stays free. The checks of the file made sure that there is room. */
 	offset = service_index(config, member, service) + 1;
 	for (unsigned i = 15; offset; i--) {
 		offset += alias.bytes[i];
@@ -153,7 +153,7 @@ static uint64_t hash64(const void *bytes, size_t length)
 	return get_be64(hash);
 }
 
-/* Sums make the order of lines in the file not matter. */
+/* Sums make the hash independent of the order of lines in the file. */
 static uint64_t member_hash(const struct member *m)
 {
 	uint8_t bytes[8 + 8 + 16 + 16];
@@ -186,6 +186,6 @@ uint32_t config_service_hash(const struct config *config)
 	}
 	put_be64(bytes + 16, members);
 	put_be64(bytes + 24, shared);
-	/* Without shared addresses the hash is that of nodes that do not know of them. */
+	/* Without shared addresses the hash is the one of versions that do not know them. */
 	return (uint32_t)(hash64(bytes, config->shared_count ? 32 : 24) >> 32);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* config/near.c - which word was probably meant by a misspelt one. */
+/* config/near.c - finds the word that was probably meant by a misspelt one. */
 #include "dprd/config/reading.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
 	return least < c ? least : c;
 }
 
-/* Levenshtein distance, letter case ignored; CONFIG_NEAR_LETTERS_MAX for words too long to be ours. */
+/* Levenshtein distance, letter case ignored; CONFIG_NEAR_LETTERS_MAX for words that are longer than any key. */
 unsigned config_distance(const char *a, const char *b)
 {
 	unsigned row[CONFIG_NEAR_LETTERS_MAX + 1];
@@ -36,7 +36,7 @@ unsigned config_distance(const char *a, const char *b)
 	return row[length_b];
 }
 
-/* Near enough that a slip of the finger explains it: a third of the word, at most 3 letters. */
+/* A slip of the finger changes at most 3 letters, and at most a third of the word. */
 bool config_is_near(unsigned letters, const char *word)
 {
 	return letters <= 3 && letters * 3 <= strlen(word) + 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* config/report.c - what is wrong with a file, as the texts of one reading. */
+/* config/report.c - collects the errors of one reading as texts. */
 #include "dprd/config/reading.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* config/restart.c - which changes of the file wait for a restart of dprd. */
+/* config/restart.c - keeps and names the changes that wait for a restart of dprd. */
 #include "dprd/config/reading.h"
 
 static bool has_changed(const struct config_key *key, const struct config *old, const struct config *fresh)
@@ -7,7 +7,7 @@ static bool has_changed(const struct config_key *key, const struct config *old, 
 	return memcmp((const char *)old + key->kept_at, (const char *)fresh + key->kept_at, key->kept_bytes) != 0;
 }
 
-/* Appends "[Section] Key" with what stands before it in a list; a note that is full stays as it is. */
+/* Appends a separator and "[Section] Key". A note that is full stays as it is. */
 static void add_key(char note[CONFIG_ERROR_BYTES], const struct config_key *key, const char *before)
 {
 	size_t used = strlen(note);

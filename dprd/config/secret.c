@@ -14,7 +14,7 @@ enum {
 	KEY_FILE_BYTES_MAX = 1024,
 };
 
-/* NULL when the file may hold a secret. */
+/* NULL when the file is safe enough for a secret; else the fault as text. */
 static const char *mode_fault(mode_t mode)
 {
 	if (mode & S_IROTH)
@@ -28,12 +28,12 @@ static const char *mode_fault(mode_t mode)
 	return NULL;
 }
 
-/* NULL and *ret_fd open; or what is wrong, *ret_fd -1 and *ret_error. */
+/* NULL and *ret_fd open; or the fault as text, *ret_fd -1 and *ret_error set. */
 static const char *open_secret(const char *path, int *ret_fd, int *ret_error)
 {
 	const char *fault = NULL;
 	struct stat st;
-	/* O_NONBLOCK: a FIFO must not hang us. */
+	/* O_NONBLOCK: opening a FIFO would wait for its writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
 	*ret_fd = -1;
@@ -63,7 +63,7 @@ static const char *open_secret(const char *path, int *ret_fd, int *ret_error)
 	return fault;
 }
 
-/* Exactly 64 digits are the key itself; more are hashed down to it. NULL, or what is wrong. */
+/* 64 digits are the key itself; a hash of more digits is the key. NULL, or the fault as text. */
 static const char *key_from_hex(const char *text, size_t length, uint8_t key[KEY_BYTES])
 {
 	uint8_t bytes[KEY_FILE_BYTES_MAX / 2];

@@ -61,14 +61,14 @@ static bool read_mac(const char *text, uint8_t mac[6])
 	return true;
 }
 
-/* Why switches would not bring frames to this address to every node; NULL: they do. */
+/* The reason why switches would not flood frames to this address to every node; NULL: they do. */
 static const char *mac_fault(const uint8_t mac[6])
 {
 	static const uint8_t broadcast[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 	static const uint8_t bridges[5] = { 0x01, 0x80, 0xc2, 0x00, 0x00 }; /* and 00..0f: IEEE 802.1D, 7.12.6 */
 
 	if (!(mac[0] & 1))
-		return "the address of one card, for its first byte is even";
+		return "the address of a single card, because its first byte is even";
 	if (memcmp(mac, broadcast, 6) == 0)
 		return "the broadcast address";
 	return memcmp(mac, bridges, 5) == 0 && mac[5] < 16 ? "an address that no switch forwards" : NULL;

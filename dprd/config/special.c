@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * config/special.c - values of a form of their own: ports, policy, weights, status codes, interfaces.
+ * config/special.c - values with a form of their own: ports, policy, weights, status codes, interfaces.
  *
  * A key that may be repeated also takes several values in one line, with blanks between them.
  */
@@ -16,7 +16,7 @@ static void set_ports(struct parse *p, const struct config_key *key, void *field
 	if (!config_has_word(p, key, text, "80"))
 		return;
 	if (p->first_use)
-		c->port_count = 0; /* the first of the file takes the default's place */
+		c->port_count = 0; /* the first line of the file replaces the default */
 	while (config_next_word(&text, word)) {
 		bool twice = false;
 		unsigned port;
@@ -44,7 +44,7 @@ static void print_ports(FILE *out, const struct config_key *key, const void *fie
 
 const struct config_type config_type_ports = { set_ports, print_ports };
 
-/* The struct has the name, for the policies live elsewhere. */
+/* The struct has the name only: loadcast, which reads it too, has no policies. */
 static void set_policy(struct parse *p, const struct config_key *key, void *field, const char *text)
 {
 	if (config_choice(p, key, text) >= 0)

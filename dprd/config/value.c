@@ -48,7 +48,7 @@ bool config_number(const char *text, double *ret)
 	return true;
 }
 
-/* Six digits tell all numbers apart that config_number() takes within the ranges in use. */
+/* Six digits are exact for all numbers that config_number() takes within the ranges in use. */
 void config_number_text(double value, char text[40])
 {
 	char *end;
@@ -82,7 +82,7 @@ bool config_has_word(struct parse *p, const struct config_key *key, const char *
 	return false;
 }
 
-/* A number with one of these units behind it. False when it is not of that form. */
+/* Reads a number with one of these units behind it. False: the text has another form. */
 static bool number_with_unit(const char *text, const char *const *units, const double *factors, double *ret)
 {
 	char digits[NUMBER_BYTES_MAX + 8];
@@ -145,7 +145,7 @@ static void set_optional_path(struct parse *p, const struct config_key *key, voi
 
 const struct config_type config_type_optional_path = { set_optional_path, print_text };
 
-/* Goes into an HTTP request line: no blank that would end it early. */
+/* The path goes into an HTTP request line, which a blank would end early. */
 static void set_url_path(struct parse *p, const struct config_key *key, void *field, const char *text)
 {
 	for (const char *c = text; *c; c++) {
@@ -248,7 +248,7 @@ static void print_port(FILE *out, const struct config_key *key, const void *fiel
 
 const struct config_type config_type_port = { set_port, print_port };
 
-/* In the largest unit that keeps it whole. */
+/* Writes the time in the largest unit in which it is a whole number. */
 static const char *time_text(double ms, char text[40])
 {
 	static const char *const units[] = { "h", "m", "s" };

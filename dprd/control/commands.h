@@ -9,10 +9,10 @@
 #ifndef DPRD_CONTROL_COMMANDS_H
 #define DPRD_CONTROL_COMMANDS_H
 
-/* Who may use a command. */
+/* The users of a command. */
 enum command_rights {
 	RIGHTS_ANYBODY, /* dprctl answers by itself, without configuration and dprd */
-	RIGHTS_SOCKET, /* whoever may open the control socket: root, dprd's user and its group */
+	RIGHTS_SOCKET, /* all that may open the control socket: root, dprd's user and its group */
 	RIGHTS_CHANGE, /* root and dprd's user: it changes something */
 };
 

@@ -20,9 +20,9 @@ enum {
 	CONTROL_ANSWER_BYTES = 1 << 20, /* one line */
 	CONTROL_CLIENTS_MAX = 16,
 	CONTROL_IDLE_MS = 5000, /* without a request, or without reading the answer */
-	CONTROL_RECENT_S = 10, /* over how many seconds queue overruns are counted */
-	CONTROL_FIREWALL_S = 60, /* how often the firewall's counters are read */
-	CONTROL_FLOOD_S = 5, /* the same while a flood passes by dprd */
+	CONTROL_RECENT_S = 10, /* queue overruns are counted over this time */
+	CONTROL_FIREWALL_S = 60, /* the counters of nftables are read this often */
+	CONTROL_FLOOD_S = 5, /* and this often while a flood passes by dprd */
 	CONTROL_FLOWS_STEPS = 4096, /* entries looked at under the lock */
 	CONTROL_FLOWS_CHUNK = 64, /* flows copied under the lock */
 	CONTROL_FLOWS_LIMIT_MAX = 1 << 24,
@@ -34,7 +34,7 @@ struct control_listing {
 	bool active;
 	bool any_client, any_node, any_state;
 	struct addr client;
-	unsigned prefix_bits; /* of the 16 bytes */
+	unsigned prefix_bits; /* counted in the 16 bytes of the address */
 	be16 client_port; /* 0: any */
 	uint32_t node_id;
 	uint8_t state;
@@ -44,18 +44,18 @@ struct control_listing {
 
 /* One request's answer. */
 struct control_answer {
-	json_t *line; /* the caller's to free; NULL only without memory, or when a listing began */
+	json_t *line; /* the caller frees it; NULL only without memory, or when a listing began */
 	struct control_listing listing; /* active: control_listing_next() makes the lines */
 };
 
 /*
- * Answers one request. may_change: the client may drain, undrain and reload. Whatever the bytes are,
- * there is an answer.
+ * Answers one request. may_change: the client may use commands with RIGHTS_CHANGE. Every request gets an answer,
+ * whatever its bytes are.
  */
 void control_request(struct dprd *d, const struct control_recent *recent, const char *request, size_t bytes,
 		     bool may_change, struct control_answer *ret);
 
-/* What a command may look at, and where it leaves a listing that begins. */
+/* The facts that a command may look at, and the place where it leaves a listing that begins. */
 struct control_query {
 	const json_t *request;
 	const struct control_recent *recent;

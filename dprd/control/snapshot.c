@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* control/snapshot.c - copies under the lock what an answer needs, and what follows from the copy. */
+/* control/snapshot.c - copies under the lock all that an answer needs, and works with the copy. */
 #include "dprd/control/snapshot.h"
 
 #include "dprd/base/clock.h"
@@ -44,7 +44,7 @@ int control_outside_counts(struct dprd *d, struct rules_counts *ret)
 		return rules_count(d, ret);
 	pthread_mutex_lock(&d->lock);
 	plane_count(d);
-	/* The programs count what they decide, in a flood, too. */
+	/* The programs count all SYNs as decided, in a flood as well. */
 	*ret = (struct rules_counts) { .strangers = (int64_t)d->counters.reason[REASON_NOT_PEER] };
 	pthread_mutex_unlock(&d->lock);
 	return 0;

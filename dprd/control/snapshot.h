@@ -10,7 +10,7 @@
 #include "dprd/dprd.h"
 #include "dprd/rules/rules.h"
 
-/* What control/socket.c counts as time passes. */
+/* Counts of the last seconds, kept by control/socket.c. */
 struct control_recent {
 	uint64_t overruns; /* in the last CONTROL_RECENT_S seconds */
 	int64_t strangers; /* tunnel packets of strangers, all; -1: not known */
@@ -57,7 +57,7 @@ static inline bool control_passes_flood(const struct dprd *d)
 int control_outside_counts(struct dprd *d, struct rules_counts *ret);
 
 struct control_totals control_sum(const struct counters *counters);
-/* What the load table says of a node; NULL: nothing. */
+/* The entry of a node in the load table; NULL: there is none. */
 const struct node_load *control_node_load(const struct control_snapshot *s, uint32_t node_id);
 uint64_t control_table_age_ms(const struct control_snapshot *s);
 bool control_table_fresh(const struct config *config, const struct control_snapshot *s);
