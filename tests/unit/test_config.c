@@ -422,7 +422,7 @@ static bool has_default(const char *about, const char *word)
 	return at && strstr(at, word);
 }
 
-/* Every key has an item in its section of the manual, with its range and its default. */
+/* Every key has an item in its section of the manual, with its range, its default and what a change needs. */
 static void test_manual(void **state)
 {
 	char header[64], item[64], range[64], word[CONFIG_WORD_BYTES];
@@ -445,6 +445,9 @@ static void test_manual(void **state)
 		for (const char *at = key->fallback ? key->fallback : ""; config_next_word(&at, word); defaults++)
 			if (!has_default(about, word))
 				fail_msg("the manual does not tell the default of %s, %s", key->name, word);
+		if (!strstr(about, "\nA change needs a restart.\n") != !key->kept_bytes)
+			fail_msg("the manual and the table differ: does a change of [%s] %s need a restart?",
+				 config_section_names[key->section], key->name);
 		free(about);
 	}
 	assert_in_range(ranges, 20, CONFIG_KEYS_MAX);
