@@ -15,7 +15,7 @@ CFLAGS ?= -O2 -g
 # Asked once, and only when something is compiled.
 PACKAGE_CFLAGS = $(eval PACKAGE_CFLAGS := $(shell pkg-config --cflags $(PACKAGES)))$(PACKAGE_CFLAGS)
 ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(if $(SAN),,$(HARDEN)) $(CFLAGS) $(SAN) \
-	-I. -I$(BUILD) -DDPRD_VERSION='"$(VERSION)"' $(PACKAGE_CFLAGS)
+	-I. -I$(BUILD) $(if $(DEBUG),-DDPRD_DEBUG) -DDPRD_VERSION='"$(VERSION)"' $(PACKAGE_CFLAGS)
 ALL_LDFLAGS = $(LDFLAGS) $(SAN) -pthread $(if $(SAN),,-pie -Wl,-z,relro,-z,now)
 
 # Debian's PATH of users lacks where bpftool is.

@@ -16,9 +16,9 @@
 #ifndef DPRD_DPRD_H
 #define DPRD_DPRD_H
 
-#include <pthread.h>
 #include <systemd/sd-event.h>
 
+#include "dprd/base/mutex.h"
 #include "dprd/base/smallfile.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/view.h"
@@ -113,7 +113,7 @@ struct dprd {
 	void *flow_memory; /* nfqueue plane: the mapped file run_dir/flows */
 	size_t flow_memory_bytes;
 
-	pthread_mutex_t lock; /* all that follows */
+	struct mutex lock; /* all that follows */
 	struct config config;
 	struct flow_table *flows;
 	struct flow_limits flow_limits;

@@ -176,11 +176,15 @@ static int dprd_open(struct dprd *d)
 		error = dprd_open_state(d);
 	if (error)
 		return error;
+	mutex_lock(&d->lock);
 	backend_configure(d, NULL);
+	mutex_unlock(&d->lock);
 	shared_open(d);
 	ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);
 	view_read(d, clock_now_ms());
+	mutex_lock(&d->lock);
 	backend_refresh(d);
+	mutex_unlock(&d->lock);
 	/* Flows that were taken over go on at once; new connections are served here until all is ready. */
 	error = plane_attach(d);
 	/* The set lives on without dprd, and must know all flows before a copy of a SYN is decided about. Where there
@@ -363,7 +367,7 @@ static enum mode parse_options(struct dprd *d, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	static struct dprd d = { .config_path = CONFIG_PATH_DEFAULT, .lock_fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
+	static struct dprd d = { .config_path = CONFIG_PATH_DEFAULT, .lock_fd = -1, .lock = MUTEX_INITIALIZER };
 	enum mode mode;
 
 	if (argc == 2 && strcmp(argv[1], STANDBY_OPTION) == 0)

@@ -35,11 +35,11 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 	queue_tick(d, each_second);
 	expire_tick(d, now_ms, each_second);
 	keep_rules_flood(d, now_ms);
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	backend_refresh(d);
 	if (each_second)
 		view_count_arrivals(d, elapsed_ms);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	if (each_second) {
 		d->second_ms = now_ms;
 		ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);

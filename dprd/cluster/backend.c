@@ -28,11 +28,13 @@ bool backend_serves_here(const struct dprd *d)
 {
 	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
 
+	mutex_assert_held(&d->lock);
 	return d->config.serve_here && !(self && self->flags & NODE_SERVER_DOWN);
 }
 
 bool backend_takes(const struct dprd *d, unsigned own, bool v6)
 {
+	mutex_assert_held(&d->lock);
 	return !d->backends.why_not[own] && way_is_usable(&d->ways.backend[own][v6]);
 }
 
@@ -60,6 +62,7 @@ void backend_configure(struct dprd *d, const struct config *from)
 	uint64_t chosen[OWN_BACKENDS_MAX], failed_ms[OWN_BACKENDS_MAX];
 	unsigned connections[OWN_BACKENDS_MAX], own;
 
+	mutex_assert_held(&d->lock);
 	memcpy(chosen, b->chosen, sizeof(chosen));
 	memcpy(failed_ms, b->failed_ms, sizeof(failed_ms));
 	memcpy(connections, b->connections, sizeof(connections));
@@ -111,6 +114,7 @@ void backend_refresh(struct dprd *d)
 	uint64_t usable;
 	unsigned own, steps;
 
+	mutex_assert_held(&d->lock);
 	if (!d->config.own_backend_count)
 		return;
 	fill_view(d);
@@ -136,6 +140,7 @@ void backend_count_made(struct dprd *d, unsigned own, const struct flow_key *key
 	struct backends *b = &d->backends;
 	struct flow flow;
 
+	mutex_assert_held(&d->lock);
 	b->chosen[own]++;
 	b->connections[own]++;
 	/* Where the count has been it does not come again. */
@@ -170,6 +175,7 @@ int backend_choose(struct dprd *d, bool v6, uint64_t random)
 	struct policy_input input = { .view = &b->view, .state = &b->policy_state[v6], .random = random };
 	unsigned chosen;
 
+	mutex_assert_held(&d->lock);
 	if (!d->config.own_backend_count)
 		return -1;
 	look(d, v6, b->nodes);
@@ -222,6 +228,7 @@ void backend_ahead_make(struct dprd *d, bool v6, uint64_t seed, const struct sch
 	static struct policy_state state; /* main thread only */
 	unsigned i;
 
+	mutex_assert_held(&d->lock);
 	memcpy(ret->nodes, d->backends.nodes, sizeof(ret->nodes));
 	look(d, v6, ret->nodes);
 	ret->seed = seed;
@@ -237,6 +244,7 @@ void backend_ahead_count(struct dprd *d, bool v6, const struct backend_ahead *ah
 	struct backends *b = &d->backends;
 	unsigned i, made[OWN_BACKENDS_MAX] = { 0 };
 
+	mutex_assert_held(&d->lock);
 	if (used && b->policy->keeps_state) {
 		again = *ahead;
 		choose_ahead(d, &b->policy_state[v6], &again, used);
@@ -260,6 +268,7 @@ bool backend_choices(struct dprd *d, bool v6, uint8_t *ret, unsigned count)
 {
 	unsigned nodes = 1 + d->config.own_backend_count, weights = 0, before = 0, done = 0, i;
 
+	mutex_assert_held(&d->lock);
 	memset(ret, 0, count);
 	for (i = 0; i < nodes; i++)
 		weights += choice_weight(d, i, v6);
@@ -277,6 +286,7 @@ void backend_status(const struct dprd *d, unsigned own, struct backend_status *r
 {
 	const struct backends *b = &d->backends;
 
+	mutex_assert_held(&d->lock);
 	*ret = (struct backend_status) { .why_not = b->why_not[own],
 					 .connections = b->connections[own],
 					 .chosen = b->chosen[own],
@@ -289,6 +299,7 @@ unsigned backend_connections(const struct dprd *d)
 {
 	unsigned own, sum = 0;
 
+	mutex_assert_held(&d->lock);
 	for (own = 0; own < d->config.own_backend_count; own++)
 		sum += d->backends.connections[own];
 	return sum;

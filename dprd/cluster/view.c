@@ -32,6 +32,7 @@ const struct node_load *view_node_load(const struct dprd *d, uint32_t node_id)
 {
 	uint32_t i;
 
+	mutex_assert_held(&d->lock);
 	if (!d->table_valid)
 		return NULL;
 	for (i = 0; i < d->table.count; i++) {
@@ -46,6 +47,7 @@ bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms
 	const struct node_load *load = view_node_load(d, d->config.member[member].id);
 	const char *why_not = NULL;
 
+	mutex_assert_held(&d->lock);
 	if (member == d->config.self)
 		why_not = d->draining ? "draining" : load && load->state == NODE_UNHEALTHY ? "unhealthy" : NULL;
 	else if (!d->table_valid)
@@ -81,6 +83,7 @@ bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms)
 {
 	const struct last_heard *heard = &d->heard[member];
 
+	mutex_assert_held(&d->lock);
 	/* Another member had that place: this one is there since the last tick. */
 	return heard->id != d->config.member[member].id || now_ms < heard->ms + DECAPSULATE_GRACE_MS;
 }
@@ -90,6 +93,7 @@ uint64_t view_living(const struct dprd *d, uint64_t now_ms)
 	uint64_t living = 0;
 	unsigned member;
 
+	mutex_assert_held(&d->lock);
 	for (member = 0; member < d->config.member_count; member++)
 		living |= (uint64_t)view_member_living(d, member, now_ms) << member;
 	return living;
@@ -102,6 +106,7 @@ double view_own_load(struct dprd *d)
 	struct flow_counts counts = flow_counts(d->flows);
 	unsigned elsewhere = backend_connections(d), flows = counts.half_open + counts.confirmed - counts.closing;
 
+	mutex_assert_held(&d->lock);
 	/* The cheap and decisive one is read now; the others are loadcast's newest. */
 	if (d->config.factors.connections != 0 && !sampler_open_connections(d->sampler, &sample.open_connections))
 		sample.open_connections += elsewhere;
@@ -219,6 +224,7 @@ void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, 
 {
 	static struct load_table former; /* too large for a stack; the lock is held */
 
+	mutex_assert_held(&d->lock);
 	/* A file that cannot be read now leaves the last table, which goes on ageing. */
 	former = d->table;
 	if (!d->table_valid)
@@ -238,10 +244,10 @@ void view_read(struct dprd *d, uint64_t now_ms)
 	static struct load_table fresh; /* too large for a stack; main thread only */
 	int status = load_table_snapshot_new(d->config.table_file, &d->table_seen, &fresh);
 
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	d->counters.table_errors += status < 0 && status != -ENOENT;
 	view_refresh(d, status ? NULL : &fresh, status == -ENOENT, now_ms);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 }
 
 void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms)
@@ -249,6 +255,7 @@ void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms)
 	uint64_t syns = d->counters.syns - d->syns_at_rate;
 	uint32_t rate = (uint32_t)(syns * 1000000 / elapsed_ms);
 
+	mutex_assert_held(&d->lock);
 	d->syns_at_rate = d->counters.syns;
 	/* The mean of the new rate and the former mean is steady within a few seconds. */
 	d->arrivals_per_1000_s = d->arrivals_per_1000_s / 2 + rate / 2;
@@ -260,6 +267,7 @@ void view_select_family(struct dprd *d, bool v6)
 	const char *why_not;
 	unsigned i;
 
+	mutex_assert_held(&d->lock);
 	for (i = 1; i < d->view.count; i++) {
 		struct view_node *node = &d->view_nodes[i];
 

@@ -117,7 +117,7 @@ static struct way_facts ask_about_backend(const struct ways *ways, const struct 
 	return facts;
 }
 
-void ways_refresh(struct ways *ways, const struct config *config, pthread_mutex_t *lock, bool *changed)
+void ways_refresh(struct ways *ways, const struct config *config, struct mutex *lock, bool *changed)
 {
 	unsigned i, v6;
 
@@ -129,19 +129,19 @@ void ways_refresh(struct ways *ways, const struct config *config, pthread_mutex_
 		if (fresh.mtu != way->mtu)
 			log_debug("the path MTU to %s over IPv%c is %u bytes now", config->member[i / 2].name,
 				  i % 2 ? '6' : '4', fresh.mtu);
-		pthread_mutex_lock(lock);
+		mutex_lock(lock);
 		*changed = *changed || fresh.mss != way->mss;
 		*way = fresh;
-		pthread_mutex_unlock(lock);
+		mutex_unlock(lock);
 	}
 	for (i = 0; i < config->own_backend_count; i++) {
 		for (v6 = 0; v6 < 2; v6++) {
 			struct way_facts facts = ask_about_backend(ways, config_own_backend(config, i), v6);
 			struct way fresh = way_to_backend(config, i, v6, &facts);
 
-			pthread_mutex_lock(lock);
+			mutex_lock(lock);
 			ways->backend[i][v6] = fresh;
-			pthread_mutex_unlock(lock);
+			mutex_unlock(lock);
 		}
 	}
 }

@@ -8,7 +8,7 @@
 #ifndef DPRD_WAYS_H
 #define DPRD_WAYS_H
 
-#include <pthread.h>
+#include "dprd/base/mutex.h"
 
 #include "dprd/config/config.h"
 #include "dprd/host/neighbour.h"
@@ -74,7 +74,7 @@ void ways_configure(struct ways *ways, const struct config *config, const struct
  * Each second: asks the kernel about all paths and fills the ways. The answers are waited for without the lock, so that
  * SYNs go on; it is taken for each way. Sets *changed when a way to a member has another MSS now. Main thread.
  */
-void ways_refresh(struct ways *ways, const struct config *config, pthread_mutex_t *lock, bool *changed);
+void ways_refresh(struct ways *ways, const struct config *config, struct mutex *lock, bool *changed);
 
 /* The MSS that fits the narrowest way to a member: the clamp for SYN-ACKs of forwarded connections. Lock held. */
 unsigned ways_mss(const struct ways *ways, bool v6);

@@ -15,11 +15,11 @@ static json_t *set_draining(struct dprd *d, bool draining)
 	struct flow_counts flows;
 	bool before;
 
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	before = d->draining;
 	d->draining = draining;
 	flows = flow_counts(d->flows);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	plane_decide_now(d);
 	if (before != draining)
 		log_info("%s", draining ? "draining: new connections go to the peers" : "no longer draining");

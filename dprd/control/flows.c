@@ -138,11 +138,11 @@ json_t *control_listing_next(struct dprd *d, struct control_listing *listing)
 	chunk.room = listing->limit - listing->shown;
 	if (chunk.room > CONTROL_FLOWS_CHUNK)
 		chunk.room = CONTROL_FLOWS_CHUNK;
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	if (chunk.room)
 		flow_walk(d->flows, &listing->cursor, CONTROL_FLOWS_STEPS, chunk_add, &chunk);
 	counts = flow_counts(d->flows);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	for (i = 0; i < chunk.count; i++)
 		json_array_append_new(lines, flow_line(&d->config, &chunk.flows[i], now_ms));
 	listing->shown += chunk.count;

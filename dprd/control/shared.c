@@ -83,10 +83,10 @@ static void take_counters(struct dprd *d, uint64_t counters[BIACTIVE_COUNTER_COU
 			memcpy(counters, state.counters, sizeof(state.counters));
 		return;
 	}
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	plane_count(d);
 	memcpy(counters, d->shared->counters, sizeof(d->shared->counters));
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 }
 
 json_t *control_status_shared(struct dprd *d)

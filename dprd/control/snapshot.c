@@ -13,7 +13,7 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 
 	memset(s, 0, sizeof(*s));
 	s->now_ms = clock_now_ms();
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	plane_count(d);
 	s->counters = d->counters;
 	s->flows = flow_counts(d->flows);
@@ -35,18 +35,18 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	for (i = 0; i < d->config.own_backend_count; i++)
 		backend_status(d, i, &s->backends[i]);
 	s->serves_here = backend_serves_here(d);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 }
 
 int control_outside_counts(struct dprd *d, struct rules_counts *ret)
 {
 	if (!d->fastpath)
 		return rules_count(d, ret);
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	plane_count(d);
 	/* The programs count all SYNs as decided, in a flood as well. */
 	*ret = (struct rules_counts) { .strangers = (int64_t)d->counters.reason[REASON_NOT_PEER] };
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	return 0;
 }
 

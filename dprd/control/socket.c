@@ -255,9 +255,9 @@ static void watch_counters(struct control *control)
 	uint64_t *slot = &control->overruns[control->seconds % CONTROL_RECENT_S], now;
 	bool minute = control->seconds % CONTROL_FIREWALL_S == 0;
 
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	now = d->counters.queue_overruns;
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	control->recent.overruns = now - *slot;
 	*slot = now;
 	if (minute || (control_passes_flood(d) && control->seconds % CONTROL_FLOOD_S == 0))

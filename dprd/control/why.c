@@ -58,11 +58,11 @@ json_t *control_why(struct dprd *d, const struct control_query *query)
 		return control_error("why: %.60s is not an address", client);
 	/* Includes what the programs decided since the last tick. */
 	plane_decide_now(d);
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	while ((found = why_find(d->why, &address, port, &cursor)) && count < limit)
 		records[count++] = *found;
 	more = found != NULL;
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	decisions = json_array();
 	for (i = 0; i < count; i++)
 		json_array_append_new(decisions, record_json(&d->config, &records[i], now_ms));

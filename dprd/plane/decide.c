@@ -40,6 +40,7 @@ struct plane_decide *plane_decide_new(void)
 
 bool plane_decide_runs(const struct dprd *d)
 {
+	mutex_assert_held(&d->lock);
 	return d->decide_ahead && d->decide_ahead->runs;
 }
 
@@ -95,6 +96,7 @@ void plane_decide_remember(struct dprd *d, const struct decide_env *env)
 	uint32_t end = next - i > FASTPATH_UNREAD ? i + FASTPATH_UNREAD : next;
 	uint64_t now_ms = clock_now_ms();
 
+	mutex_assert_held(&d->lock);
 	for (; i != end; i++) {
 		const struct fastpath_decision *made = &d->fastpath->recent->decision[i & (FASTPATH_RECENT - 1)];
 		struct packet packet = { .kind = PACKET_TCP, .key = made->key, .tcp_sequence = made->sequence };
@@ -241,6 +243,7 @@ void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 	uint32_t used[2];
 	unsigned v6;
 
+	mutex_assert_held(&d->lock);
 	if (!p)
 		return;
 	p->runs = schedule_pace_fast(&p->pace, now_ms, d->counters.syns) || d->config.decide_in == DECIDE_KERNEL;
@@ -265,8 +268,8 @@ void plane_decide_now(struct dprd *d)
 {
 	if (!d->decide_ahead)
 		return;
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	view_own_load(d);
 	plane_decide_tick(d, clock_now_ms());
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 }

@@ -235,12 +235,13 @@ static void tell_way(struct fastpath_way *told, const struct fastpath_way *way)
 		__atomic_store_n(&told->hardware_tick, way->hardware_tick, __ATOMIC_RELAXED);
 }
 
-/* The ways to a node, in the places that its index in the flow table gives them. Lock held. */
+/* Writes the ways to a node to the places that its index in the flow table gives them. */
 static void update_ways_to(struct dprd *d, uint32_t node_id, const struct way ways[2], int fellow)
 {
 	int node = flow_table_node(d->flows, node_id, true);
 	unsigned v6;
 
+	mutex_assert_held(&d->lock);
 	for (v6 = 0; node > 0 && v6 < 2; v6++) {
 		struct fastpath_way way = program_way(&ways[v6]);
 
@@ -250,7 +251,6 @@ static void update_ways_to(struct dprd *d, uint32_t node_id, const struct way wa
 	}
 }
 
-/* Lock held. */
 static void update_ways(struct dprd *d)
 {
 	unsigned i;
@@ -261,7 +261,6 @@ static void update_ways(struct dprd *d)
 		update_ways_to(d, config_own_backend(&d->config, i)->id, d->ways.backend[i], -1);
 }
 
-/* Lock held. */
 static void update_tables(struct dprd *d, uint64_t living)
 {
 	struct fastpath_tables *tables = fastpath_tables_inactive(d->fastpath);
@@ -287,10 +286,10 @@ void plane_update(struct dprd *d)
 
 	if (!d->fastpath)
 		return;
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	update_ways(d);
 	update_tables(d, view_living(d, clock_now_ms()));
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	if (!d->fastpath->attached)
 		return;
 	failed = fastpath_attach(d->fastpath, &d->config, why);
@@ -301,7 +300,6 @@ void plane_update(struct dprd *d)
 	d->fastpath->failed = failed;
 }
 
-/* Lock held. */
 static void take_counters(struct dprd *d)
 {
 	struct fastpath_counters taken;
@@ -327,6 +325,7 @@ void plane_second_look(struct dprd *d, const struct decide_env *env)
 	struct fastpath_control *control;
 	unsigned room;
 
+	mutex_assert_held(&d->lock);
 	if (!d->fastpath)
 		return;
 	control = d->fastpath->control;
@@ -346,6 +345,7 @@ void plane_served(struct dprd *d, unsigned connections)
 
 void plane_count(struct dprd *d)
 {
+	mutex_assert_held(&d->lock);
 	if (d->fastpath)
 		take_counters(d);
 }
@@ -357,7 +357,7 @@ void plane_tick(struct dprd *d, bool works)
 
 	if (!d->fastpath)
 		return;
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	take_counters(d);
 	path_decide_env(d, &env);
 	plane_second_look(d, &env);
@@ -366,6 +366,6 @@ void plane_tick(struct dprd *d, bool works)
 	if (living != d->living_told)
 		update_tables(d, living);
 	plane_decide_tick(d, now_ms);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	fastpath_heartbeat(d->fastpath, works);
 }

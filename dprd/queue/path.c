@@ -64,6 +64,7 @@ static bool node_takes_copies(void *context, uint32_t node_id)
 
 bool path_rate_limited(struct dprd *d, uint64_t now_ms)
 {
+	mutex_assert_held(&d->lock);
 	if (now_ms - d->rate_window_ms >= 1000) {
 		d->rate_window_ms = now_ms;
 		d->new_flows = 0;
@@ -75,6 +76,7 @@ void path_decide_env(struct dprd *d, struct decide_env *ret)
 {
 	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
 
+	mutex_assert_held(&d->lock);
 	*ret = (struct decide_env) {
 		.flows = d->flows,
 		.view = &d->view,
@@ -106,6 +108,7 @@ void path_env_syn(struct path *p, const struct packet *packet)
 {
 	struct dprd *d = p->d;
 
+	mutex_assert_held(&p->d->lock);
 	/* Once each ms: two files of /proc. In between what is served here is counted as it comes. */
 	if (d->own_load_ms != p->now_ms) {
 		view_own_load(d);
@@ -173,6 +176,7 @@ static void forget_flow(struct path *p, struct queued *q)
 /* Serving here is always correct for a SYN (I11). Lock held. */
 void path_serve_instead(struct path *p, struct queued *q, enum reason reason)
 {
+	mutex_assert_held(&p->d->lock);
 	q->verdict = (struct verdict) { .kind = VERDICT_SERVE, .reason = reason };
 	/* The socket is here; else the rules choose among this node and its backends. */
 	q->backend_mark = reason == REASON_LOCAL_SOCKET ? BACKEND_MARK_SELF : 0;
@@ -231,6 +235,7 @@ static void make_flow(struct path *p, struct queued *q)
 
 void path_remember_why(struct path *p, const struct queued *q)
 {
+	mutex_assert_held(&p->d->lock);
 	why_remember(p->d->why, p->now_ms, &q->packet, &q->verdict, &p->env, decide_max_load(&p->env));
 }
 
@@ -244,6 +249,7 @@ void path_settle_syn(struct path *p, struct queued *q)
 {
 	struct dprd *d = p->d;
 
+	mutex_assert_held(&p->d->lock);
 	if (q->verdict.kind == VERDICT_FORWARD && !path_resolve_target(p, q))
 		q->verdict =
 			(struct verdict) { .kind = VERDICT_SERVE, .reason = REASON_FORWARD_FAILED, .old_flow = true };
@@ -350,12 +356,12 @@ static void keep_local_sockets(struct path *p)
 		return;
 	/* When the kernel does not answer, nothing is known against forwarding. */
 	socket_lookup_find(p->lookup, keys, count, found);
-	pthread_mutex_lock(&p->d->lock);
+	mutex_lock(&p->d->lock);
 	for (i = 0; i < count; i++) {
 		if (found[i])
 			path_serve_instead(p, asked[i], REASON_LOCAL_SOCKET);
 	}
-	pthread_mutex_unlock(&p->d->lock);
+	mutex_unlock(&p->d->lock);
 }
 
 /* Removes from the kernel's set what is not in the table. With the lock, so that no other thread adds
@@ -375,7 +381,7 @@ static void forget_in_kernel(struct path *p)
 	}
 	if (!count || !p->set)
 		return;
-	pthread_mutex_lock(&p->d->lock);
+	mutex_lock(&p->d->lock);
 	for (i = 0; i < count;) {
 		if (flow_find(p->d->flows, &keys[i], NULL))
 			keys[i] = keys[--count];
@@ -384,7 +390,7 @@ static void forget_in_kernel(struct path *p)
 	}
 	if (count && flowset_change(p->set, FLOWSET_REMOVE, keys, count))
 		p->d->counters.set_errors++;
-	pthread_mutex_unlock(&p->d->lock);
+	mutex_unlock(&p->d->lock);
 }
 
 /* Write-ahead (I8): the kernel knows the flow before its SYN leaves, or the flow is not made. */
@@ -408,14 +414,14 @@ static void tell_kernel(struct path *p)
 	}
 	if (!error)
 		return;
-	pthread_mutex_lock(&p->d->lock);
+	mutex_lock(&p->d->lock);
 	p->d->counters.set_errors++;
 	p->d->rules_gone = p->d->rules_gone || error == -ENOENT;
 	for (i = 0; i < p->batch->count; i++) {
 		if (p->batch->packets[i].set_add)
 			path_serve_instead(p, &p->batch->packets[i], REASON_FORWARD_FAILED);
 	}
-	pthread_mutex_unlock(&p->d->lock);
+	mutex_unlock(&p->d->lock);
 }
 
 static void count_all(struct path *p)
@@ -423,7 +429,7 @@ static void count_all(struct path *p)
 	struct counters *counters = &p->d->counters;
 	unsigned i;
 
-	pthread_mutex_lock(&p->d->lock);
+	mutex_lock(&p->d->lock);
 	counters->batches++;
 	counters->seen += p->batch->count;
 	counters->stale_batches += p->batch->maybe_stale;
@@ -433,7 +439,7 @@ static void count_all(struct path *p)
 	counters->tunnel_errors += p->tunnel_errors;
 	for (i = 0; i < p->batch->count; i++)
 		counters->reason[p->batch->packets[i].verdict.reason]++;
-	pthread_mutex_unlock(&p->d->lock);
+	mutex_unlock(&p->d->lock);
 }
 
 void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct socket_lookup *lookup,
@@ -456,11 +462,11 @@ void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct
 		if (q->captured)
 			packet_parse(q->bytes, q->captured, &q->packet);
 	}
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	/* Held up until now, dprd decides as if all that time the packets had waited in the queue. */
 	batch->maybe_stale = batch->maybe_stale || path_is_late(&p);
 	decide_all(&p);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	batch->last_made_flows = false;
 	for (i = 0; i < batch->count; i++) {
 		forwards |= batch->packets[i].verdict.kind == VERDICT_FORWARD;

@@ -20,6 +20,7 @@ bool path_is_late(const struct path *p)
 
 void path_drop_late(struct path *p, struct queued *q, enum reason reason)
 {
+	mutex_assert_held(&p->d->lock);
 	q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = reason };
 	path_remember_why(p, q);
 }
@@ -30,12 +31,12 @@ void path_drop_late_flows(struct path *p)
 
 	if (!path_is_late(p))
 		return;
-	pthread_mutex_lock(&p->d->lock);
+	mutex_lock(&p->d->lock);
 	for (i = 0; i < p->batch->count; i++) {
 		if (p->batch->packets[i].fresh_flow)
 			path_drop_late(p, &p->batch->packets[i], REASON_LATE_SYN);
 	}
-	pthread_mutex_unlock(&p->d->lock);
+	mutex_unlock(&p->d->lock);
 }
 
 void path_drop_late_tunnelled(struct path *p)
@@ -44,7 +45,7 @@ void path_drop_late_tunnelled(struct path *p)
 
 	if (!path_is_late(p))
 		return;
-	pthread_mutex_lock(&p->d->lock);
+	mutex_lock(&p->d->lock);
 	for (i = 0; i < p->batch->count; i++) {
 		struct queued *q = &p->batch->packets[i];
 
@@ -53,5 +54,5 @@ void path_drop_late_tunnelled(struct path *p)
 		p->d->counters.decapsulated_bytes -= q->packet.total_bytes;
 		path_drop_late(p, q, REASON_STALE_TUNNEL_SYN);
 	}
-	pthread_mutex_unlock(&p->d->lock);
+	mutex_unlock(&p->d->lock);
 }

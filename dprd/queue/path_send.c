@@ -55,13 +55,13 @@ static void send_failed(void *context, unsigned tag, int error)
 	(void)error;
 	p->tunnel_errors++;
 	if (q->fresh_flow) {
-		pthread_mutex_lock(&p->d->lock);
+		mutex_lock(&p->d->lock);
 		/* A copy may have been sent on meanwhile, and answered. */
 		if (path_is_late(p))
 			path_drop_late(p, q, REASON_LATE_SYN);
 		else
 			path_serve_instead(p, q, REASON_FORWARD_FAILED);
-		pthread_mutex_unlock(&p->d->lock);
+		mutex_unlock(&p->d->lock);
 	} else if (q->verdict.kind == VERDICT_FORWARD) {
 		q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_TUNNEL };
 	}

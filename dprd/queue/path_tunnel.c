@@ -78,6 +78,7 @@ void path_decapsulate(struct path *p, struct queued *q)
 	const uint8_t *outer = q->bytes;
 	struct packet inner;
 
+	mutex_assert_held(&p->d->lock);
 	env.maybe_stale = p->batch->maybe_stale;
 	q->verdict = decide_decapsulation(&env, &q->packet, &inner);
 	if (q->verdict.kind == VERDICT_DROP)

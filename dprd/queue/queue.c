@@ -233,10 +233,10 @@ static void publish_counts(struct worker *w)
 {
 	if (!w->overruns && !w->verdict_errors)
 		return;
-	pthread_mutex_lock(&w->d->lock);
+	mutex_lock(&w->d->lock);
 	w->d->counters.queue_overruns += w->overruns;
 	w->d->counters.verdict_errors += w->verdict_errors;
-	pthread_mutex_unlock(&w->d->lock);
+	mutex_unlock(&w->d->lock);
 	w->overruns = w->verdict_errors = 0;
 }
 
@@ -401,6 +401,7 @@ static struct standby_queue standby_queue_of(const struct nfqueue *queue, unsign
 static int standby_open(struct dprd *d)
 {
 	struct standby_queue queues[QUEUES * WORKERS_MAX];
+	const struct standby_members *members;
 	unsigned i, count = 0;
 
 	for (i = 0; i < d->worker_count; i++) {
@@ -412,7 +413,10 @@ static int standby_open(struct dprd *d)
 		if (!d->fastpath)
 			queues[count++] = standby_queue_of(&w->forward, i, STANDBY_FORWARD);
 	}
-	d->standby = standby_start(queues, count, queue_members(d));
+	mutex_lock(&d->lock);
+	members = queue_members(d);
+	mutex_unlock(&d->lock);
+	d->standby = standby_start(queues, count, members);
 	for (i = 0; d->standby && i < d->worker_count; i++)
 		d->workers[i]->stamp_ms = standby_stamp(d->standby, i);
 	return d->standby ? 0 : -errno;

@@ -12,6 +12,7 @@ const struct standby_members *queue_members(struct dprd *d)
 	static struct standby_members members;
 	unsigned member, v6;
 
+	mutex_assert_held(&d->lock);
 	members.config = d->config;
 	members.living = d->living_told_standby = view_living(d, clock_now_ms());
 	for (member = 0; member < MEMBERS_MAX; member++) {
@@ -29,7 +30,7 @@ void queue_tick(struct dprd *d, bool each_second)
 		return;
 	if (each_second)
 		standby_tick(d->standby);
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	/* A peer that comes to life forwards at once. */
 	if (each_second || view_living(d, clock_now_ms()) != d->living_told_standby)
 		standby_know(d->standby, queue_members(d));
@@ -37,5 +38,5 @@ void queue_tick(struct dprd *d, bool each_second)
 	d->counters.standby_served = counts.served;
 	d->counters.standby_tunnelled = counts.tunnelled;
 	d->counters.standby_forwarded = counts.forwarded;
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 }

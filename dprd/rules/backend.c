@@ -42,7 +42,7 @@ static struct shares shares_now(struct dprd *d, bool v6)
 	unsigned own, weight = config->member[config->self].weight;
 	struct shares shares = { .here = 0 };
 
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	for (own = 0; own < config->own_backend_count; own++) {
 		const struct backend *backend = config_own_backend(config, own);
 
@@ -52,7 +52,7 @@ static struct shares shares_now(struct dprd *d, bool v6)
 	/* A member's weight is what its peers may send it; as a server among its own it is never nothing. */
 	if (backend_serves_here(d))
 		shares.here = weight ? weight : 1;
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	return shares;
 }
 

@@ -278,6 +278,7 @@ void shared_count(struct dprd *d, const uint64_t counters[BIACTIVE_COUNTER_COUNT
 {
 	unsigned i;
 
+	mutex_assert_held(&d->lock);
 	for (i = 0; d->shared && i < BIACTIVE_COUNTER_COUNT; i++)
 		d->shared->counters[i] += counters[i];
 }

@@ -68,9 +68,9 @@ static unsigned expiry_steps(struct dprd *d)
 	unsigned steps = flow_slots(d->flows) / (1000 / TICK_MS) + 1;
 	struct flow_counts counts;
 
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	counts = flow_counts(d->flows);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	if (steps > EXPIRE_TICK_STEPS)
 		steps = EXPIRE_TICK_STEPS;
 	/* An empty table holds leftovers at most. Reading all of it would drive other data out of the caches. */
@@ -89,24 +89,25 @@ void expire_tick(struct dprd *d, uint64_t now_ms, bool each_second)
 	while (left) {
 		unsigned steps = left < EXPIRE_STEPS ? left : EXPIRE_STEPS;
 
-		pthread_mutex_lock(&d->lock);
+		mutex_lock(&d->lock);
 		flow_expire(d->flows, steps, clock_flow_ms(), gone_add, &gone);
 		gone_flush(&gone);
-		pthread_mutex_unlock(&d->lock);
+		mutex_unlock(&d->lock);
 		left -= steps;
 	}
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	if (d->fastpath)
 		d->fastpath->control->swept = flow_swept_buckets(d->flows);
 	if (each_second)
 		remove_dead_peers(d, &gone, now_ms);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 }
 
 void expire_node(struct dprd *d, uint32_t node_id)
 {
 	static struct gone gone; /* too large for a stack; the lock is held */
 
+	mutex_assert_held(&d->lock);
 	gone = (struct gone) { .d = d, .counter = &d->counters.flows_dead_peer };
 	flow_remove_node(d->flows, node_id, gone_add, &gone);
 	gone_flush(&gone);

@@ -23,9 +23,9 @@ static void set_up_rules(struct dprd *d)
 	bool failed = rules_install(d) || refill_set(d);
 
 	if (failed) {
-		pthread_mutex_lock(&d->lock);
+		mutex_lock(&d->lock);
 		d->rules_changed = true;
-		pthread_mutex_unlock(&d->lock);
+		mutex_unlock(&d->lock);
 	}
 	if (failed && !d->rules_failed)
 		log_warning("the firewall rules are incomplete; trying again each second; new connections are "
@@ -54,9 +54,9 @@ static bool rules_missed(struct dprd *d, uint64_t now_ms)
 		d->rules_doubt_checked_ms = now_ms;
 		d->rules_doubted = false;
 	}
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	changed = d->rules_changed;
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	/* Rules that are about to be set up are not missing. */
 	return !changed && !rules_present(d);
 }
@@ -65,7 +65,7 @@ void keep_rules_tick(struct dprd *d, uint64_t now_ms)
 {
 	bool gone = rules_missed(d, now_ms), wanted;
 
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	/* Rules that could not be set up are expected to be missing. */
 	gone = (gone || d->rules_gone) && !d->rules_failed;
 	wanted = (d->rules_changed || gone) && (!d->rules_failed || now_ms >= d->rules_tried_ms + RULES_RETRY_MS);
@@ -73,7 +73,7 @@ void keep_rules_tick(struct dprd *d, uint64_t now_ms)
 		d->rules_changed = false;
 	d->rules_gone = false;
 	d->counters.rules_restored += gone;
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	if (!wanted)
 		return;
 	if (gone)
@@ -93,11 +93,11 @@ void keep_rules_flood(struct dprd *d, uint64_t now_ms)
 	/* A reload took the guard away during a flood: end the flood without another sign. */
 	if (!guarded)
 		signs.max_half_open = signs.max_per_second = UINT32_MAX;
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	signs.half_open = flow_counts(d->flows).half_open;
 	signs.syns = d->counters.syns;
 	changed = flood_update(&d->flood, &signs, now_ms);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	if (!changed)
 		return;
 	if (d->flood.on)

@@ -32,7 +32,7 @@ static void write_status(struct dprd *d, uint64_t now_ms)
 	struct dprd_status status = { .written_ms = now_ms, .pid = (uint32_t)getpid(), .started_ms = d->started_ms };
 	struct flow_counts counts;
 
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	counts = flow_counts(d->flows);
 	status.draining = d->draining;
 	status.backend_connections = backend_connections(d);
@@ -40,7 +40,7 @@ static void write_status(struct dprd *d, uint64_t now_ms)
 	status.redirected -=
 		status.backend_connections < status.redirected ? status.backend_connections : status.redirected;
 	status.arrivals_per_1000_s = d->arrivals_per_1000_s;
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	status_path(d, path);
 	status_publish(path, &status);
 }
@@ -83,11 +83,11 @@ void presence_second(struct dprd *d, uint64_t now_ms)
 	struct flow_counts counts;
 	const char *why_not;
 
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	for (i = 0; i < d->config.member_count; i++)
 		ready += i != d->config.self && view_member_eligible(d, i, now_ms, &why_not);
 	counts = flow_counts(d->flows);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	sd_notifyf(0, "STATUS=%u of %u peers take connections, %u forwarded flows", ready, d->config.member_count - 1,
 		   counts.confirmed + counts.half_open);
 }

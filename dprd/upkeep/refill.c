@@ -94,6 +94,7 @@ static void forget_served_here(struct dprd *d)
 {
 	struct served_here served = { .d = d, .lookup = socket_lookup_new() };
 
+	mutex_assert_held(&d->lock);
 	if (!served.lookup)
 		return;
 	flow_each(d->flows, served_here_one, &served);
@@ -111,13 +112,13 @@ int refill_set(struct dprd *d)
 	if (d->fastpath)
 		return 0;
 	refill = (struct refill) { .d = d };
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	flow_each(d->flows, refill_one, &refill);
 	if (!refill.error && refill_flush(&refill, false))
 		refill_flush(&refill, true);
 	/* After the set is filled no copy of their SYNs is served here any more. */
 	if (!refill.error)
 		forget_served_here(d);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	return refill.error;
 }

@@ -20,6 +20,7 @@ void reload_apply(struct dprd *d)
 {
 	const struct policy *policy = policy_find(d->config.policy);
 
+	mutex_assert_held(&d->lock);
 	if (policy && policy != d->policy) {
 		d->policy = policy;
 		memset(d->policy_state, 0, sizeof(d->policy_state));
@@ -43,7 +44,7 @@ int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG
 		return error;
 	config_keep_fixed(&d->config, &fresh, note);
 	sampler = sampler_new(&fresh);
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	old = sampler ? d->sampler : NULL;
 	/* A member that is no longer one has no address to forward to. */
 	for (i = 0; i < d->config.member_count; i++) {
@@ -64,7 +65,7 @@ int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG
 	reload_apply(d);
 	backend_configure(d, &former);
 	d->rules_changed = true; /* set up anew by the next tick, */
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	sampler_free(old);
 	ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);
 	view_read(d, clock_now_ms());

@@ -110,7 +110,7 @@ static inline void fixture_start(struct dprd *d)
 		fprintf(stderr, "fixture: %s\n", errors.text[0]);
 		abort();
 	}
-	pthread_mutex_init(&d->lock, NULL);
+	d->lock = (struct mutex)MUTEX_INITIALIZER;
 	d->started_ms = clock_now_ms() > 90000 ? clock_now_ms() - 90000 : 0;
 	d->policy = policy_find(d->config.policy);
 	d->flow_limits = (struct flow_limits) { .max_confirmed = d->config.max_flows,
@@ -132,7 +132,7 @@ static inline void fixture_stop(struct dprd *d)
 {
 	free(d->flow_memory);
 	free(d->why);
-	pthread_mutex_destroy(&d->lock);
+	pthread_mutex_destroy(&d->lock.mutex);
 	memset(d, 0, sizeof(*d));
 }
 

@@ -62,7 +62,7 @@ static struct dprd *start(const char *common)
 	assert_non_null(d);
 	assert_true(sodium_init() >= 0);
 	read_text(d, common, backends);
-	pthread_mutex_init(&d->lock, NULL);
+	d->lock = (struct mutex)MUTEX_INITIALIZER;
 	d->flow_limits = (struct flow_limits) { .max_confirmed = 1024,
 						.max_half_open = 256,
 						.syn_timeout_ms = 60000,
@@ -84,7 +84,7 @@ static struct dprd *start(const char *common)
 static void stop(struct dprd *d)
 {
 	free(d->flow_memory);
-	pthread_mutex_destroy(&d->lock);
+	pthread_mutex_destroy(&d->lock.mutex);
 	free(d);
 }
 

@@ -207,10 +207,10 @@ static void test_long_listing(void **context)
 	unsigned i, lines = 0, made = 0;
 
 	(void)context;
-	pthread_mutex_lock(&d.lock);
+	mutex_lock(&d.lock);
 	for (i = 0; i < 1000; i++)
 		made += fixture_flow(&d, "2001:db8:ffff:ffff:ffff:ffff:ffff:7", (uint16_t)(i + 1), "n2", TCP_ACK);
-	pthread_mutex_unlock(&d.lock);
+	mutex_unlock(&d.lock);
 	assert_int_equal(dprctl_ask(directory, json_pack("{s:s}", "command", "flows"), WAIT_MS, count_line, &lines), 0);
 	assert_in_range(made, 900, 1000);
 	assert_int_equal(lines, made + 1);

@@ -62,7 +62,7 @@ static int start(void **context)
 {
 	(void)context;
 	memset(&d, 0, sizeof(d));
-	pthread_mutex_init(&d.lock, NULL);
+	d.lock = (struct mutex)MUTEX_INITIALIZER;
 	d.table_valid = true;
 	configure("");
 	return 0;
@@ -71,7 +71,7 @@ static int start(void **context)
 static int stop(void **context)
 {
 	(void)context;
-	pthread_mutex_destroy(&d.lock);
+	pthread_mutex_destroy(&d.lock.mutex);
 	free(script);
 	script = NULL;
 	return 0;

@@ -106,7 +106,7 @@ static int open_tables(void **state)
 {
 	(void)state;
 	memset(&d, 0, sizeof(d));
-	pthread_mutex_init(&d.lock, NULL);
+	d.lock = (struct mutex)MUTEX_INITIALIZER;
 	d.set = flowset_new();
 	assert_non_null(d.set);
 	return 0;
@@ -118,7 +118,7 @@ static int close_tables(void **state)
 	if (alone)
 		run("nft flush ruleset");
 	flowset_free(d.set);
-	pthread_mutex_destroy(&d.lock);
+	pthread_mutex_destroy(&d.lock.mutex);
 	return 0;
 }
 
