@@ -5,7 +5,8 @@
  * A frame comes in: biactive_accept.c decides whether it is this node's. It asks biactive_socket.c (is there a socket
  * for it?) and biactive_nat.c (does NAT here forward it?). Beside it: biactive_neighbour.c (the hardware address that
  * neighbours learn), biactive_router.c (keeps snooping switches delivering), biactive_lease.c (the shares and the
- * lease), biactive_netlink.c (the configuration), biactive_main.c (hooks on interfaces).
+ * lease), biactive_netlink.c (the configuration), biactive_setup.c (hooks on interfaces), biactive_main.c
+ * (the module, network namespaces).
  *
  * Hooks hold rcu_read_lock() and nothing else. A setup is made and attached under the RTNL lock, a lease is
  * renewed or replaced under lease_mutex; both are freed after a grace period.
@@ -99,8 +100,11 @@ static inline void biactive_count(const struct biactive_net *bn, enum biactive_c
 	this_cpu_inc(bn->counters->value[counter]);
 }
 
-/* biactive_main.c */
+/* biactive_setup.c */
 
+struct notifier_block;
+
+extern unsigned int biactive_net_id; /* of net_generic() */
 struct biactive_net *biactive_of(const struct net *net);
 
 /*
@@ -110,6 +114,10 @@ struct biactive_net *biactive_of(const struct net *net);
  */
 int biactive_set(struct biactive_net *bn, struct biactive_setup *setup);
 void biactive_clear(struct biactive_net *bn);
+/* Detaches the setup, and frees it. The lease stays. */
+void biactive_drop_setup(struct biactive_net *bn);
+/* A netdevice notifier. */
+int biactive_device_event(struct notifier_block *block, unsigned long event, void *pointer);
 
 /* biactive_accept.c: hooks, priv is the setup. */
 
