@@ -46,13 +46,6 @@ enum standby_fate standby_judge_forward(const struct flow_table *flows, const st
 
 /* --- the process --- */
 
-static struct {
-	bool tried;
-	struct flow_table *flows; /* NULL: it cannot be had */
-	struct flowset *set;
-	struct tunnel *tunnel;
-} own;
-
 static struct flow_table *map_flows(const char *run_dir)
 {
 	char path[PATH_BYTES + 16];
@@ -77,19 +70,20 @@ static struct flow_table *map_flows(const char *run_dir)
 	return flows;
 }
 
-/* When the first packet comes: until then nothing is asked of the host. */
-static bool is_ready(const struct standby_members *members)
+/* Opens all when the first packet comes: until then the process asks nothing of the host. */
+static bool is_ready(struct standby_forwarder *f, const struct standby_members *members)
 {
-	if (own.tried)
-		return own.flows;
-	own.tried = true;
-	own.set = flowset_new();
-	own.tunnel = tunnel_new();
-	if (own.set && own.tunnel)
-		own.flows = map_flows(members->config.run_dir);
-	if (!own.flows)
-		log_warning("while dprd stands still its forwarded flows wait: %s", strerror(errno));
-	return own.flows;
+	if (f->tried)
+		return f->flows;
+	f->tried = true;
+	f->set = flowset_new();
+	f->tunnel = tunnel_new();
+	if (f->set && f->tunnel)
+		f->flows = map_flows(members->config.run_dir);
+	if (!f->flows)
+		log_warning("cannot send packets of forwarded flows while dprd stands still (%s): they wait for dprd",
+			    strerror(errno));
+	return f->flows;
 }
 
 static void send_failed(void *context, unsigned tag, int error)
@@ -99,8 +93,8 @@ static void send_failed(void *context, unsigned tag, int error)
 	*(bool *)context = false;
 }
 
-static bool send_to(const struct standby_members *members, unsigned member, const struct packet *packet,
-		    const uint8_t *datagram)
+static bool send_to(struct tunnel *tunnel, const struct standby_members *members, unsigned member,
+		    const struct packet *packet, const uint8_t *datagram)
 {
 	const struct member *self = &members->config.member[members->config.self],
 			    *to = &members->config.member[member];
@@ -109,32 +103,33 @@ static bool send_to(const struct standby_members *members, unsigned member, cons
 
 	encap_write(outer, packet, packet->v6 ? &self->cluster_v6 : &self->cluster_v4,
 		    packet->v6 ? &to->cluster_v6 : &to->cluster_v4, 0);
-	if (!tunnel_add(own.tunnel, packet->v6 ? &to->cluster_v6 : &to->cluster_v4, outer, encap_bytes(packet->v6),
+	if (!tunnel_add(tunnel, packet->v6 ? &to->cluster_v6 : &to->cluster_v4, outer, encap_bytes(packet->v6),
 			datagram, packet->total_bytes, 0))
 		return false;
-	tunnel_flush(own.tunnel, send_failed, &sent);
+	tunnel_flush(tunnel, send_failed, &sent);
 	return sent;
 }
 
-enum standby_fate standby_forward(const struct standby_members *members, const uint8_t *datagram, unsigned bytes)
+enum standby_fate standby_forward(struct standby_forwarder *f, const struct standby_members *members,
+				  const uint8_t *datagram, unsigned bytes)
 {
 	struct standby_way way;
 	struct packet packet;
 	enum standby_fate fate;
 
-	if (!is_ready(members))
+	if (!is_ready(f, members))
 		return STANDBY_DROP;
 	packet_parse(datagram, bytes, &packet);
-	fate = standby_judge_forward(own.flows, members, &packet, &way);
+	fate = standby_judge_forward(f->flows, members, &packet, &way);
 	if (fate == STANDBY_SERVE) {
-		/* Who begins without the flow finds none in the set, either; the other way round it would be put there. */
-		flow_remove(own.flows, &way.flow);
-		flowset_change(own.set, FLOWSET_REMOVE, &packet.key, 1);
+		/* First the flow, then its element of the set: the other way round dprd might add the element again. */
+		flow_remove(f->flows, &way.flow);
+		flowset_change(f->set, FLOWSET_REMOVE, &packet.key, 1);
 	}
 	if (fate != STANDBY_SEND)
 		return fate;
-	if (packet.total_bytes > bytes || !send_to(members, way.member, &packet, datagram))
+	if (packet.total_bytes > bytes || !send_to(f->tunnel, members, way.member, &packet, datagram))
 		return STANDBY_DROP;
-	flow_touch(own.flows, &way.flow, packet.tcp_flags, clock_flow_ms());
+	flow_touch(f->flows, &way.flow, packet.tcp_flags, clock_flow_ms());
 	return STANDBY_SEND;
 }

@@ -38,7 +38,19 @@ struct standby_way {
 enum standby_fate standby_judge_forward(const struct flow_table *flows, const struct standby_members *members,
 					const struct packet *packet, struct standby_way *ret);
 
-/* Does it, but for the verdict. What was to be sent and was not is STANDBY_DROP. The standby process only. */
-enum standby_fate standby_forward(const struct standby_members *members, const uint8_t *datagram, unsigned bytes);
+/* What the standby process sends by. All zero at first. */
+struct standby_forwarder {
+	bool tried; /* to open all that follows */
+	struct flow_table *flows; /* NULL: that failed */
+	struct flowset *set;
+	struct tunnel *tunnel;
+};
+
+/*
+ * Judges a packet and does all that follows, except the verdict. STANDBY_DROP also means that sending failed. The standby
+ * process alone may call it.
+ */
+enum standby_fate standby_forward(struct standby_forwarder *f, const struct standby_members *members,
+				  const uint8_t *datagram, unsigned bytes);
 
 #endif
