@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * answer.h - what this node says in ARP and neighbour discovery about an address that all nodes share: not
- * its own hardware address, but the one that frames to all nodes carry.
+ * answer.h - ARP and neighbour discovery about an address that all nodes share: this node's packets get the hardware
+ * address that frames to all nodes carry, in place of its own.
  */
 #ifndef DPRD_BPF_ANSWER_H
 #define DPRD_BPF_ANSWER_H
@@ -15,7 +15,7 @@ enum {
 	ARP_SENDER_ADDRESS = 14,
 	ND_SOLICITATION = 135,
 	ND_ADVERTISEMENT = 136,
-	ND_OPTIONS = 24, /* where they begin, of a solicitation and an advertisement */
+	ND_OPTIONS = 24, /* where the options of a solicitation or an advertisement begin */
 	ND_OPTIONS_MAX = 4,
 	ND_OPTION_SOURCE = 1,
 	ND_OPTION_TARGET = 2,
@@ -29,7 +29,7 @@ INLINE void answer_count(enum biactive_counter what)
 		c->shared[what]++;
 }
 
-/* The hardware address of a shared address; NULL: it is none. */
+/* The hardware address of a shared address. NULL: the address is not shared. */
 INLINE const uint8_t *answer_hardware(const struct fastpath_tables *t, const struct addr *address)
 {
 	const struct fastpath_address *found = known_own(t, address);
@@ -68,7 +68,7 @@ INLINE int answer_arp(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* Puts the hardware address into the first option of this type, and makes up for it in the checksum. */
+/* Puts the hardware address into the first option of this type, and adapts the checksum. */
 INLINE int answer_option(struct __sk_buff *skb, uint32_t icmp, uint8_t type, const uint8_t *hardware)
 {
 	uint32_t at = icmp + ND_OPTIONS;
@@ -97,7 +97,7 @@ INLINE int answer_option(struct __sk_buff *skb, uint32_t icmp, uint8_t type, con
 	return TC_ACT_UNSPEC;
 }
 
-/* An advertisement tells where its target is; a solicitation where its sender is. */
+/* An advertisement carries the hardware address of its target; a solicitation that of its sender. */
 INLINE int answer_nd(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t)
 {
 	uint32_t icmp = ETHERNET_BYTES + IPV6_HEADER_BYTES;

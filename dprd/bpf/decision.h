@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * decision.h - Decide=kernel, and auto while SYNs come fast: a new connection gets the next verdict of the schedule that dprd made.
- * What a schedule cannot say (a port used again, a node that may be gone) is still queued to dprd.
+ * decision.h - decisions in the kernel (Decide=kernel, and auto while SYNs come fast): a new connection gets the next
+ * verdict of the schedule that dprd made. Cases that no schedule covers (a port used again, a node that may be gone)
+ * are still queued to dprd.
  */
 #ifndef DPRD_BPF_DECISION_H
 #define DPRD_BPF_DECISION_H
@@ -25,7 +26,9 @@ INLINE bool is_over(const struct packet *p, const struct flow_slot *slot, uint32
 	return syn == FLOW_SYN_OVER || (!flow_syn_is_copy(syn) && (slot->target & FLOW_NODE_MASK) == self);
 }
 
-/* In a flood most are not: dprd reads but so many, and there is no end of them. */
+/*
+ * Keeps a decision for "dprctl why". In a flood most are not kept: dprd reads only FASTPATH_UNREAD of them in a tick.
+ */
 INLINE void remember(const struct packet *p, uint8_t reason, uint8_t node)
 {
 	uint32_t zero = 0;
@@ -42,7 +45,10 @@ INLINE void remember(const struct packet *p, uint8_t reason, uint8_t node)
 	d->node = node;
 }
 
-/* Many more came than there was room for: dprd knows by now, and counting on would cost a flood's every SYN. */
+/*
+ * True when many more connections came than there was room for. dprd knows it by now; to count on would cost every SYN
+ * of a flood.
+ */
 INLINE bool is_full(void)
 {
 	uint32_t made = control.made, room = control.room;
@@ -50,7 +56,7 @@ INLINE bool is_full(void)
 	return made >= room && made - room >= FASTPATH_OVER_ROOM;
 }
 
-/* The verdict on a new connection: node << 8 | reason; node 0: serve here. -1: dprd must decide. */
+/* The next verdict on a new connection: node << 8 | reason; node 0: serve here. -1: dprd must decide. */
 INLINE int next_verdict(bool v6)
 {
 	uint32_t which = 2 * (control.schedule & 1) + v6, at;
@@ -64,7 +70,7 @@ INLINE int next_verdict(bool v6)
 	return s->entry[at & (FASTPATH_SCHEDULE_MAX - 1)];
 }
 
-/* Whether a flow more may be made now; else the reason why not is to be given. */
+/* True when one more flow may be made now; else the caller gives control.room_reason. */
 INLINE bool has_room(void)
 {
 	return __sync_fetch_and_add(&control.made, 1) < control.room;

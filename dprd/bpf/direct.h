@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * direct.h - what leaves without an outer header: for a real server behind this node, a peer with Form=direct, or a
- * fellow node that has the address as well.
+ * direct.h - packets that leave without an outer header: to a real server behind this node, to a peer with Form=direct,
+ * or to a fellow node that has the shared address, too.
  */
 #ifndef DPRD_BPF_DIRECT_H
 #define DPRD_BPF_DIRECT_H
@@ -10,7 +10,7 @@
 #include "dprd/bpf/too_big.h"
 #include "dprd/core/packet/encap.h"
 
-/* False: it has used up its last one. */
+/* Uses one hop of the packet (TTL, hop limit). False: it has none left. */
 INLINE bool use_hop(struct __sk_buff *skb, bool v6)
 {
 	uint8_t *ip = packet_data(skb) + ETHERNET_BYTES, hops[2];
@@ -19,7 +19,7 @@ INLINE bool use_hop(struct __sk_buff *skb, bool v6)
 		return false;
 	if (!v6)
 		return encap_use_hop(ip, false);
-	/* No checksum of its own makes up for the change: the device's sum over the packet must follow. */
+	/* IPv6 has no checksum of its own that hides the change: the device's sum over the packet must follow. */
 	store_u16(hops, load_u16(ip + 6));
 	if (hops[1] <= 1)
 		return false;
@@ -27,7 +27,7 @@ INLINE bool use_hop(struct __sk_buff *skb, bool v6)
 	return !bpf_skb_store_bytes(skb, ETHERNET_BYTES + 6, hops, 2, BPF_F_RECOMPUTE_CSUM);
 }
 
-/* Another hardware address, and out. False: it has used up its last hop. */
+/* Gives the packet other hardware addresses, and counts it. False: it has no hop left. */
 INLINE bool readdress(struct __sk_buff *skb, const struct packet *p, bool v6, const uint8_t *to, const uint8_t *from,
 		      enum reason reason)
 {
@@ -50,7 +50,7 @@ INLINE bool readdress(struct __sk_buff *skb, const struct packet *p, bool v6, co
 	return true;
 }
 
-/* By the kernel's neighbour table. */
+/* Sends to the next hop by the kernel's neighbour table. */
 INLINE int redirect_neighbour(const struct fastpath_way *way, bool v6)
 {
 	struct bpf_redir_neigh next = { .nh_family = v6 ? FAMILY_V6 : FAMILY_V4 };
@@ -69,7 +69,10 @@ INLINE bool fits_direct(const struct __sk_buff *skb, const struct packet *p, con
 	return p->total_bytes <= way->mtu;
 }
 
-/* To a real server or a peer on one of this node's networks: the packet as it is, one hop further. It fits_direct(). */
+/*
+ * To a real server or a peer on one of this node's networks: the packet as it is, one hop further. The caller knows
+ * that it fits (fits_direct()).
+ */
 INLINE int send_direct(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_way *way,
 		       enum reason reason, uint32_t tick)
 {
@@ -81,8 +84,9 @@ INLINE int send_direct(struct __sk_buff *skb, const struct packet *p, bool v6, c
 }
 
 /*
- * To a fellow node, on the network that the frame came from: it fits there. But what does not begin a connection the
- * fellow has got, as everybody there, and has a socket for it.
+ * To a fellow node, on the network that the frame came from: so it fits there. A fellow that
+ * judges frames itself needs only the SYN: it gets all other frames, as every node there does, and has a socket for
+ * them.
  */
 INLINE int hand_over(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		     const struct fastpath_way *way, enum reason reason)
@@ -95,8 +99,8 @@ INLINE int hand_over(struct __sk_buff *skb, const struct packet *p, bool v6, con
 }
 
 /*
- * The kernel's NAT knows where it goes; of a SYN the mark says where (rules/backend.c). A frame to all nodes is now one
- * to this node.
+ * The kernel's NAT knows where the packet goes; for a SYN the mark says where (rules/backend.c). A frame to all nodes
+ * becomes one to this node.
  */
 INLINE int leave_to_nat(struct __sk_buff *skb, const struct packet *p, const struct fastpath_way *way,
 			enum reason reason)

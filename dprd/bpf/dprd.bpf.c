@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The fast path: what belongs to a forwarded flow never wakes dprd. Two programs on every interface,
- * which go on when dprd does not.
+ * The fast path: packets of forwarded flows never wake dprd. There are two programs on every interface, which go on
+ * when dprd does not.
  *
  *   dprd_ingress   to an own service address: entry.h       to the cluster address: serving.h
  *                  to an address that all nodes share: shared.h, then entry.h
- *                  what nearly all packets are goes a shorter way: plain.h
+ *                  nearly all packets go a shorter way: plain.h
  *   dprd_egress    from an address that this node serves for a peer: serving.h
  *                  ARP and neighbour discovery for an address that all nodes share: answer.h
  */
@@ -19,9 +19,9 @@ INLINE bool is_tunnel(const struct packet *p, bool v6)
 	return p->protocol == (v6 ? PROTO_IPV6 : PROTO_IPIP);
 }
 
-/* What the programs do about a frame to an own service address. */
+/* The programs' part in a frame to an own service address. */
 enum frame_part {
-	FRAME_LEAVE, /* nothing */
+	FRAME_LEAVE, /* they leave it alone */
 	FRAME_TAKE, /* it is for this node, or the kernel module, which comes next, finds that out */
 	FRAME_JUDGE, /* entry() has to find out for which node it is */
 };
@@ -38,7 +38,7 @@ INLINE enum frame_part shared_part(const struct __sk_buff *skb, const struct fas
 	return type == FRAME_TO_OTHER || skb->ifindex != t->shared_interface[v6] ? FRAME_LEAVE : FRAME_JUDGE;
 }
 
-/* v6 is known when this is compiled: each family has a program text of its own, without the other's questions. */
+/* The compiler knows v6: each family has its own program text, without the questions of the other one. */
 INLINE int general(struct __sk_buff *skb, bool v6)
 {
 	const struct fastpath_tables *t = tables_get();
@@ -70,8 +70,8 @@ INLINE int general(struct __sk_buff *skb, bool v6)
 }
 
 /*
- * Functions of their own, so that what is on the stack of one way is not on that of the other. All together they may have
- * 512 bytes: the plain way of IPv4 has its place in the program itself, which saves nearly all packets of it a return.
+ * These are functions of their own, so that the ways do not share one stack: all functions of a chain of calls together
+ * may have 512 bytes. The plain way of IPv4 is part of the program itself, which saves nearly all its packets a return.
  */
 static __attribute__((noinline)) int general_v4(struct __sk_buff *skb)
 {
@@ -83,7 +83,7 @@ static __attribute__((noinline)) int general_v6(struct __sk_buff *skb)
 	return general(skb, true);
 }
 
-/* The outer header once more: seldom, and so the way of a SYN needs no room for two headers. */
+/* Parses the outer header once more. That is rare, and so the way of a SYN needs no room for two headers. */
 INLINE int tunnel(struct __sk_buff *skb, bool v6)
 {
 	const struct fastpath_tables *t = tables_get();
@@ -120,8 +120,8 @@ INLINE int ingress(struct __sk_buff *skb, bool v6)
 }
 
 /*
- * A VLAN's frames pass by its own device as well: that one's programs see to them. A tag that says no more than a priority
- * (VLAN 0) is taken off, as the stack would do: what is forwarded must not leave with it.
+ * True for a frame of a VLAN: it passes the device of the VLAN as well, and the programs there handle it. A tag that
+ * has only a priority (VLAN 0) is taken off, as the stack would do: forwarded packets must not leave with it.
  */
 INLINE bool is_of_vlan(struct __sk_buff *skb)
 {
@@ -138,7 +138,7 @@ int dprd_ingress(struct __sk_buff *skb)
 	return v6 ? ingress(skb, true) : ingress(skb, false);
 }
 
-/* Most of what leaves is none of this: of that no more is read than its header, and with aliases its address. */
+/* Most packets that leave need nothing: of these only the header is read, and with aliases the address. */
 INLINE int egress(struct __sk_buff *skb, bool v6)
 {
 	const struct fastpath_tables *t = tables_get();
@@ -148,7 +148,7 @@ INLINE int egress(struct __sk_buff *skb, bool v6)
 	struct packet p;
 	bool answers, as_it_is;
 
-	/* Of what this node forwards that is all, too. */
+	/* Forwarded packets of this node end here, too. */
 	if (!ip || (v6 ? ip[6] == PROTO_IPV6 : ip[9] != PROTO_TCP))
 		return TC_ACT_UNSPEC;
 	as_it_is = leaves_as_it_is(skb, ip, v6);
@@ -163,12 +163,12 @@ INLINE int egress(struct __sk_buff *skb, bool v6)
 		return TC_ACT_UNSPEC;
 	if (answers)
 		return p.kind == PACKET_OTHER ? answer_nd(skb, &p, t) : TC_ACT_UNSPEC;
-	/* It is found, or answers is set: the compiler sees that, Linux 6.1 has to be told. */
+	/* Either from is set, or answers is. The compiler sees that; the verifier of Linux 6.1 does not. */
 	asm volatile("" : "+r"(from));
 	return from && p.kind == PACKET_TCP ? leave(skb, &p, t, from, v6) : TC_ACT_UNSPEC;
 }
 
-/* A VLAN's frames pass by twice, here and at its own device: the second time there is nothing left to change. */
+/* A frame of a VLAN passes twice, here and at the device of the VLAN. The second time nothing is left to change. */
 SEC("tc")
 int dprd_egress(struct __sk_buff *skb)
 {
@@ -180,9 +180,10 @@ int dprd_egress(struct __sk_buff *skb)
 }
 
 /*
- * Sets the programs' clock, and returns its tick. dprd runs it before they are attached and with each heartbeat: where a
- * host loses ticks, jiffies fall behind. The clock is never ahead of CLOCK_MONOTONIC, and behind it by two jiffies at
- * most: what is read lies within the jiffy that runs, so the least of what was read is nearest to the truth.
+ * Sets the clock of the programs, and returns its tick. dprd runs this program before the others are attached, and with
+ * each heartbeat: jiffies fall behind on a host that loses ticks. The clock is never ahead of CLOCK_MONOTONIC, and at
+ * most two jiffies behind. A reading lies somewhere within the running jiffy, so the least reading is nearest to the
+ * truth.
  */
 SEC("syscall")
 int dprd_clock(void *unused)

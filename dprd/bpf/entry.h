@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * entry.h - the entry node's part: what clients send to this node's own service addresses. Packets of
- * forwarded flows leave encapsulated; new connections go to dprd.
+ * entry.h - the entry node's part: packets of clients to this node's own service addresses. Packets of forwarded flows
+ * leave encapsulated; new connections go to dprd.
  */
 #ifndef DPRD_BPF_ENTRY_H
 #define DPRD_BPF_ENTRY_H
@@ -74,13 +74,15 @@ INLINE uint64_t *occupied_get(uint32_t bucket)
 	return room ? flow_occupied_word(room, bucket) : NULL;
 }
 
-/* The flow's slot in this bucket, or NULL; not one after the other to the verifier, but one that may be any. */
+/*
+ * The flow's slot in this bucket, or NULL. The verifier does not go through the slots one by one: it sees any of them.
+ */
 INLINE struct flow_slot *bucket_find(struct flow_bucket *bucket, const struct flow_search *s)
 {
 	struct flow_search here = *s;
 	int place;
 
-	/* Else the compiler takes the key from the stack anew for each slot. */
+	/* Without this the compiler reads the key from the stack again for each slot. */
 	asm volatile("" : "+r"(here.slot.key));
 	place = flow_bucket_place(bucket, &here);
 	if (place < 0)
@@ -107,8 +109,8 @@ INLINE struct flow_slot *flow_get(const struct flow_search *s)
 }
 
 /*
- * A half-open flow to this node. NULL: there is no room where it would lie. A function of its own: it is long, and a
- * new connection comes by more than one way.
+ * Makes a half-open flow to this node. NULL: there is no room where it would lie. It is a function of its own, since it
+ * is long, and new connections come by more than one way.
  */
 static __attribute__((noinline)) struct flow_slot *flow_make(const struct flow_search *s, uint32_t sequence,
 							     uint32_t node)
@@ -122,7 +124,7 @@ static __attribute__((noinline)) struct flow_slot *flow_make(const struct flow_s
 				tick_of(now_ns()) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
 }
 
-/* A flow will be made: its bucket, which is in no cache, comes while the socket is looked for. */
+/* Asks for the bucket of a flow that will be made: it is in no cache, and comes while the socket is looked for. */
 INLINE void flow_expect(const struct flow_search *s)
 {
 	struct flow_bucket *bucket = bucket_get(s->bucket);
@@ -132,8 +134,8 @@ INLINE void flow_expect(const struct flow_search *s)
 }
 
 /*
- * Whether the packet fits the tunnel, and how. A GSO packet whose segments are too long by no more than
- * the outer header is cut a little finer by the kernel.
+ * True when the packet fits the tunnel; leaving->fixed_gso says how. The kernel cuts a GSO packet a little finer when
+ * its segments are too long by the outer header at most.
  */
 INLINE bool fits(const struct __sk_buff *skb, const struct packet *p, bool v6, struct leaving *leaving)
 {
@@ -180,8 +182,10 @@ INLINE int encapsulate(struct __sk_buff *skb, const struct packet *p, bool v6, c
 	return redirect(leaving->way, leaving->tick);
 }
 
-/* Only a connection that was just forwarded by what is known of loads: no copy of it, nor what follows.
- * From a shared address it could be either. */
+/*
+ * Only the SYN of a connection that was just forwarded by the loads may come back: no copy of it, and no later packet.
+ * A SYN to a shared address may be a copy.
+ */
 INLINE uint16_t may_return(const struct fastpath_address *to, enum reason reason)
 {
 	if (!decide_in_kernel || reason != REASON_CHOSEN || to->roles & ROLE_SHARED)
@@ -189,7 +193,10 @@ INLINE uint16_t may_return(const struct fastpath_address *to, enum reason reason
 	return control.second_look & LOOK_OFFER ? ENCAP_MAY_RETURN : 0;
 }
 
-/* Whether the packet can go to the node's own hardware address: it has the address as well, and is on that network. */
+/*
+ * True when the packet can go to the hardware address of the node: that has the shared address, too, and is on this
+ * network.
+ */
 INLINE bool is_for_fellow(const struct __sk_buff *skb, bool v6, const struct fastpath_tables *t,
 			  const struct fastpath_address *to, const struct fastpath_way *way)
 {
@@ -208,7 +215,7 @@ INLINE int forward(struct __sk_buff *skb, const struct packet *p, bool v6, const
 
 	if (reason == REASON_FLOW)
 		flow_slot_touch(slot, p->tcp_flags, leaving.tick);
-	/* An adopted flow may lead to what is now this node. */
+	/* A flow of an adopted table may lead to this node. */
 	if (leaving.way->flags & WAY_SELF)
 		return TC_ACT_UNSPEC;
 	if (is_for_fellow(skb, v6, t, to, leaving.way))
@@ -228,7 +235,7 @@ INLINE int forward(struct __sk_buff *skb, const struct packet *p, bool v6, const
 	return too_big(skb, p, leaving.way->mtu, leaving.tick);
 }
 
-/* Whether this node has a socket for the tuple that a SYN must not take it away from. */
+/* True when this node has a socket for the tuple: dprd must not take the connection away from it. */
 INLINE bool has_socket(struct __sk_buff *skb, const struct packet *p, bool v6)
 {
 	int state = socket_state(skb, &p->key, v6);
@@ -237,8 +244,8 @@ INLINE bool has_socket(struct __sk_buff *skb, const struct packet *p, bool v6)
 }
 
 /*
- * dprd does not work: copies and flows keep their node. ENTRY_PASS: the client uses its port again, and the flow leads to
- * this node from now on.
+ * dprd does not work: copies and flows keep their node. ENTRY_PASS: the client uses its port again, and the flow leads
+ * to this node from now on.
  */
 INLINE struct entry_verdict syn_alone(const struct packet *p, struct flow_slot *slot, uint8_t self)
 {
@@ -252,14 +259,14 @@ INLINE struct entry_verdict syn_alone(const struct packet *p, struct flow_slot *
 	return entry_verdict(ENTRY_PASS);
 }
 
-/* The client uses the port again: in the old flow's place. False: that has gone. */
+/* The client uses its port again: the new flow takes the place of the old one. False: the old one has gone. */
 INLINE bool flow_renew(struct flow_slot *slot, const struct flow_search *search, uint32_t sequence, uint32_t node)
 {
 	return flow_slot_renew(slot, search->slot.key, sequence << FLOW_SEQUENCE_SHIFT | node,
 			       tick_of(now_ns()) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
 }
 
-/* ret: an old flow of this key, or NULL; then the one made, or NULL: there is no place. */
+/* *ret: an old flow of this key, or NULL. After the call: the new flow, or NULL when there is no place. */
 INLINE void flow_begin(const struct flow_search *search, uint32_t sequence, uint32_t node, struct flow_slot **ret)
 {
 	if (!*ret || !flow_renew(*ret, search, sequence, node))
@@ -267,9 +274,9 @@ INLINE void flow_begin(const struct flow_search *search, uint32_t sequence, uint
 }
 
 /*
- * The same for a connection that has no flow, or an old one: with real servers behind this node they go on getting their
- * part, by weight.
- * What the kernel module may still drop is left to the rules, which know those with NAT alone.
+ * dprd does not work, and the connection has no flow, or an old one: real servers behind this node go on getting their
+ * part, by weight. A SYN that the kernel module may still drop is left to the rules, which know only the servers with
+ * NAT.
  */
 INLINE struct entry_verdict new_alone(struct __sk_buff *skb, const struct packet *p, bool v6,
 				      const struct fastpath_tables *t, const struct flow_search *search,
@@ -295,8 +302,9 @@ INLINE struct entry_verdict new_alone(struct __sk_buff *skb, const struct packet
 }
 
 /*
- * slot: of an ended flow of this key, or NULL. With real servers behind this node: chosen among them and it; where it is
- * none of them, dprd finds out who else might serve.
+ * This node serves the SYN. slot: an ended flow of this key, or NULL. With real servers behind this node, the choice
+ * was among them and the node, and the mark says that it is the node. When the node itself does not serve, dprd finds
+ * out who may.
  */
 INLINE struct entry_verdict serve(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
 				  const struct flow_search *search, struct flow_slot *slot, uint32_t reason)
@@ -319,22 +327,27 @@ INLINE struct entry_verdict serve(struct __sk_buff *skb, const struct packet *p,
 	return entry_verdict(ENTRY_PASS);
 }
 
-/* Decide=kernel: node << 8 | reason; node 0: served here. -1: dprd must decide. */
+/* The verdict of the schedule: node << 8 | reason; node 0: served here. -1: dprd must decide. */
 INLINE int draw(const struct packet *p, bool v6, const struct fastpath_tables *t)
 {
-	/* The cluster's own clients are for its real servers at most: none of them uses up a verdict. */
+	/* Clients of the cluster's own go to real servers at most: they use up no verdict. */
 	if (known_client(t, &p->source))
 		return t->choices ? -1 : (int)REASON_CLUSTER_CLIENT;
 	return next_verdict(v6);
 }
 
-/* A verdict by which the stack gets the SYN, whatever socket it has: to look for one would double a flood's cost. */
+/*
+ * True for a verdict by which the stack gets the SYN, whatever socket there is: to look for one would double the cost
+ * of a flood.
+ */
 INLINE bool is_served_anyway(const struct fastpath_tables *t, int verdict)
 {
 	return verdict >= 0 && verdict <= 0xff && verdict != REASON_NO_BACKEND && t->choices != CHOICES;
 }
 
-/* Carries a verdict out. There is no flow of this key yet, or an ended one, which the verdict replaces. */
+/*
+ * Carries out the verdict of the schedule. There is no flow of this key, or an ended one, which the new flow replaces.
+ */
 INLINE struct entry_verdict entry_decide(struct __sk_buff *skb, const struct packet *p, int verdict, bool v6,
 					 const struct fastpath_tables *t, const struct flow_search *search,
 					 struct flow_slot **ret)
@@ -379,7 +392,7 @@ INLINE struct entry_verdict entry_syn(struct __sk_buff *skb, const struct packet
 		known = syn_alone(p, *slot, (uint8_t)t->self_node);
 	if (known.kind == ENTRY_FORWARD || (!works && !t->choices))
 		return known;
-	/* The kernel module may still drop it: dprd decides about what it lets through. */
+	/* The kernel module may still drop the SYN: dprd decides about those that it lets through. */
 	decides = works && decide_in_kernel && !is_unjudged(skb);
 	draws = decides && (!*slot || is_over(p, *slot, t->self_node));
 	verdict = draws ? draw(p, v6, t) : -1;
@@ -408,9 +421,9 @@ INLINE struct entry_verdict entry_judge(struct __sk_buff *skb, const struct pack
 }
 
 /*
- * With a flow in the table a SYN must not pass by a full queue: what follows would go elsewhere. Nor may it where the rule
- * for the queue is gone, and this node serves the SYN: a flow of the key that dprd would forget leads here until dprd
- * says otherwise.
+ * Hands a SYN to dprd. When the table has a flow of its key, the SYN must not pass by a full queue: later packets would
+ * go where the flow leads. The rule of the queue may be gone; then this node serves the SYN. So a flow that dprd would
+ * forget leads here until dprd decides.
  */
 INLINE int queue_syn(struct __sk_buff *skb, const struct packet *p, struct flow_slot *slot, uint8_t self)
 {
@@ -425,14 +438,14 @@ INLINE int queue_syn(struct __sk_buff *skb, const struct packet *p, struct flow_
 }
 
 /*
- * To one of the node's own service addresses: TCP, and ICMP errors about TCP. shared: whether the frame is for this
- * node at all, and with it whatever else it carries, is still to be found out.
+ * A packet to one of the node's own service addresses: TCP, and ICMP errors about TCP. shared: entry() still has to
+ * find out for which node the frame is, whatever it carries.
  */
 INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		 const struct fastpath_address *to, bool shared)
 {
 	bool of_tcp = p->kind == PACKET_TCP || p->kind == PACKET_ICMP_ERROR;
-	/* 0: none of the ports */
+	/* 0: not to one of the ports */
 	uint32_t port = any_number(t, of_tcp ? (uint32_t)known_port(t, p->key.service_port) + 1 : 0);
 	uint32_t service = to->service & (FASTPATH_SERVICES + FASTPATH_SHARED - 1);
 	struct flow_slot *slot = NULL;

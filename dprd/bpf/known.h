@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* known.h - what the cluster knows of addresses and ports. */
+/* known.h - finds addresses and ports of the cluster. */
 #ifndef DPRD_BPF_KNOWN_H
 #define DPRD_BPF_KNOWN_H
 
 #include "dprd/bpf/layout.h"
 
-/* Other places than the one that the hash says. dprd looks for a seed with which no address lies there: seldom, and so no
- * part of what asks. */
+/*
+ * Looks at the other places than that of the hash. dprd chose a seed with which addresses rarely lie there, so this is
+ * a function of its own.
+ */
 static __attribute__((noinline)) const struct fastpath_address *
 known_elsewhere(const struct fastpath_tables *t, uint32_t at, uint64_t high, uint64_t low)
 {
@@ -37,13 +39,13 @@ INLINE const struct fastpath_address *known_at(const struct fastpath_tables *t, 
 	return known_elsewhere(t, at, words[0] | (uint64_t)words[1] << 32, words[2] | (uint64_t)words[3] << 32);
 }
 
-/* What the cluster knows of an address that is one of its own in nearly all packets; NULL, or no roles: nothing. */
+/* The entry of an address that is the cluster's in nearly all packets. NULL, or an entry without roles: it is not. */
 INLINE const struct fastpath_address *known_own(const struct fastpath_tables *t, const struct addr *address)
 {
 	return known_at(t, fastpath_address_hash(address, t->seed), address);
 }
 
-/* Of one that is a client's in nearly all packets; NULL: nothing. */
+/* The entry of an address that is a client's in nearly all packets. NULL: the address is not the cluster's. */
 INLINE const struct fastpath_address *known_client(const struct fastpath_tables *t, const struct addr *address)
 {
 	uint32_t at = fastpath_address_hash(address, t->seed);
@@ -51,7 +53,7 @@ INLINE const struct fastpath_address *known_client(const struct fastpath_tables 
 	return t->occupied[at / 64] >> at % 64 & 1 ? known_at(t, at, address) : NULL;
 }
 
-/* Which of the service ports this is; -1: none. */
+/* The index of a service port. -1: it is not one. */
 INLINE int known_port(const struct fastpath_tables *t, be16 port)
 {
 	int i;

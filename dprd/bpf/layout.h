@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * layout.h - the maps' contents, for dprd (fastpath*.c) and the BPF programs. Pure.
+ * layout.h - the contents of the maps, for dprd (fastpath/) and the BPF programs. Pure.
  *
  *   flows     ARRAY   the flow table's buckets (flow/slot.h) behind its header; dprd maps it
  *   bss       ARRAY   the programs' variables, which dprd maps:
@@ -8,14 +8,14 @@
  *     tables          addresses and ports of the cluster, twice: one in use, one being written
  *     ways            how to send to the node that a flow names: index 2 * node + v6
  *   schedules ARRAY   while the programs decide: the next verdicts on new connections, two of each family
- *   recent    ARRAY   likewise: decisions of this tick, for "dprctl why"
- *   lease     ARRAY   shared addresses: who has a share, and until when this node may act on it; loadcast
+ *   recent    ARRAY   while the programs decide: decisions of this tick, for "dprctl why"
+ *   lease     ARRAY   shared addresses: the shares of the nodes, and how long this node may act on its own; loadcast
  *                     writes it, also while no dprd runs
- *   refused   ARRAY   shared addresses: SYNs that were another node's
- *   counters  PERCPU  what the programs did
+ *   refused   ARRAY   shared addresses: SYNs for other nodes
+ *   counters  PERCPU  how often the programs did what
  *
- * The flow table is pinned, and so are the links (with shared addresses also lease and refused): they outlive dprd, and hold the programs and with
- * these the other maps. FASTPATH_VERSION changes with the layout of what is pinned.
+ * Pinned are the flow table and the links, and with shared addresses also lease and refused. They outlive dprd. The
+ * links hold the programs, and these hold the other maps. FASTPATH_VERSION changes with the layout of the pinned maps.
  */
 #ifndef DPRD_BPF_LAYOUT_H
 #define DPRD_BPF_LAYOUT_H
@@ -43,18 +43,18 @@ enum {
 	FASTPATH_SCHEDULE_MAX = 4096, /* verdicts; a power of two */
 	FASTPATH_SCHEDULES = 4, /* 2 * (which of the two) + v6 */
 	FASTPATH_RECENT = 4096, /* places for decisions that dprd has not read yet; a power of two */
-	FASTPATH_UNREAD = 1024, /* so many are used from tick to tick: dprd reads them while real SYNs wait */
-	FASTPATH_OVER_ROOM = 256, /* connections counted in a tick beyond those that there was room for */
+	FASTPATH_UNREAD = 1024, /* places in use from tick to tick, at most: dprd reads them while SYNs wait */
+	FASTPATH_OVER_ROOM = 256, /* connections without room that are counted in a tick */
 	SHARED_REFUSED_WORDS = 65536, /* a power of two */
 
-	FASTPATH_LATE_MS = 400, /* no heartbeat for so long: dprd is dead or frozen */
-	FASTPATH_WAIT_MS = 40, /* and so it is when a queued packet waits as long */
-	FASTPATH_MAC_TICKS = 30 * 60, /* a hardware address this old (30 s) is asked for by the kernel */
+	FASTPATH_LATE_MS = 400, /* without a heartbeat for this time dprd counts as dead or frozen */
+	FASTPATH_WAIT_MS = 40, /* also when a queued packet waits for this time */
+	FASTPATH_MAC_TICKS = 30 * 60, /* 30 s: for an older hardware address the kernel is asked */
 };
 
 _Static_assert(MARK_FORWARD == BIACTIVE_MARK_FORWARD, "the kernel module lets through what dprd forwards");
 
-/* What an address is to the cluster, as this node sees it. */
+/* The roles of an address in the cluster, as this node sees it. */
 enum fastpath_role {
 	ROLE_OWN_SERVICE = 1,
 	ROLE_PEER_SERVICE = 2,
@@ -62,14 +62,14 @@ enum fastpath_role {
 	ROLE_PEER_CLUSTER = 8,
 	ROLE_LIVING = 16, /* of a peer: its tunnel packets are taken */
 	ROLE_ALIAS = 32, /* stands for a peer's service address on this node alone */
-	ROLE_SHARED = 64, /* an own service address, and of all other nodes as well */
+	ROLE_SHARED = 64, /* an own service address that all other nodes have, too */
 };
 
 struct fastpath_address {
 	struct addr address;
 	uint8_t roles; /* 0: a free place */
 	uint8_t member; /* the owner's place in the configuration */
-	uint8_t service; /* which of the owner's service addresses; FASTPATH_SERVICES and on: of the shared ones */
+	uint8_t service; /* number of the owner's service address; from FASTPATH_SERVICES on: of the shared address */
 	uint8_t unused;
 };
 
@@ -79,88 +79,95 @@ struct fastpath_tables {
 	uint32_t port_count;
 	be16 port[FASTPATH_PORTS];
 	uint16_t mss[2]; /* at most, in SYN-ACKs of tunnelled connections; by family */
-	uint32_t alias_count; /* of alias[], those that are set */
-	/* The places of address[] that are in use, a bit each: most clients' addresses are nobody's, and to read a free
-	 * place of each would be a line that is in no near cache. */
+	uint32_t alias_count; /* elements of alias[] that are set */
+	/*
+	 * A bit for each place of address[] that is in use. Most addresses are those of clients, and are not in the
+	 * table: to read a free place for each would mean a cache line that is in no near cache.
+	 */
 	uint64_t occupied[FASTPATH_ADDRESSES / 64];
-	/* the flow table's index of it */
+	/* the flow table's index of each pair of service address and port */
 	uint8_t own_service[FASTPATH_SERVICES + FASTPATH_SHARED][FASTPATH_PORTS];
 	uint64_t bucket_key[2];
 	uint32_t shared_count;
-	uint32_t shared_interface[2]; /* by family: where frames to shared addresses are judged; 0: nowhere */
-	uint32_t shared_by_module; /* they are judged behind the programs */
+	uint32_t
+		shared_interface[2]; /* by family: the interface where frames to shared addresses are judged; 0: none */
+	uint32_t shared_by_module; /* the kernel module judges them, behind the programs */
 	uint32_t choices; /* enum fastpath_choices */
-	/* Whom a new connection goes to while dprd is away: as often as its weight says; 0: nobody. First IPv4. */
+	/* Nodes for new connections while dprd is away, each as often as its weight says; 0: none. First IPv4. */
 	uint8_t choice[2 * FASTPATH_CHOICES];
 	uint8_t shared_hardware[FASTPATH_SHARED][8]; /* six bytes of each */
-	uint8_t interface_hardware[8]; /* of this node, where it answers for them */
+	uint8_t interface_hardware[8]; /* of this node's interface, where it answers for shared addresses; six bytes */
 	struct addr alias[FASTPATH_MEMBERS][FASTPATH_SERVICES]; /* zero: the service address itself is local */
 	struct addr service[FASTPATH_MEMBERS][FASTPATH_SERVICES];
 	struct fastpath_address address[FASTPATH_ADDRESSES];
 };
 
 enum fastpath_choices {
-	CHOICES = 1, /* this node has real servers behind it, */
-	CHOICES_HERE = 2, /* and serves, too */
+	CHOICES = 1, /* this node has real servers behind it, and does not serve itself */
+	CHOICES_HERE = 2, /* this node has real servers behind it, and serves, too */
 };
 
 enum way_flags {
 	WAY_USABLE = 1,
 	WAY_SELF = 2, /* the node is this one: no tunnel */
 	WAY_ETHERNET = 4, /* the interface wants hardware addresses */
-	WAY_DIRECT = 8, /* no outer header: another hardware address is all */
+	WAY_DIRECT = 8, /* no outer header: only the hardware addresses change */
 	WAY_NAT = 16, /* the kernel's NAT sends it on */
 	WAY_FELLOW = 32, /* it announces its hardware address: flows to shared addresses need no outer header */
-	WAY_WATCHES = 64, /* and it judges frames to them itself, so that it takes those of its own sockets */
+	WAY_WATCHES = 64, /* it also judges frames to them itself, and takes those of its own sockets */
 };
 
 struct fastpath_way {
 	struct addr source, destination; /* of the outer header; WAY_DIRECT: destination is the next hop */
 	uint8_t hardware[12]; /* destination, source */
-	uint16_t mtu; /* inner bytes that fit */
+	uint16_t mtu; /* bytes of a datagram that fit, without the outer header */
 	uint16_t flags;
 	uint32_t interface;
 	uint32_t hardware_tick; /* when dprd last knew the hardware address; 0: never */
-	uint32_t mark; /* WAY_NAT: what the rules know it by */
+	uint32_t mark; /* WAY_NAT: the mark by which the rules know the server */
 	uint8_t fellow[8]; /* WAY_FELLOW: its hardware address on the network of the shared addresses; six bytes */
 	uint32_t unused;
 };
 
 enum fastpath_second_look {
-	LOOK_OFFER = 1, /* what the schedule forwards may be sent back */
-	LOOK_LANDED = 2, /* what peers forward to this node is dprd's to look at, once there is no room */
+	LOOK_OFFER = 1, /* the serving node may send back a SYN that the schedule forwards */
+	LOOK_LANDED = 2, /* dprd looks at SYNs that peers forward to this node, once there is no room */
 };
 
 struct fastpath_control {
-	/* Written often, and so in a cache line of its own. */
+	/* A cache line of its own, since these are written often. */
 	uint64_t heartbeat_ns; /* CLOCK_MONOTONIC, when dprd was last seen to work; 0: stopped */
-	uint64_t waiting_ns; /* since when a packet waits in a queue that none was taken from; 0: none */
+	uint64_t waiting_ns; /* a packet waits in a queue since then, and dprd has taken none; 0: none waits */
 	uint64_t rest_of_line[6];
-	/* Read by each packet, written at a tick. */
-	uint32_t active; /* which of the tables */
-	uint32_t schedule; /* which of the schedules of a family */
-	uint32_t room; /* so many flows may be made by the programs; above it new connections are served here */
-	uint32_t room_reason; /* why no more */
+	/* Each packet reads these, and dprd writes them at a tick. */
+	uint32_t active; /* index of the tables in use */
+	uint32_t schedule; /* index of the schedule in use, of each family */
+	uint32_t room; /* flows that the programs may make; beyond it this node serves new connections */
+	uint32_t room_reason; /* enum reason of a connection for which there was no room */
 	uint32_t swept; /* buckets of the flow table that the running round of expiry has passed */
 	uint32_t second_look; /* enum fastpath_second_look */
-	uint32_t look_room; /* so many more may land, by what dprd knows, before the second look */
-	uint32_t decisions_seen; /* by dprd, of decisions */
+	uint32_t look_room; /* SYNs of peers that may land before the second look, by what dprd knows */
+	uint32_t decisions_seen; /* how many decisions dprd has read */
 	uint64_t jiffies_start_ns; /* the programs' clock at jiffy 0, modulo 2^64: dprd_clock() */
 	uint32_t rest_of_second_line[6];
-	/* Written by each connection: one line, which the processors take from each other but once for it. */
+	/*
+	 * Each connection writes these: one line, which a processor takes from another one only once for a connection.
+	 */
 	uint32_t made; /* flows that the programs made, or had no room for, since dprd last set it to 0 */
-	uint32_t made_behind; /* of those made: in these buckets, where the round does not count them any more */
+	uint32_t made_behind; /* of those, flows in swept buckets: the round of expiry does not count them any more */
 	uint32_t landed; /* SYNs of peers that were served, since dprd last told the room for them */
-	uint32_t decisions; /* remembered; counts on */
-	/* Of each schedule: the next verdict; counts on beyond the schedule's count, and starts anew then. */
+	uint32_t decisions; /* how many the programs remembered; never reset */
+	/*
+	 * The next verdict of each schedule. It counts on beyond the schedule's count: the programs take the remainder.
+	 */
 	uint32_t cursor[FASTPATH_SCHEDULES];
 	uint32_t rest_of_third_line[8];
 };
 
 /*
- * The verdicts that decide() would give to the next connections, one after the other: made by dprd at
- * every tick from the policy, the loads and what was sent since, used in turn by all processors (struct
- * fastpath_control has the cursors).
+ * The verdicts that decide() would give to the next connections, one after the other. dprd makes them at every tick, by
+ * the policy, the loads and the connections sent since. All processors use them in turn (struct fastpath_control has
+ * the cursors).
  */
 struct fastpath_schedule {
 	uint32_t count; /* a power of two; 0: new connections are queued to dprd */
@@ -173,10 +180,10 @@ struct fastpath_decision {
 	uint32_t sequence; /* of the SYN */
 	uint32_t tick;
 	uint8_t reason, node;
-	uint16_t unused[9]; /* a cache line each: processors write neighbours at the same time */
+	uint16_t unused[9]; /* to a cache line for each: processors write neighbours at the same time */
 };
 
-/* What dprd has not read yet; what comes when all places are in use is not remembered. */
+/* Decisions that dprd has not read yet. When all places are in use, further ones are not remembered. */
 struct fastpath_recent {
 	struct fastpath_decision decision[FASTPATH_RECENT];
 };
@@ -186,7 +193,7 @@ struct fastpath_counters {
 	uint64_t forward_bytes, decapsulated_bytes;
 	uint64_t too_big_sent;
 	uint64_t syns, flows_made; /* Decide=kernel */
-	uint64_t shared[BIACTIVE_COUNTER_COUNT]; /* frames to shared addresses; as the kernel module counts */
+	uint64_t shared[BIACTIVE_COUNTER_COUNT]; /* frames to shared addresses, as the kernel module counts them */
 	uint64_t strangers; /* packets to an alias, which no host may send */
 	uint64_t too_big_tick, too_big_count; /* the running second, of this processor */
 };

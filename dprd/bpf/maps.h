@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* maps.h - the maps (layout.h), and what every program does with them. */
+/* maps.h - the maps (layout.h), and the functions that all programs need. */
 #ifndef DPRD_BPF_MAPS_H
 #define DPRD_BPF_MAPS_H
 
@@ -32,7 +32,7 @@ const volatile uint32_t flow_buckets;
 const volatile bool decide_in_kernel;
 const volatile uint64_t jiffy_ns;
 
-/* dprd writes these. They need no look-up: the programs know where they are. */
+/* dprd writes these. The programs know their addresses, and need no look-up. */
 struct fastpath_control control __attribute__((aligned(FASTPATH_LINE_BYTES)));
 struct fastpath_tables tables[2] __attribute__((aligned(FASTPATH_LINE_BYTES)));
 struct fastpath_way ways[FASTPATH_WAYS] __attribute__((aligned(FASTPATH_LINE_BYTES)));
@@ -72,7 +72,7 @@ INLINE const struct fastpath_tables *tables_get(void)
 {
 	const struct fastpath_tables *t = &tables[control.active & 1];
 
-	/* Else the compiler reckons the place anew for each field. */
+	/* Without this the compiler computes the address again for each field. */
 	asm volatile("" : "+r"(t));
 	return t;
 }
@@ -85,8 +85,9 @@ INLINE struct fastpath_counters *counters_get(void)
 }
 
 /*
- * The same number, of which the verifier knows no more: it goes through all that follows once for each that it may be,
- * and that is most of what loading takes. base: of a map; to the verifier a difference of pointers is any number.
+ * Returns the same number, of which the verifier knows nothing then. Otherwise it goes through all code behind once for
+ * each value that the number may have, and that is most of the time of loading. base: a pointer into a map; to the
+ * verifier a difference of pointers is any number.
  */
 INLINE uint32_t any_number(const void *base, uint32_t number)
 {
@@ -97,8 +98,8 @@ INLINE uint32_t any_number(const void *base, uint32_t number)
 }
 
 /*
- * One more of this reason. The value that is checked must be the one that is used: when the compiler
- * reads it from the stack again, Linux 6.1 has forgotten its bound.
+ * Counts a packet by its reason. The value that is checked must be the one that is used: when the compiler reads it
+ * from the stack again, the verifier of Linux 6.1 has forgotten its bound.
  */
 INLINE void count_in(struct fastpath_counters *c, uint32_t reason)
 {
@@ -121,8 +122,8 @@ INLINE int drop(enum reason reason)
 	return TC_ACT_SHOT;
 }
 
-/* Where the packet begins and ends. In assembler, or the compiler makes of skb + offset a pointer that
- * the verifier does not know. */
+/* Where the packet begins and ends. This is in assembler, or else the compiler makes of skb + offset a pointer that the
+ * verifier does not know. */
 INLINE uint8_t *packet_data(const struct __sk_buff *skb)
 {
 	long data;
@@ -144,8 +145,8 @@ INLINE uint8_t *packet_end(const struct __sk_buff *skb)
 }
 
 /*
- * The programs' clock: CLOCK_MONOTONIC, but for a jiffy or two that it may be behind (dprd_clock()). By jiffies, because
- * that is a load and no call: bpf_ktime_get_coarse_ns() is as coarse, and took a tenth of what a SYN costs.
+ * The clock of the programs: CLOCK_MONOTONIC, at most two jiffies behind (dprd_clock()). It counts by jiffies, because
+ * that is a load and no call: bpf_ktime_get_coarse_ns() is as coarse, and took a tenth of the cost of a SYN.
  */
 INLINE uint64_t now_ns(void)
 {
@@ -157,19 +158,21 @@ INLINE uint32_t tick_of(uint64_t ns)
 	return (uint32_t)(ns >> FLOW_TICK_SHIFT);
 }
 
-/* Whether dprd works: it takes what is queued. */
+/* True while dprd works: it takes the packets that are queued. */
 INLINE bool daemon_works(void)
 {
 	uint64_t now = now_ns(), waiting = control.waiting_ns;
 
-	/* Signed: dprd may have written it since this processor looked at the clock. */
+	/* Signed: dprd may have written the heartbeat after this processor read the clock. */
 	if ((int64_t)(now - control.heartbeat_ns) >= (int64_t)FASTPATH_LATE_MS * 1000000)
 		return false;
 	return !waiting || (int64_t)(now - waiting) < (int64_t)FASTPATH_WAIT_MS * 1000000;
 }
 
-/* In assembler: the compiler would make one store of this and of one into a flow's slot, to a pointer that may be
- * either, which the verifier does not take. */
+/*
+ * This is in assembler: the compiler would join this store and one into a flow's slot, by a pointer that may be either.
+ * The verifier does not take that.
+ */
 INLINE void mark_set(struct __sk_buff *skb, uint32_t mark)
 {
 	asm volatile("*(u32 *)(%[skb] + %[offset]) = %[mark]"
@@ -178,7 +181,7 @@ INLINE void mark_set(struct __sk_buff *skb, uint32_t mark)
 		     : "memory");
 }
 
-/* In assembler: the compiler would keep the field's address, which the verifier does not let it read by. */
+/* This is in assembler: the compiler would keep the address of the field, and the verifier forbids to read by it. */
 INLINE uint32_t frame_type(const struct __sk_buff *skb)
 {
 	uint32_t type;
@@ -189,13 +192,13 @@ INLINE uint32_t frame_type(const struct __sk_buff *skb)
 	return type;
 }
 
-/* The kernel module, which comes next, may still drop it. */
+/* True when the kernel module, which comes next, may still drop the packet. */
 INLINE bool is_unjudged(const struct __sk_buff *skb)
 {
 	return frame_type(skb) == FRAME_MULTICAST && tables_get()->shared_by_module;
 }
 
-/* Hands the packet to dprd by a queue, which the mark says. */
+/* Hands the packet to dprd by the queue that the mark says. */
 INLINE int queue_to_daemon(struct __sk_buff *skb, uint32_t mark)
 {
 	if (!control.waiting_ns && !is_unjudged(skb))
@@ -209,32 +212,32 @@ INLINE const struct fastpath_way *way_get(uint32_t node, bool v6)
 	uint32_t index = 2 * node + v6;
 	const struct fastpath_way *way;
 
-	/* The compiler sees that it is in bounds; the verifier wants to be told. */
+	/* The compiler sees that the index is in bounds, and would drop the mask that the verifier needs. */
 	asm volatile("" : "+r"(index));
 	way = &ways[index & (FASTPATH_WAYS - 1)];
 	asm volatile("" : "+r"(way));
 	return way;
 }
 
-/* Whether dprd knew the hardware address lately. Signed: its clock may be ahead of the programs'. */
+/* True when dprd knew the hardware address lately. Signed: dprd's clock may be ahead of that of the programs. */
 INLINE bool knows_hardware(const struct fastpath_way *way, uint32_t tick)
 {
 	uint32_t known = way->hardware_tick;
 
-	/* 0 is never, and not when the host was started. */
+	/* 0 means never, and not the start of the host. */
 	return known && (int32_t)(tick - known) <= FASTPATH_MAC_TICKS;
 }
 
 /*
- * The tables hold IPv4 addresses so: in an IPv6 header nobody may pass for them. Nor is there a client with a multicast
- * address (flow/slot.h). The stack drops both.
+ * True for addresses that no IPv6 header may have. The tables hold IPv4 addresses as mapped ones, so a packet could
+ * pass for IPv4. And no client has a multicast address (flow/slot.h). The stack drops both.
  */
 INLINE bool is_forbidden(const struct packet *p)
 {
 	return addr_is_v4(&p->source) || addr_is_v4(&p->destination) || p->source.bytes[0] == 0xff;
 }
 
-/* The IP header but for options; NULL: it is not there. */
+/* The IP header, without options. NULL: it is not all there. */
 INLINE const uint8_t *header_read(struct __sk_buff *skb, bool v6)
 {
 	uint32_t bytes = ETHERNET_BYTES + (v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES);
@@ -257,7 +260,7 @@ INLINE bool packet_read(struct __sk_buff *skb, bool v6, struct packet *p)
 {
 	int attempt;
 
-	/* The parser's text once: twice would be too much to be a part of this. */
+	/* The loop has the parser's code only once: twice it would be too long to be inlined here. */
 #pragma clang loop unroll(disable)
 	for (attempt = 0; attempt < 2; attempt++) {
 		struct packet_bytes b = { .bytes = packet_data(skb) + ETHERNET_BYTES,

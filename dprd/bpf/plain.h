@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plain.h - the packets that nearly all are: TCP without IP options, whole, no SYN, of a connection that stands. A
- * shorter way through the same steps. Whatever else is in a packet, its way is the general one (INGRESS_GENERAL).
+ * plain.h - a shorter way through the same steps for nearly all packets: TCP without IP options, whole, no SYN, of a
+ * connection that stands. All other packets go the general way (INGRESS_GENERAL).
  *
- * What makes it shorter: nobody here wants the whole struct packet, so the compiler keeps in registers what is asked
- * for, and the rest is never made.
+ * It is shorter since nothing here needs the whole struct packet: the compiler keeps the few fields in registers, and
+ * computes no others.
  */
 #ifndef DPRD_BPF_PLAIN_H
 #define DPRD_BPF_PLAIN_H
@@ -22,7 +22,7 @@ _Static_assert((int)INGRESS_GENERAL > (int)TC_ACT_VALUE_MAX, "no action of tc is
 
 enum { PLAIN_V4 = 0x45 }; /* the first byte of a header without options */
 
-/* The datagram that begins at this offset from the IP header, as the parser wants it. */
+/* The datagram that begins at this offset from the IP header, in the form that the parser wants. */
 INLINE struct packet_bytes bytes_from(const struct __sk_buff *skb, uint32_t offset)
 {
 	return (struct packet_bytes) { .bytes = packet_data(skb) + ETHERNET_BYTES + offset,
@@ -30,13 +30,13 @@ INLINE struct packet_bytes bytes_from(const struct __sk_buff *skb, uint32_t offs
 				       .length = skb->len - ETHERNET_BYTES - offset };
 }
 
-/* What is plain has two headers of this size at least: its own and TCP's, or the outer one and more. */
+/* A plain packet has at least two headers of these sizes: its own and TCP's, or the outer one and more. */
 INLINE uint32_t plain_bytes(bool v6)
 {
 	return (v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES) + TCP_HEADER_BYTES;
 }
 
-/* Whether these can be read. It is asked once: from then on the compiler knows, and leaves the parser's checks out. */
+/* True when these headers can be read. The compiler knows it from then on, and leaves out the checks of the parser. */
 INLINE bool plain_reach(struct packet_bytes *b, bool v6)
 {
 	uint32_t bytes = plain_bytes(v6);
@@ -44,12 +44,12 @@ INLINE bool plain_reach(struct packet_bytes *b, bool v6)
 	if (!packet_has(b, 0, bytes))
 		return false;
 	b->end = b->bytes + bytes;
-	/* What can be read is never more than there is. */
+	/* The bytes that can be read are never more than those of the packet. */
 	__builtin_assume(b->length >= bytes);
 	return true;
 }
 
-/* The IP header alone, within reach. False: it is not a plain one, or not all of the packet is there. */
+/* Parses the IP header alone, which can be read. False: the header is not plain, or part of the packet is missing. */
 INLINE bool plain_header(const struct packet_bytes *b, bool v6, struct packet *p)
 {
 	if (v6 ? b->bytes[0] >> 4 != 6 : b->bytes[0] != PLAIN_V4)
@@ -66,7 +66,7 @@ INLINE uint8_t plain_protocol(const struct packet_bytes *b, bool v6)
 	return b->bytes[v6 ? 6 : 9];
 }
 
-/* And behind it TCP, but no SYN. */
+/* Parses the IP header and TCP behind it. False: it is not plain, or a SYN. */
 INLINE bool plain_tcp(const struct packet_bytes *b, bool v6, struct packet *p)
 {
 	uint32_t header_bytes = v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES;
@@ -129,7 +129,7 @@ INLINE int plain_decapsulate(struct __sk_buff *skb, struct packet *outer, const 
 	return take_out(skb, &s, outer, &inner, v6);
 }
 
-/* Reads the header, and whose the packet is: *ret. What else is returned is the end of it; 0: go on. */
+/* Reads the header, and finds the entry of the destination: *ret. 0: go on; else the packet's way ends with this. */
 INLINE int plain_destination(const struct packet_bytes *b, bool v6, const struct fastpath_tables *t, struct packet *p,
 			     const struct fastpath_address **ret)
 {
@@ -156,7 +156,7 @@ INLINE int plain_of_tcp(struct __sk_buff *skb, const struct packet_bytes *b, boo
 	return plain_entry(skb, &p, v6, t, to);
 }
 
-/* A tunnel's packets; what is for other addresses than the cluster's. */
+/* Packets of a tunnel, and packets to addresses that are not the cluster's. */
 INLINE int plain_of_others(struct __sk_buff *skb, const struct packet_bytes *b, bool v6)
 {
 	const struct fastpath_tables *t = tables_get();
@@ -171,7 +171,9 @@ INLINE int plain_of_others(struct __sk_buff *skb, const struct packet_bytes *b, 
 	return plain_decapsulate(skb, &p, t, to, v6);
 }
 
-/* What has the SYN flag where nearly all have it: for those the general way is all there is, and a flood is made of them. */
+/*
+ * True when the SYN flag is set at its usual place. Such packets go the general way at once: a flood consists of them.
+ */
 INLINE bool is_plainly_syn(const struct packet_bytes *b, bool v6)
 {
 	return b->bytes[(v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES) + 13] & TCP_SYN;

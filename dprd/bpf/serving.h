@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * serving.h - the serving node's part: what peers tunnel to it comes out and goes on into the stack;
- * on the way back SYN-ACKs get a smaller MSS, and an alias becomes the service address again.
+ * serving.h - the serving node's part: packets that peers tunnel to it come out and go on into the stack. On the way
+ * back SYN-ACKs get a smaller MSS, and an alias becomes the service address again.
  */
 #ifndef DPRD_BPF_SERVING_H
 #define DPRD_BPF_SERVING_H
@@ -11,7 +11,7 @@
 #include "dprd/core/decide/decapsulate.h"
 #include "dprd/core/packet/encap.h"
 
-/* What the judgement asks about. */
+/* The context of the judgement. */
 struct serving {
 	const struct fastpath_tables *tables;
 	const struct fastpath_address *service; /* as found by serving_owner() */
@@ -37,7 +37,7 @@ INLINE bool serving_is_cluster(void *context, const struct addr *address)
 	return found && found->roles & ~(unsigned)ROLE_ALIAS;
 }
 
-/* The packet within; one of the other family is judged, too, and dropped for a reason of its own. */
+/* Parses the packet within. One of the other family is parsed, too: the judgement drops it for a reason of its own. */
 INLINE enum packet_kind inner_read(const struct __sk_buff *skb, const struct packet *outer, bool v6,
 				   struct packet *inner)
 {
@@ -51,7 +51,7 @@ INLINE enum packet_kind inner_read(const struct __sk_buff *skb, const struct pac
 	return packet_parse_bytes(&b, inner);
 }
 
-/* The sender of a tunnel packet; NULL: nobody whose packets are taken. */
+/* The sender of a tunnel packet. NULL: it is no living peer, and its packets are not taken. */
 INLINE const struct fastpath_address *living_peer(const struct fastpath_tables *t, const struct packet *outer)
 {
 	const struct fastpath_address *peer = known_own(t, &outer->source);
@@ -89,7 +89,7 @@ INLINE enum verdict_kind judge(struct __sk_buff *skb, const struct packet *outer
 	return judge_inner(s, outer, inner, peer, ret_reason);
 }
 
-/* The inner ECN field by RFC 6040; false: drop. */
+/* Sets the inner ECN field by RFC 6040. False: the packet must be dropped. */
 INLINE bool mend_ecn(struct __sk_buff *skb, const struct packet *inner, uint8_t outer_tos, bool v6)
 {
 	uint8_t *ip = packet_data(skb) + ETHERNET_BYTES;
@@ -101,13 +101,13 @@ INLINE bool mend_ecn(struct __sk_buff *skb, const struct packet *inner, uint8_t 
 		return false;
 	if (!v6)
 		return encap_decapsulate_ecn(ip, inner, outer_tos);
-	/* No checksum of its own makes up for the change: the device's sum over the packet must follow. */
+	/* IPv6 has no checksum of its own that hides the change: the device's sum over the packet must follow. */
 	store_u16(head, load_u16(ip));
 	return encap_decapsulate_ecn(head, inner, outer_tos) &&
 	       !bpf_skb_store_bytes(skb, ETHERNET_BYTES, head, 2, BPF_F_RECOMPUTE_CSUM);
 }
 
-/* A transport's checksum covers the address (pseudo header). bytes: 4 or 16. */
+/* Adapts the checksum of a transport, which covers the address (pseudo header). at: where the checksum is. */
 INLINE int checksum_address(struct __sk_buff *skb, uint32_t at, const struct addr *from, const struct addr *to, bool v6)
 {
 	if (!v6)
@@ -121,7 +121,10 @@ INLINE int checksum_address(struct __sk_buff *skb, uint32_t at, const struct add
 INLINE int replace_address(struct __sk_buff *skb, uint32_t at, bool destination, const struct addr *from,
 			   const struct addr *to, bool v6)
 {
-	/* In IPv4 the header's own sum makes up for the change; here a device's sum over the packet must follow. */
+	/*
+	 * The checksum of an IPv4 header hides the change from a device's sum over the packet; in IPv6 the sum must
+	 * follow.
+	 */
 	if (v6)
 		return (int)bpf_skb_store_bytes(skb, at + (destination ? 24 : 8), to->words, 16, BPF_F_RECOMPUTE_CSUM);
 	if (bpf_l3_csum_replace(skb, at + 10, from->words[3], to->words[3], 4))
@@ -130,9 +133,9 @@ INLINE int replace_address(struct __sk_buff *skb, uint32_t at, bool destination,
 }
 
 /*
- * The quoted packet of an ICMP error must name the alias, too, or the stack does not find the socket.
- * ICMPv6 sums a pseudo header and the quoted bytes; ICMP the quoted bytes, in which the change of the
- * IPv4 address is made up for by the change of its header's checksum.
+ * The quoted packet of an ICMP error must have the alias, too: otherwise the stack does not find the socket. The
+ * checksum of ICMPv6 covers a pseudo header and the quoted bytes. That of ICMP covers the quoted bytes, and there the
+ * checksum of the quoted IPv4 header hides the change of the address.
  */
 INLINE int error_to_alias(struct __sk_buff *skb, const struct addr *service, const struct addr *alias, bool v6)
 {
@@ -211,7 +214,7 @@ INLINE int decapsulate(struct __sk_buff *skb, const struct packet *outer, const 
 
 /* --- the way back --- */
 
-/* Lowers the MSS option of a SYN-ACK to what the tunnel takes; never raises it. */
+/* Lowers the MSS option of a SYN-ACK to what fits the tunnel; never raises it. */
 INLINE void lower_mss(struct __sk_buff *skb, uint32_t tcp, uint32_t options_bytes, uint16_t mss)
 {
 	uint32_t at = tcp + TCP_HEADER_BYTES, end = at + options_bytes;
@@ -230,7 +233,7 @@ INLINE void lower_mss(struct __sk_buff *skb, uint32_t tcp, uint32_t options_byte
 		if (option[0] == 2 && option[1] == 4) {
 			if (read_be16(option + 2) <= mss)
 				return;
-			/* At an odd place its bytes lie in two words of the sum. */
+			/* At an odd place the value lies in two words of the sum. */
 			if (at & 1)
 				bpf_l4_csum_replace(skb, tcp + 16, __builtin_bswap16(load_u16(option + 2)),
 						    __builtin_bswap16(lower), 2);
@@ -245,15 +248,15 @@ INLINE void lower_mss(struct __sk_buff *skb, uint32_t tcp, uint32_t options_byte
 	}
 }
 
-/* An address that this node serves for a peer? (Of a shared one, all may be for peers.) */
+/* True for an address that this node serves for a peer. A shared address counts: any of its packets may be for one. */
 INLINE bool is_served_for_peer(const struct fastpath_address *from)
 {
 	return from && from->roles & (ROLE_ALIAS | ROLE_PEER_SERVICE | ROLE_SHARED);
 }
 
 /*
- * No SYN-ACK: nothing is changed in it, but for an alias. A fragment's bytes may pass for TCP flags: then it is looked
- * at more closely.
+ * True when the packet is no SYN-ACK: then only an alias is changed in it. The bytes of a fragment may pass for TCP
+ * flags; such a packet is parsed.
  */
 INLINE bool leaves_as_it_is(const struct __sk_buff *skb, const uint8_t *ip, bool v6)
 {
@@ -263,7 +266,7 @@ INLINE bool leaves_as_it_is(const struct __sk_buff *skb, const uint8_t *ip, bool
 	       !(*flags & TCP_SYN);
 }
 
-/* What this node sends from such an address. */
+/* A packet that this node sends from an address that it serves for a peer. */
 INLINE int leave(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
 		 const struct fastpath_address *from, bool v6)
 {

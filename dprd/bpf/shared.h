@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * shared.h - a frame to an address that all nodes share (docs/biactive.md): is it for this node? Every node
- * gets every frame, and asks itself; whoever says no keeps silent.
+ * shared.h - decides whether a frame to an address that all nodes share is for this node (docs/biactive.md). Every node
+ * gets every frame and decides for itself; a node that says no keeps silent.
  *
- * The judgement is made by global functions: the kernel verifies them once, by themselves, and not for each way
- * that leads to them. One comes after the other, for the stack has no room for all at once; what they need
- * is copied into memory of this processor.
+ * Global functions judge: the kernel verifies each of them once, by itself, and not for each way that leads to it. They
+ * run one after the other, since the stack has no room for all at once. Their input is copied into memory of this
+ * processor.
  */
 #ifndef DPRD_BPF_SHARED_H
 #define DPRD_BPF_SHARED_H
@@ -18,7 +18,7 @@
 
 enum { PROTO_UDP = 17, ND_FIRST = 133, ND_LAST = 137 };
 
-/* Of a half-open connection; the rest of the kernel's struct is of no interest here. */
+/* The kernel's struct of a half-open connection; only these members are needed. */
 struct tcp_request_sock {
 	uint32_t rcv_isn;
 	uint32_t snt_isn;
@@ -32,7 +32,7 @@ struct {
 	__type(value, struct bucket_lease_cell);
 } lease SEC(".maps");
 
-/* SYNs that were another node's, see bucket_copy_word(). */
+/* SYNs for other nodes; see bucket_copy_word(). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SHARED_REFUSED_WORDS);
@@ -40,26 +40,26 @@ struct {
 	__type(value, uint64_t);
 } refused SEC(".maps");
 
-/* A frame, and what the flow table knows of it. */
+/* A frame, and its flow. */
 struct shared_frame {
-	struct flow_key key; /* of what is neither TCP nor an error about it: source and destination, no ports */
+	struct flow_key key; /* of a packet that is neither TCP nor an error about it: addresses without ports */
 	uint32_t sequence, kind;
 	uint16_t header_bytes;
 	uint8_t protocol, tcp_flags;
 	bool v6;
 	uint32_t flow_target; /* of the connection's flow; 0: there is none */
-	/* Where the buckets are to be asked: */
+	/* For frames that the buckets decide: */
 	bool is_syn;
 	bool has_request; /* see struct bucket_syn */
 	be16 ports[2]; /* of client and service */
-	uint32_t active; /* which share is in use */
+	uint32_t active; /* index of the share in use */
 	uint32_t owner, former_owner;
-	bool moved; /* buckets, so lately that copies of SYNs come */
+	bool moved; /* buckets moved so lately that copies of SYNs may come */
 	uint64_t hash, now_ns, until_ns, changed_ns;
 	/* shared_owner() */
 	uint32_t search_in, best_id, best_weight;
 	uint64_t best_cost;
-	uint8_t ip[IPV6_HEADER_BYTES], tcp[TCP_HEADER_BYTES]; /* read when a cookie may be in it */
+	uint8_t ip[IPV6_HEADER_BYTES], tcp[TCP_HEADER_BYTES]; /* read when the segment may have a cookie */
 };
 
 struct {
@@ -83,7 +83,7 @@ INLINE struct shared_frame *shared_frame_get(void)
 	return bpf_map_lookup_elem(&shared_frames, &zero);
 }
 
-/* The tuple's hash, and the lease as it is now. */
+/* Computes the hash of the tuple, and reads the lease. */
 __attribute__((noinline)) int shared_look(void)
 {
 	const struct fastpath_tables *t = tables_get();
@@ -101,7 +101,7 @@ __attribute__((noinline)) int shared_look(void)
 	service[1] = load_u64(f->key.service.words + 2);
 	f->hash = bucket_hash(key, client, service, f->ports[0], f->ports[1]);
 	f->active = *(volatile const uint32_t *)&cell->active & 1;
-	/* Not the coarse clock: at the lease's end a tick of it would matter. */
+	/* The exact clock: at the end of the lease a tick of the coarse one would matter. */
 	f->now_ns = bpf_ktime_get_ns();
 	f->until_ns = *(volatile const uint64_t *)&cell->until_ns;
 	f->changed_ns = *(volatile const uint64_t *)&cell->changed_ns;
@@ -109,7 +109,7 @@ __attribute__((noinline)) int shared_look(void)
 	return 0;
 }
 
-/* One turn of bucket_owner()'s loop. */
+/* One turn of the loop of bucket_owner(). */
 static long shared_try(uint32_t i, void *context)
 {
 	const struct bucket_lease_cell *cell = lease_get();
@@ -137,8 +137,8 @@ static long shared_try(uint32_t i, void *context)
 }
 
 /*
- * bucket_owner() of the hash by one of the two shares. Turn by turn: Linux 6.1 is not willing to verify the loop
- * itself over so many members. tests/bpf/test_shared.c compares the two.
+ * bucket_owner() of the hash by one of the two shares. It runs turn by turn: Linux 6.1 refuses to verify the loop
+ * itself over BUCKET_MEMBERS_MAX members. tests/bpf/test_shared.c compares the two.
  */
 __attribute__((noinline)) int shared_owner(uint32_t which)
 {
@@ -154,7 +154,7 @@ __attribute__((noinline)) int shared_owner(uint32_t which)
 	return (int)f->best_id;
 }
 
-/* enum biactive_counter, by the hash and its owners. */
+/* The verdict by the hash and its owners: enum biactive_counter. */
 __attribute__((noinline)) int shared_by_bucket(void)
 {
 	const struct bucket_lease_cell *cell = lease_get();
@@ -190,8 +190,8 @@ __attribute__((noinline)) int shared_by_bucket(void)
 }
 
 /*
- * Whether the segment belongs to this half-open connection. With the answer to another node's SYN-ACK the own
- * stack would reset a connection that lives there; nothing without an ACK is ever answered with a reset.
+ * True when the segment belongs to this half-open connection. When it answers the SYN-ACK of another node, the stack
+ * here would reset a connection that lives there. The stack never answers a segment without an ACK with a reset.
  */
 INLINE bool shared_is_answer(struct __sk_buff *skb, const struct shared_frame *f, struct bpf_sock *sk)
 {
@@ -205,19 +205,19 @@ INLINE bool shared_is_answer(struct __sk_buff *skb, const struct shared_frame *f
 	       to_be32(acknowledged) == request->snt_isn + 1;
 }
 
-/* Whether this node forwards the connection: a flow that leads here is none. */
+/* True when this node forwards the connection. A flow that leads to this node does not count. */
 INLINE bool shared_has_flow(const struct shared_frame *f)
 {
 	return f->flow_target && (f->flow_target & FLOW_NODE_MASK) != tables_get()->self_node;
 }
 
-/* And whether it began with this very SYN. */
+/* True when the flow began with this very SYN. */
 INLINE bool shared_began_so(const struct shared_frame *f)
 {
 	return flow_target_has_sequence(f->flow_target, f->sequence);
 }
 
-/* Whether a half-open connection of this node began with this very SYN. */
+/* True when a half-open connection of this node began with this very SYN. */
 INLINE bool shared_has_request(struct __sk_buff *skb, const struct shared_frame *f)
 {
 	struct bpf_sock *sk = socket_find(skb, &f->key, f->v6);
@@ -232,7 +232,9 @@ INLINE bool shared_has_request(struct __sk_buff *skb, const struct shared_frame 
 	return found;
 }
 
-/* The kernel itself asks whether the listener had more SYNs than it could remember, shortly before. */
+/*
+ * True when the segment has a valid SYN cookie. The kernel itself checks that the listener sent cookies shortly before.
+ */
 INLINE bool shared_is_cookie(struct __sk_buff *skb, struct shared_frame *f, struct bpf_sock *listener)
 {
 	struct tcphdr *tcp = (struct tcphdr *)(void *)f->tcp;
@@ -246,7 +248,7 @@ INLINE bool shared_is_cookie(struct __sk_buff *skb, struct shared_frame *f, stru
 	       !bpf_tcp_check_syncookie(listener, f->ip, IPV4_HEADER_BYTES, tcp, TCP_HEADER_BYTES);
 }
 
-/* No lease is needed: a node keeps what it has. */
+/* The verdict on a TCP segment that is no SYN. It needs no lease: a node keeps its connections. */
 INLINE enum biactive_counter shared_segment(struct __sk_buff *skb, struct shared_frame *f)
 {
 	enum biactive_counter verdict = BIACTIVE_REFUSE_SOCKET;
@@ -275,7 +277,7 @@ INLINE bool shared_is_neighbour(struct __sk_buff *skb, const struct shared_frame
 
 enum { SHARED_ASK_BUCKETS = -1 };
 
-/* What is answered without a look at the buckets: enum biactive_counter; or SHARED_ASK_BUCKETS. */
+/* The verdict on a TCP segment or an ICMP error: enum biactive_counter. The buckets are not needed. */
 INLINE int shared_by_socket(struct __sk_buff *skb, struct shared_frame *f)
 {
 	int state;
@@ -288,7 +290,10 @@ INLINE int shared_by_socket(struct __sk_buff *skb, struct shared_frame *f)
 	return state >= 0 && state != BPF_TCP_LISTEN ? BIACTIVE_ACCEPT_ERROR : BIACTIVE_REFUSE_ERROR;
 }
 
-/* The order of the questions is the rule. */
+/*
+ * The verdict by the packet alone: enum biactive_counter, or SHARED_ASK_BUCKETS. The order of the questions is the
+ * rule.
+ */
 __attribute__((noinline)) int shared_by_packet(struct __sk_buff *skb)
 {
 	struct shared_frame *f = shared_frame_get();
@@ -317,8 +322,8 @@ __attribute__((noinline)) int shared_by_packet(struct __sk_buff *skb)
 }
 
 /*
- * Whether the frame is for this node; then it goes on as one that was sent to this node alone. slot: the packet's
- * flow, or NULL.
+ * True when the frame is for this node; then it goes on like a frame to this node alone. slot: the packet's flow, or
+ * NULL.
  */
 INLINE bool shared_accepts(struct __sk_buff *skb, const struct packet *p, const struct flow_slot *slot)
 {

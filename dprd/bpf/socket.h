@@ -5,7 +5,7 @@
 
 #include "dprd/bpf/maps.h"
 
-/* The socket for the connection, or else the listener; bpf_sk_release() it. */
+/* The socket of the connection, or else the listener, or NULL. The caller calls bpf_sk_release(). */
 INLINE struct bpf_sock *socket_find(struct __sk_buff *skb, const struct flow_key *key, bool v6)
 {
 	struct bpf_sock_tuple tuple = { 0 };
@@ -27,7 +27,7 @@ INLINE struct bpf_sock *socket_find(struct __sk_buff *skb, const struct flow_key
 	return bpf_skc_lookup_tcp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
 }
 
-/* The state of that socket; -1: there is none. */
+/* The state of that socket. -1: there is none. */
 INLINE int socket_state(struct __sk_buff *skb, const struct flow_key *key, bool v6)
 {
 	struct bpf_sock *sk = socket_find(skb, key, v6);

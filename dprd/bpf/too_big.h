@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * too_big.h - a packet that does not fit the tunnel (D7). dprd cuts it into smaller segments and tells
- * the client; with dprd away the packet itself becomes the message to the client.
+ * too_big.h - a packet that does not fit the tunnel (D7). dprd cuts it into smaller segments and tells the client.
+ * While dprd is away, the programs turn the packet itself into the message to the client.
  */
 #ifndef DPRD_BPF_TOO_BIG_H
 #define DPRD_BPF_TOO_BIG_H
@@ -11,7 +11,7 @@
 
 enum {
 	TOO_BIG_WINDOW_TICKS = 60, /* a second */
-	TOO_BIG_PER_WINDOW = 100, /* of each processor */
+	TOO_BIG_PER_WINDOW = 100, /* messages of each processor */
 };
 
 INLINE bool too_big_allowed(struct fastpath_counters *c, uint32_t tick)
@@ -24,14 +24,14 @@ INLINE bool too_big_allowed(struct fastpath_counters *c, uint32_t tick)
 }
 
 /*
- * Cut to its headers, with the message's headers in front; sent back to where it came from. The quoted
- * headers are taken out and put in again, so that a sum that the device was to complete is not completed
- * within the quote, which is summed already.
+ * Cuts the packet to its headers, puts the headers of the message in front, and sends it back to where it came from.
+ * The quoted headers are taken out and put in again: otherwise the device may complete a checksum within the quote,
+ * which the checksum of the message covers already.
  */
 INLINE int too_big_answer(struct __sk_buff *skb, const struct packet *p, uint32_t mtu, uint32_t header_bytes)
 {
 	uint32_t quoted = header_bytes + TCP_HEADER_BYTES, front = header_bytes + ICMP_HEADER_BYTES;
-	uint32_t rest = IPV6_HEADER_BYTES; /* the kernel does not let everything be taken out */
+	uint32_t rest = IPV6_HEADER_BYTES; /* the kernel does not allow to take out everything */
 	const struct fastpath_tables *t = tables_get();
 	uint8_t hardware[12], quote[IPV6_HEADER_BYTES + TCP_HEADER_BYTES];
 	uint8_t *data, *end;
@@ -47,7 +47,7 @@ INLINE int too_big_answer(struct __sk_buff *skb, const struct packet *p, uint32_
 		return TC_ACT_SHOT;
 	__builtin_memcpy(hardware, data, 12);
 	__builtin_memcpy(data, hardware + 6, 6);
-	/* A frame to all nodes: the answer comes from this one. */
+	/* The frame went to all nodes: the answer carries the address of this one. */
 	if (hardware[0] & 1 && t->shared_count)
 		__builtin_memcpy(hardware, t->interface_hardware, 6);
 	__builtin_memcpy(data + 6, hardware, 6);
@@ -56,7 +56,7 @@ INLINE int too_big_answer(struct __sk_buff *skb, const struct packet *p, uint32_
 	return (int)bpf_redirect(skb->ifindex, 0);
 }
 
-/* A function of its own: it is long, seldom needed, and called from several places. tick: now, as the flow was told. */
+/* It is a function of its own, since it is long, rarely needed, and called from several places. tick: now. */
 static __attribute__((noinline)) int too_big(struct __sk_buff *skb, const struct packet *p, uint32_t mtu, uint32_t tick)
 {
 	struct fastpath_counters *c = counters_get();

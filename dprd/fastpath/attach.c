@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * fastpath/attach.c - programs on interfaces: pinned tcx links (Linux 6.6), or classifiers of the
- * qdisc clsact, which stay by themselves. Either way a former process's program is replaced at once.
+ * fastpath/attach.c - attaches the programs to interfaces: by pinned tcx links (Linux 6.6), or as classifiers of the
+ * qdisc clsact, which stay by themselves. Both replace the program of a former process in one step.
  */
 #define _GNU_SOURCE
 #include <bpf/bpf.h>
@@ -36,7 +36,9 @@ static int program_fd(const struct fastpath *f, int out)
 	return bpf_program__fd(out ? f->programs->progs.dprd_egress : f->programs->progs.dprd_ingress);
 }
 
-/* Gives a former process's link our program. The link's descriptor; -errno when there is no such link. */
+/*
+ * Puts the program into the link of a former process. Returns the link's descriptor; -errno when there is no such link.
+ */
 static int link_take_over(const struct fastpath *f, uint32_t interface, int out, const char *path)
 {
 	struct bpf_link_info info = { 0 };
@@ -45,7 +47,9 @@ static int link_take_over(const struct fastpath *f, uint32_t interface, int out,
 
 	if (fd < 0)
 		return -errno;
-	/* The interface's number lies where struct xdp has it. A link of an interface that is gone has 0 there. */
+	/*
+	 * The number of the interface lies where struct xdp has it. The link of an interface that is gone has 0 there.
+	 */
 	if (!bpf_obj_get_info_by_fd(fd, &info, &size) && info.xdp.ifindex == interface &&
 	    !bpf_link_update(fd, program_fd(f, out), NULL))
 		return fd;
@@ -90,7 +94,7 @@ static int attach_one(const struct fastpath *f, uint32_t interface, int out, int
 	if (fd < 0)
 		fd = link_new(f, interface, out, path);
 	*ret_fd = fd < 0 ? -1 : fd;
-	/* A kernel without tcx says that it does not know the attach type. */
+	/* A kernel without tcx does not know the attach type. */
 	return fd == -EINVAL || fd == -EOPNOTSUPP ? classifier_attach(f, interface, out) : fd < 0 ? fd : 0;
 }
 
@@ -127,7 +131,7 @@ bool fastpath_is_attached(const struct fastpath *f, uint32_t interface)
 	return false;
 }
 
-/* Interfaces that went take their links with them. */
+/* Forgets interfaces that are gone, and removes their pins. */
 static void forget_gone(struct fastpath *f)
 {
 	char path[FASTPATH_PINS_BYTES + 32], name[IF_NAMESIZE];
@@ -159,11 +163,11 @@ static int attach_interface(struct fastpath *f, const char *name, char why[FASTP
 	if (!link.interface || fastpath_is_attached(f, link.interface) || f->link_count == FASTPATH_LINKS_MAX)
 		return 0;
 	snprintf(link.name, sizeof(link.name), "%s", name);
-	/* The way back first: what comes in by a tunnel must find it. */
+	/* Egress first: the answers to tunnelled packets need it. */
 	for (out = 1; out >= 0 && !error; out--)
 		error = attach_one(f, link.interface, out, &link.fd[out]);
 	if (error) {
-		snprintf(why, FASTPATH_WHY_BYTES, "the programs cannot be attached to %s: %s", name, strerror(-error));
+		snprintf(why, FASTPATH_WHY_BYTES, "cannot attach the BPF programs to %s: %s", name, strerror(-error));
 		return error;
 	}
 	f->links[f->link_count++] = link;
@@ -171,7 +175,7 @@ static int attach_interface(struct fastpath *f, const char *name, char why[FASTP
 	return 0;
 }
 
-/* "in-7": the interface; 0: another name. */
+/* The interface of a pin named like "in-7"; 0: another name. */
 static uint32_t interface_of(const char *name)
 {
 	unsigned interface;
@@ -187,7 +191,10 @@ static uint32_t interface_of(const char *name)
 	return 0;
 }
 
-/* Where a former process had programs, and this one has none: nobody would tell them anything any more. */
+/*
+ * Detaches the programs of a former process from interfaces where this one has none: nobody updates their tables any
+ * more.
+ */
 static void forget_unlisted(const struct fastpath *f)
 {
 	char path[FASTPATH_PINS_BYTES + 300];
@@ -204,7 +211,7 @@ static void forget_unlisted(const struct fastpath *f)
 	}
 	if (directory)
 		closedir(directory);
-	/* Where there are links nobody has left classifiers. */
+	/* A host with links has no classifiers of a former process. */
 	for (i = all; i && i->if_index && f->links[0].fd[0] < 0; i++) {
 		if (!fastpath_is_attached(f, i->if_index)) {
 			fastpath_classifier_detach(i->if_index, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* fastpath.c - the BPF programs and their maps: opened, loaded, handed over, closed. */
+/* fastpath.c - opens, loads and closes the BPF programs and their maps, and takes over those of a former process. */
 #define _GNU_SOURCE
 #include "dprd/fastpath/fastpath.h"
 
@@ -28,7 +28,7 @@ __attribute__((format(printf, 2, 0))) static int libbpf_log(enum libbpf_print_le
 	return 0;
 }
 
-/* A flow table of its own for this process, with the flows of the former one. */
+/* Makes a flow table for this process, and adopts the flows of the former one. */
 static struct flow_table *table_new(struct fastpath *f, const struct flow_limits *limits)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
@@ -50,13 +50,13 @@ static struct flow_table *table_new(struct fastpath *f, const struct flow_limits
 	flows = flow_table_init(f->flow_memory, limits);
 	adopted = f->former_memory ? flow_table_adopt(flows, f->former_memory, f->former_bytes) : 0;
 	if (adopted < 0)
-		log_warning("%s/flows is of another version or damaged; starting with no flows", f->pins);
+		log_warning("%s/flows is of another version or damaged: starting without its flows", f->pins);
 	else if (f->former_memory)
 		log_info("%d forwarded flows taken over into a table of another size or layout", adopted);
 	return flows;
 }
 
-/* The pinned table where it fits, else a new one. */
+/* Opens the pinned table when its size is right; otherwise makes a new one. */
 static struct flow_table *table_open(struct fastpath *f, struct flow_limits *limits)
 {
 	struct flow_table *flows;
@@ -136,7 +136,7 @@ bool fastpath_possible(const struct config *config, char why[FASTPATH_WHY_BYTES]
 
 	if (!f)
 		return false;
-	/* The last part of it is made at the start. */
+	/* The start of dprd makes the last part of the path. */
 	snprintf(directory, sizeof(directory), "%s", config->pin_dir);
 	slash = strrchr(directory, '/');
 	if (access(directory, F_OK) && slash > directory)
@@ -232,7 +232,7 @@ int fastpath_purge(const struct config *config)
 {
 	char pins[FASTPATH_PINS_BYTES];
 
-	/* The directory above may be another's to make (tmpfiles.d): it stays. */
+	/* Another program may have made the directory above (tmpfiles.d): it stays. */
 	fastpath_pins_of(config, pins);
 	return fastpath_unpin(pins);
 }

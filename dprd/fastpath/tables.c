@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* fastpath/tables.c - what dprd tells the BPF programs, and what they counted. */
+/* fastpath/tables.c - fills the tables of the BPF programs, and reads their counters. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ _Static_assert(sizeof(struct fastpath_tables) % 8 == 0 && sizeof(struct fastpath
 
 enum {
 	SEED_TRIES = 1000,
-	SEED_WISHES = 32, /* of those: with these each address must lie where its hash says */
+	SEED_WISHES = 32, /* the first tries, for which each address must lie where its hash says */
 };
 
 /* Adds roles to an address's entry. False: no place near enough. */
@@ -37,7 +37,7 @@ static bool add_address(struct fastpath_tables *t, const struct addr *address, u
 		place->address = *address;
 		place->roles |= (uint8_t)roles;
 		place->member = (uint8_t)member;
-		/* A cluster address may be a service address, too: only that has a number. */
+		/* A cluster address may be a service address, too. Only service addresses have a number. */
 		if (roles & (ROLE_OWN_SERVICE | ROLE_PEER_SERVICE | ROLE_ALIAS))
 			place->service = (uint8_t)service;
 		return true;
@@ -92,7 +92,7 @@ static void add_service(struct fastpath_tables *t, struct flow_table *flows, con
 	for (port = 0; port < t->port_count; port++) {
 		int index = flow_table_service(flows, address, t->port[port], true);
 
-		/* Without an index no flow is ever found: connections to it are served here. */
+		/* Without an index the programs find no flow, and this node serves the connections. */
 		if (index >= 0)
 			t->own_service[service][port] = (uint8_t)index;
 	}
@@ -113,7 +113,7 @@ static void add_own_services(struct fastpath_tables *t, const struct config *con
 		add_service(t, flows, &config->shared[service], (unsigned)FASTPATH_SERVICES + service);
 }
 
-/* Whether the programs find each address where they look first. */
+/* True when the programs find each address where they look first. */
 static bool is_each_at_home(const struct fastpath_tables *t)
 {
 	uint32_t i;
@@ -218,7 +218,7 @@ void fastpath_counters_take(struct fastpath *f, struct fastpath_counters *ret)
 	*ret = sum;
 	if (bpf_map_lookup_elem(bpf_map__fd(f->programs->maps.counters), &zero, f->per_processor))
 		return;
-	/* All of it is counters of eight bytes. */
+	/* The struct consists of counters of eight bytes. */
 	for (i = 0; i < f->processors; i++) {
 		for (word = 0; word < sizeof(sum) / sizeof(uint64_t); word++)
 			((uint64_t *)&sum)[word] += ((const uint64_t *)&all[i])[word];

@@ -26,7 +26,10 @@ int flowset_change(struct flowset *set, enum flowset_change change, const struct
 bool flowset_present(struct flowset *set);
 /* How many packets a counter of the table has seen. 0 or -errno; -ENOENT: there is none. */
 int flowset_counter(struct flowset *set, const char *name, uint64_t *ret_packets);
-/* Whether it has this chain. (nft(8) reads all flows of the set before it lists a chain: seconds, and the main thread waits.) */
+/*
+ * Whether it has this chain. (nft(8) reads all flows of the set before it lists a chain: seconds, and the main thread
+ * waits.)
+ */
 bool flowset_chain_present(struct flowset *set, const char *chain);
 
 #endif

@@ -21,9 +21,9 @@ struct nfqueue {
 };
 
 /*
- * Opens the socket and takes the queue of this number, with room for length packets. The kernel copies copy_bytes of each
- * packet. The caller closes the queue, also after an error. 0 or -errno (-EPERM, -EBUSY: another program has had the
- * queue for a second).
+ * Opens the socket and takes the queue of this number, with room for length packets. The kernel copies copy_bytes of
+ * each packet. The caller closes the queue, also after an error. 0 or -errno (-EPERM, -EBUSY: another program has had
+ * the queue for a second).
  */
 int nfqueue_bind(struct nfqueue *queue, unsigned length, unsigned copy_bytes);
 
@@ -62,7 +62,9 @@ struct nfqueue_verdict {
 	uint32_t replace_bytes;
 };
 
-/* Writes a message with the verdict at buffer, which is aligned to 4 bytes and has the room. The bytes that it takes. */
+/*
+ * Writes a message with the verdict at buffer, which is aligned to 4 bytes and has the room. The bytes that it takes.
+ */
 size_t nfqueue_write(void *buffer, uint16_t queue, const struct nfqueue_verdict *verdict);
 
 /* Sends messages that nfqueue_write() wrote one behind the other. False: the kernel did not take them. */

@@ -475,7 +475,10 @@ void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct
 	if (forwards) {
 		keep_local_sockets(&p);
 		tell_kernel(&p);
-		/* Somebody else's rules may have kept the kernel busy for so long that a copy was served here meanwhile. */
+		/*
+		 * Somebody else's rules may have kept the kernel busy for so long that a copy was served here
+		 * meanwhile.
+		 */
 		if (p.set && clock_now_ms() - batch->received_ms > LATE_MS)
 			keep_local_sockets(&p);
 		path_drop_late_flows(&p);

@@ -34,7 +34,10 @@ enum {
 	POLL_MS = 100,
 	COPY_BYTES = 9728, /* copy range: a whole jumbo frame */
 	DECIDE_COPY_BYTES = 2048, /* of SYNs and ICMP errors */
-	/* Of a queued packet. Messages take an odd number of cache lines: else the beginnings of all share a few places. */
+	/*
+	 * Of a queued packet. Messages take an odd number of cache lines: else the beginnings of all share a few
+	 * places.
+	 */
 	ATTRIBUTES_BYTES = 512 + 64,
 	MESSAGE_BYTES = COPY_BYTES + ATTRIBUTES_BYTES,
 	DECIDE_MESSAGE_BYTES = DECIDE_COPY_BYTES + ATTRIBUTES_BYTES,
@@ -183,8 +186,9 @@ static bool is_plain(const struct nfqueue_verdict *verdict)
 }
 
 /*
- * Sends verdicts in the order of arrival, since the kernel searches its list from the oldest. A run of equal plain verdicts
- * is one message: it stands for all packets up to its last, also for those that the standby process may have in hand.
+ * Sends verdicts in the order of arrival, since the kernel searches its list from the oldest. A run of equal plain
+ * verdicts is one message: it stands for all packets up to its last, also for those that the standby process may have
+ * in hand.
  */
 static void answer(struct worker *w, struct nfqueue *queue)
 {

@@ -18,7 +18,9 @@ int queue_check(const struct dprd *d); /* whether the queues can be had; changes
 int queue_start(struct dprd *d);
 void queue_stop(struct dprd *d);
 void queue_tick(struct dprd *d, bool each_second); /* each tick */
-/* What the standby process is told of the members now. Valid until the next call. Main thread; with workers, lock held. */
+/*
+ * What the standby process is told of the members now. Valid until the next call. Main thread; with workers, lock held.
+ */
 const struct standby_members *queue_members(struct dprd *d);
 /* When the worker that was silent for longest was last seen to run. */
 uint64_t queue_heartbeat_ms(const struct dprd *d);

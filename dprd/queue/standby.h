@@ -3,12 +3,13 @@
  * standby.h - who answers the queues of what is new, and of tunnel packets, while dprd stands still.
  *
  * A queue of the kernel belongs to a socket, not to a process: each packet goes to one of those who read it there, and
- * verdicts are taken from all of them. So a second process, small and always there, shares the queues' sockets. It reads
- * nothing as long as the workers do. When packets wait and the worker does not come (stopped, in a debugger, waiting for a
- * disk or for a processor), it lets new connections pass: this node serves, as with dprd dead. It takes out of the tunnel
- * what members send, by the same judgement as dprd, so that nobody waits who was forwarded here. And without BPF programs
- * it sends on what belongs to forwarded flows (standby_forward.h). A SYN that a peer sends back is dropped. When dprd dies
- * it goes on so until the next one starts, but not for long; when dprd ends by itself it answers what was not read yet.
+ * verdicts are taken from all of them. So a second process, small and always there, shares the queues' sockets. It
+ * reads nothing as long as the workers do. When packets wait and the worker does not come (stopped, in a debugger,
+ * waiting for a disk or for a processor), it lets new connections pass: this node serves, as with dprd dead. It takes
+ * out of the tunnel what members send, by the same judgement as dprd, so that nobody waits who was forwarded here. And
+ * without BPF programs it sends on what belongs to forwarded flows (standby_forward.h). A SYN that a peer sends back is
+ * dropped. When dprd dies it goes on so until the next one starts, but not for long; when dprd ends by itself it
+ * answers what was not read yet.
  */
 #ifndef DPRD_STANDBY_H
 #define DPRD_STANDBY_H
@@ -27,7 +28,10 @@ enum {
 	STANDBY_LOOK_MS = 20, /* so often it looks at the workers, while packets come */
 	STANDBY_WATCH_MS = 1000, /* so long after one came; then the next one wakes it */
 	STANDBY_PATIENCE_MS = 50, /* packets wait for so long: the worker stands still */
-	/* After a dprd that was killed it stays so long at least, and at most: longer than systemd takes to start the next. */
+	/*
+	 * After a dprd that was killed it stays so long at least, and at most: longer than systemd takes to start the
+	 * next.
+	 */
 	STANDBY_MOMENT_MS = 100,
 	STANDBY_LINGER_MS = 2000,
 	STANDBY_QUEUES_MAX = 48,
@@ -66,8 +70,8 @@ uint64_t *standby_stamp(struct standby *standby, unsigned worker);
  */
 bool standby_drains(const struct standby *standby);
 /*
- * True when it let this SYN or a copy of it pass lately, or is about to: it may hold the packet for long. The worker has
- * noted the time since it received the SYN.
+ * True when it let this SYN or a copy of it pass lately, or is about to: it may hold the packet for long. The worker
+ * has noted the time since it received the SYN.
  */
 bool standby_has_served(const struct standby *standby, const struct packet *syn);
 /* What it is to know of the members, which is copied; at most each tick. */

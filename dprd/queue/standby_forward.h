@@ -2,10 +2,11 @@
 /*
  * standby_forward.h - the standby process sends on what belongs to forwarded flows, on the plane without BPF programs.
  *
- * It finds them where dprd has them, in the flow table, which is a file that both map. By a tunnel, whatever dprd prefers:
- * a peer takes that at any time. It makes no flow; what is new it lets pass, also a SYN that takes the place of a flow
- * that has ended. That one it forgets, in the table as in the kernel's set, or what follows would be sent away. A packet
- * that it cannot send is dropped, and comes again: too big for the tunnel, or of a flow to a real server.
+ * It finds them where dprd has them, in the flow table, which is a file that both map. By a tunnel, whatever dprd
+ * prefers: a peer takes that at any time. It makes no flow; what is new it lets pass, also a SYN that takes the place
+ * of a flow that has ended. That one it forgets, in the table as in the kernel's set, or what follows would be sent
+ * away. A packet that it cannot send is dropped, and comes again: too big for the tunnel, or of a flow to a real
+ * server.
  */
 #ifndef DPRD_STANDBY_FORWARD_H
 #define DPRD_STANDBY_FORWARD_H
@@ -47,8 +48,8 @@ struct standby_forwarder {
 };
 
 /*
- * Judges a packet and does all that follows, except the verdict. STANDBY_DROP also means that sending failed. The standby
- * process alone may call it.
+ * Judges a packet and does all that follows, except the verdict. STANDBY_DROP also means that sending failed. The
+ * standby process alone may call it.
  */
 enum standby_fate standby_forward(struct standby_forwarder *f, const struct standby_members *members,
 				  const uint8_t *datagram, unsigned bytes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * standby_noted.h - SYNs that the standby process lets pass, in memory that dprd reads. A SYN and its copies have one
- * number; a place keeps the newest. Two SYNs with one number are possible: then this node serves both. Pure, header only.
+ * number; a place keeps the newest. Two SYNs with one number are possible: then this node serves both. Pure, header
+ * only.
  */
 #ifndef DPRD_STANDBY_NOTED_H
 #define DPRD_STANDBY_NOTED_H

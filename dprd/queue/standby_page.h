@@ -25,7 +25,9 @@ struct standby_page {
 	struct standby_noted noted; /* SYNs that the process lets pass, noted before it does */
 	uint32_t count;
 	struct standby_queue queues[STANDBY_QUEUES_MAX];
-	/* dprd writes the one that is not in use. It was in use 50 ms ago at the latest: nobody reads it for so long. */
+	/*
+	 * dprd writes the one that is not in use. It was in use 50 ms ago at the latest: nobody reads it for so long.
+	 */
 	struct standby_members members[2];
 	uint32_t current; /* the one in use */
 };

@@ -114,9 +114,9 @@ static const struct standby_members *members_now(const struct standby_page *page
 }
 
 /*
- * Lets the packet pass: this node serves it. A SYN is noted before, since dprd may go on at any moment. Then dprd serves the
- * copies, too, however long this process holds the packet. False: dprd went on before the note, and the packet may be so
- * old that dprd forwarded its copy. So the packet is dropped.
+ * Lets the packet pass: this node serves it. A SYN is noted before, since dprd may go on at any moment. Then dprd
+ * serves the copies, too, however long this process holds the packet. False: dprd went on before the note, and the
+ * packet may be so old that dprd forwarded its copy. So the packet is dropped.
  */
 static bool serve(struct process *p, unsigned number, const struct nfqueue_packet *received)
 {
@@ -203,8 +203,10 @@ static void drain(struct process *p, unsigned number)
 	__atomic_store_n(&p->page->drains, 0, __ATOMIC_SEQ_CST);
 }
 
-/* Looks at all workers, and does the work of those that stand still. Returns for how many ms to sleep; -1: until a packet
- * comes. */
+/*
+ * Looks at all workers, and does the work of those that stand still. Returns for how many ms to sleep; -1: until a
+ * packet comes.
+ */
 static int look(struct process *p, struct pollfd *fds, uint64_t watched_from_ms)
 {
 	struct standby_page *page = p->page;
@@ -229,9 +231,10 @@ static int look(struct process *p, struct pollfd *fds, uint64_t watched_from_ms)
 }
 
 /*
- * dprd is gone. The packets that it had in hand are lost, and the clients send them again; those that it had not read are
- * not lost. When dprd did not end by itself, this process goes on: for a moment in any case, since peers do not know it
- * yet, and then until the next dprd has the lock and wants the queues. A lock that was never free may be the next dprd's.
+ * dprd is gone. The packets that it had in hand are lost, and the clients send them again; those that it had not read
+ * are not lost. When dprd did not end by itself, this process goes on: for a moment in any case, since peers do not
+ * know it yet, and then until the next dprd has the lock and wants the queues. A lock that was never free may be the
+ * next dprd's.
  */
 static void linger(struct process *p, struct pollfd *fds)
 {
