@@ -5,10 +5,7 @@
 #ifndef DPRD_CHECK_REPORT_H
 #define DPRD_CHECK_REPORT_H
 
-#include <stdio.h>
-
 #include "dprd/config/config.h"
-#include "dprd/base/log.h"
 
 struct report {
 	unsigned errors, warnings;
@@ -16,17 +13,8 @@ struct report {
 	bool redirects_told; /* for one real server; the same command mends it for all */
 };
 
-static inline void problem(struct report *r, bool fatal, const char *what, const char *mend)
-{
-	if (r->to_log)
-		log_warning("%s; mend: %s", what, mend);
-	else
-		printf("%s: %s\n    mend: %s\n", fatal ? "ERROR" : "warning", what, mend);
-	if (fatal)
-		r->errors++;
-	else
-		r->warnings++;
-}
+/* Prints a problem with the command that mends it; report->to_log: logs it. fatal: it makes dprd useless. */
+void problem(struct report *report, bool fatal, const char *what, const char *mend);
 
 /* check/pins.c: checks that the user that dprd will run as may pin its maps. */
 void preflight_pins(struct report *r, const struct config *config);
