@@ -164,8 +164,11 @@ void dprctl_help(FILE *out);
 /* dprctl/completion.c: false: not for this shell. */
 bool dprctl_completion(FILE *out, const char *shell);
 
-/* dprctl/command.c: a function command_NAME() for each command. It returns the exit status. */
-#define X(name, argument, rights, options, help) int command_##name(struct dprctl *c, char **arguments);
+/* Asks dprd, shows the answer, and returns the exit status. */
+typedef int dprctl_run(struct dprctl *c, char **arguments);
+
+/* dprctl/command.c: a function command_NAME() for each command. */
+#define X(name, argument, rights, options, help) dprctl_run command_##name;
 COMMANDS_OF_DPRD(X)
 COMMANDS_OF_DPRCTL(X)
 #undef X

@@ -14,7 +14,7 @@ enum { WATCH_S_DEFAULT = 2, WATCH_S_MAX = 86400, TIMEOUT_S_DEFAULT = 600, TIMEOU
 static int dispatch(struct dprctl *c, const struct dprctl_command *command, char **arguments)
 {
 	/* In the order of dprctl_commands[]. */
-	static int (*const commands[])(struct dprctl * c, char **arguments) = {
+	static dprctl_run *const commands[] = {
 #define X(name, argument, rights, options, help) command_##name,
 		COMMANDS_OF_DPRD(X) COMMANDS_OF_DPRCTL(X)
 #undef X
