@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the tests of real servers share: which of them take connections, and what clients and kernels say of it."""
+"""Shared by the tests of real servers: choosing the servers that take connections, and the view of clients and
+kernels."""
 import collections
 import contextlib
 import copy
@@ -16,10 +17,11 @@ ECHO_PORT = 8080
 PLAN = (("n1", "nat"), ("n1", "nat"), ("n1", "direct"), ("n1", "tunnel"))
 ALL = ("b1", "b2", "b3", "b4")
 BY_FORM = {"nat": "b1", "direct": "b3", "tunnel": "b4"}
-# What a failing server refuses or resets, dprd takes for half open or open until then: it does not see the answers.
+# dprd counts connections that a failing server refuses or resets as half-open or open until then: it does not see the
+# answers.
 SHORT = {f"{what}Timeout": "2s" for what in ("Syn", "Fin", "Rst", "Idle")}
 HEALTH = {"Interval": "200ms", "Timeout": "200ms", "Fall": "2", "Rise": "1"}
-# Interval x Fall, and 1 s; a server that says nothing costs Timeout more.
+# Interval x Fall, and 1 s; a silent server costs Timeout more.
 GONE_S, SILENT_S = 1.4, 1.8
 BACK_S = 1.4
 UNDER_WAY_S = 0.05
@@ -40,19 +42,19 @@ def heal(cluster):
 
 
 def reported(cluster, node="n1"):
-    """{name: what dprctl backends says of it}"""
+    """{name: the row of dprctl backends}"""
     said = json.loads(cluster.dprctl(node, "backends", "--json", check=False) or "{}")
     return {backend["name"]: backend for backend in said.get("backends", [])}
 
 
 def usable(cluster, node="n1"):
-    """The names of those that get new connections."""
+    """The names of the servers that get new connections."""
     return {name for name, backend in reported(cluster, node).items() if not backend["why_not"]}
 
 
 @contextlib.contextmanager
 def using(cluster, *names, policy="rr", weights=(), serve_here=False, entry="n1", **sections):
-    """Of the real servers behind a node, these take connections, with weight 1 or those of weights; by reload."""
+    """Lets only these real servers of a node take connections, with weight 1 or the given weights; by reload."""
     overrides, given = copy.deepcopy(cluster.overrides), dict(zip(names, weights or [1] * len(names)))
     for backend in cluster.backends:
         backend.weight = given.get(backend.name, 0)
@@ -62,7 +64,7 @@ def using(cluster, *names, policy="rr", weights=(), serve_here=False, entry="n1"
         for key, value in keys.items():
             cluster.set_config(section, key, value)
     if not serve_here and not any(cluster.node(name).form == "nat" for name in names):
-        cluster.set_weight(entry, 0)  # what peers forward would find no server
+        cluster.set_weight(entry, 0)  # connections that peers forward would find no server
     try:
         reload_both(cluster)
         wait_for(lambda: usable(cluster, entry) == set(names), f"{entry} uses {', '.join(names)} only", 15)
@@ -86,7 +88,8 @@ def open_held(cluster, addresses, count):
 
 @contextlib.contextmanager
 def holding(cluster, addresses, count):
-    """How many connections each server has, of as many that stay open until the end. Then each is asked once more."""
+    """The number of connections that each server gets, of connections that stay open until the end. Then each is asked
+    once more."""
     held = open_held(cluster, addresses, count)
     try:
         yield collections.Counter(name for _, name in held)
@@ -109,13 +112,13 @@ def sockets(cluster, name):
 
 
 def open_at(cluster, names=ALL):
-    """How many connections dprd counts at these."""
+    """The number of connections that dprd counts at these servers."""
     said = reported(cluster)
     return sum(said[name]["connections"] for name in names)
 
 
 def forget_ended(cluster):
-    """No connection of an earlier test counts any more, not even one whose end dprd could not see."""
+    """Waits until no connection of an earlier test counts any more, not even one whose end dprd could not see."""
     deadline = time.monotonic() + 1.2
     while open_at(cluster) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -130,7 +133,7 @@ def forget_ended(cluster):
 
 
 def counts_agree(cluster, names):
-    """Whether dprd counts what the servers' kernels have."""
+    """True when dprd counts the same connections as the servers' kernels."""
     said = reported(cluster)
     return all(said[name]["connections"] == sockets(cluster, name) for name in names)
 
@@ -138,7 +141,7 @@ def counts_agree(cluster, names):
 # ---- what the client saw ----
 
 def failures(cluster, host="c1"):
-    """(connections of a host that could not be made, those that a reset ended)"""
+    """(connections of a host that failed, connections that a reset ended)"""
     lines = [line.split() for line in cluster.site.execute(host, ["cat", "/proc/net/snmp"]).splitlines()]
     names, values = [line[1:] for line in lines if line[0] == "Tcp:"]
     found = dict(zip(names, map(int, values)))
@@ -155,21 +158,21 @@ def nothing_fails(cluster):
 
 
 def check_errors(work, first, last):
-    """No connection failed but such as was under way then, or began in this span."""
+    """No connection failed, except those that were under way then or began in this span."""
     bad = [(round(made.start - first, 3), made) for made in work.connects.made
            if made.error and not first - UNDER_WAY_S <= made.start <= last]
     assert not bad, f"{len(bad)} of {len(work.connects.made)} connects failed, such as {bad[:4]}"
 
 
 def check_flows(flows, unless=()):
-    """{server: how many}; none broke, but those of some servers."""
+    """{server: number of connections}; none broke, except those of some servers."""
     bad = [flow for flow in flows.each if flow["fate"] != "good" and flow["node"] not in unless]
     assert not bad, f"{len(bad)} of {len(flows.each)} flows broke, such as {bad[:4]}"
     return collections.Counter(flow["node"] for flow in flows.each)
 
 
 class Downloads:
-    """Some downloads at once, each taking its time, until join()."""
+    """Several slow downloads at once, until join()."""
 
     def __init__(self, cluster, count, size_bytes=3_000_000, entry="n1"):
         self.cluster, self.nodes, self.failed = cluster, [], []

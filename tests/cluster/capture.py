@@ -26,8 +26,9 @@ def compile_filter(text):
 
 
 class Capture:
-    """Everything that an interface sees and a filter takes, from the with to its end (or stop()); interface None: that all
-    interfaces of the host see. frames: (bytes, kind of packet); about: of each (interface, time, whether it was sent)."""
+    """Everything that an interface sees and a filter takes, from the "with" to its end (or stop()); interface None: of
+    all interfaces of the host. frames: (bytes, kind of packet); about: for each (interface, time, True if it was
+    sent)."""
 
     def __init__(self, cluster, host, interface="eth0", only=""):
         with cluster.site.inside(host):
@@ -55,7 +56,7 @@ class Capture:
         self.stop()
 
     def _drain(self):
-        """Away with what came before the filter was there."""
+        """Drops frames from before the filter was set."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 self.socket.recv(1, socket.MSG_DONTWAIT)
@@ -83,7 +84,7 @@ class Capture:
         return self
 
     def packets(self, outgoing=None):
-        """As scapy sees them; outgoing: only those that the host sent (True) or got (False)."""
+        """The packets of scapy; outgoing: only those that the host sent (True) or got (False)."""
         return [Ether(frame) for frame, kind in list(self.frames)
                 if outgoing is None or (kind == PACKET_OUTGOING) == outgoing]
 

@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Clusters for the scenario tests, and what holds after every test.
+"""Clusters for the scenario tests, and the checks after every test.
 
 A test takes one of these fixtures; topology and words are in tests/lab/cluster.py:
 
     own3      three nodes with cluster addresses of their own (10.80.0.11 .. 13 on eth1)
     one3      three nodes with one address each
     cluster3  the test runs twice: with own3 and with one3
-    clusters  clusters.get(name, nodes=4, ...): others, by name; clusters.fresh(...): for one test only
+    clusters  clusters.get(name, nodes=4, ...): other clusters, by name; clusters.fresh(...): for one test only
 
-Each is raised at its first use and kept for the tests behind it. Before every test it is as at the
-start: all hosts, daemons and servers run, no fault, no drain, Policy=local, all nodes see all. A test
-that failed leaves no cluster behind: the next one gets another. After every test the law of the
-counters is checked on all living nodes: seen = served + forwarded + passed + dropped + decapsulated.
+Each is raised at its first use and kept for later tests. Before every test it is as at the start: all hosts, daemons
+and servers run, no fault, no drain, Policy=local, all nodes see all. A test that failed leaves no cluster: the next
+test gets a new one. After every test the law of the counters is checked on all living nodes: seen = served +
+forwarded + passed + dropped + decapsulated.
 
-The environment variable DPRD_PLANE says on which plane: bpf or nfqueue. Every scenario runs on both (rungs.py); where
-what is seen inside of a node differs, the test asks cluster.plane.
+The environment variable DPRD_PLANE names the plane: bpf or nfqueue. Every scenario runs on both (rungs.py); where
+the inside of a node differs, the test asks cluster.plane.
 
-A test that runs longer than 60 s fails (@pytest.mark.seconds(n) says otherwise). Runs with the same DPRD_BUILD may go
-on side by side. Tests that load the host (@pytest.mark.alone) and second tries have it for themselves: the others wait.
+A test that runs longer than 60 s fails (@pytest.mark.seconds(n) says otherwise). Runs with the same DPRD_BUILD may
+go on at the same time. Tests that load the host (@pytest.mark.alone) and second tries have it for themselves: the
+others wait.
 
-Only what took too long is tried a second time (netns.Late, a time limit). Any other failure is red at once: a wrong answer,
-a reset, a lost byte, counters that do not add up are never the host's fault.
+Only a test that took too long gets a second try (netns.Late, a time limit). Any other failure is red at once: a
+wrong answer, a reset, a lost byte, counters that do not add up are never the host's fault.
 """
 import contextlib
 import fcntl
@@ -40,10 +41,10 @@ from netns import LabError, Late
 
 TEST_SECONDS = 60
 FIXTURE_SECONDS = 60
-SECOND_TRIES = 3  # in one run; what fails more often than that is not bad luck
+SECOND_TRIES = 3  # in one run; more failures than these are not bad luck
 LOG_BYTES = 4000
 OWN_PORTS = "20000-20999"  # client ports that a test may choose
-CLUSTERS_MOST = 3  # of those kept: idle daemons take time, too
+CLUSTERS_MOST = 3  # clusters that are kept: idle daemons take time, too
 FORMS = {"own3": {"layout": "own"}, "one3": {"layout": "one"}}
 
 
@@ -52,11 +53,11 @@ class Clusters:
 
     def __init__(self):
         self.up = {}
-        self.used = []  # by the test that runs
+        self.used = []  # clusters used by the running test
         self.made_for_one = []
 
     def get(self, name, **options):
-        """The cluster of this name, as at its start. Raised with options (of class Cluster) if need be."""
+        """The cluster of this name, as at its start; raised with options (of class Cluster) when it does not exist."""
         found = self.up.pop(name, None)
         if found is not None:
             try:
@@ -67,12 +68,12 @@ class Clusters:
         if found is None:
             self._make_room()
             found = make(**{**FORMS.get(name, {}), **options})
-        self.up[name] = found  # the last in order
+        self.up[name] = found  # now the newest
         self.used.append(found)
         return found
 
     def _make_room(self):
-        """Those that were not used for the longest time go; never one that the running test uses."""
+        """Removes the clusters unused for the longest time; never one that the running test uses."""
         idle = [cluster for cluster in self.up.values() if cluster not in self.used]
         for cluster in idle[:max(0, len(self.up) - CLUSTERS_MOST + 1)]:
             self.discard(cluster)
@@ -105,7 +106,7 @@ def make(daemons=True, **options):
                          "file_cap_bytes": 100_000, **options})
     cluster.up()
     try:
-        for client in cluster.clients:  # a test's own ports are nobody else's
+        for client in cluster.clients:  # no other socket may take a test's own ports
             cluster.site.sysctl(client, {"net.ipv4.ip_local_reserved_ports": OWN_PORTS})
         base_config(cluster)
         if daemons:
@@ -119,7 +120,7 @@ def make(daemons=True, **options):
 
 
 def check_plane(cluster):
-    """No scenario passes by running on another plane than it should."""
+    """Makes sure that the scenario runs on the right plane."""
     for node in cluster.nodes:
         status = cluster.status(node)
         if status["datapath"] != cluster.plane:
@@ -127,14 +128,14 @@ def check_plane(cluster):
 
 
 def drop_connections(cluster, node):
-    """Sockets that a former test left at a node's servers. Their clients are gone, and they would last for minutes: a
-    server sends what it has left again and again (tcp_orphan_retries of tests/lab/cluster.py)."""
+    """Ends sockets that a former test left at a node's servers. Their clients are gone, and they would last for
+    minutes: a server sends its remaining data again and again (tcp_orphan_retries of tests/lab/cluster.py)."""
     cluster.site.ask(node.name, ["ss", "-HK", "state", "connected", "exclude", "time-wait",
                                  "( sport = :80 or sport = :8080 or sport = :8081 )"], check=False)
 
 
 def restore_programs(cluster, node):
-    """Host, web servers and daemons of a node run, whatever a test did to them."""
+    """Makes host, web servers and daemons of a node run, whatever a test did to them."""
     if not node.alive:
         cluster.restart_host(node, with_daemons=False)
     if any(child.poll() is not None for child in cluster.webs.get(node.name, [])):
@@ -153,7 +154,7 @@ def restore_programs(cluster, node):
 
 
 def restore_state(cluster, node):
-    """A node's dprd has the first configuration and does not drain."""
+    """Gives a node's dprd the first configuration, without drain."""
     status = cluster.wait_until(lambda: cluster.status(node), f"dprd of {node.name} answers")
     if cluster.loaded.get(node.name) != (cluster.pid(node, "dprd"), cluster.config_text(node)):
         cluster.dprctl(node, "reload")
@@ -162,7 +163,7 @@ def restore_state(cluster, node):
 
 
 def reset(cluster):
-    """Everything as at the start. Only what a test touched costs time."""
+    """Restores everything as at the start. Only things that a test touched cost time."""
     base_config(cluster)
     cluster.heal()
     for node in cluster.nodes:
@@ -175,7 +176,7 @@ def reset(cluster):
 
 
 def law_problem(status):
-    """Says how the counters break their law; None when they keep it."""
+    """Tells how the counters break their law; None when they keep it."""
     totals = dict(status["totals"])
     seen = totals.pop("seen")
     decisions = sum(decision["count"] for decision in status["decisions"].values())
@@ -222,7 +223,7 @@ def clusters(session_clusters):
 
 @pytest.fixture(autouse=True)
 def law(request, session_clusters):
-    """The law of the counters after each test, and no broken cluster for the next."""
+    """Checks the law of the counters after each test, and leaves no broken cluster for the next."""
     session_clusters.used = []
     yield
     reports = getattr(request.node, "reports", {})
@@ -275,7 +276,7 @@ def pytest_collection_modifyitems(config, items):
     dropped = [item for item in items if item not in kept]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
-    # Those that have the host for themselves first: later each of them would wait until all others are at an end.
+    # Tests that have the host for themselves come first: later each of them would wait until all others have ended.
     items[:] = sorted(kept, key=lambda item: item.get_closest_marker("alone") is None)
 
 
@@ -286,7 +287,8 @@ def pytest_collection_finish(session):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session):
-    """As pytest's own, but only of the tests that no other process takes. pytest must know the next test while one runs."""
+    """Does as pytest's own loop, but only for tests that no other process takes. pytest must know the next test while
+    one runs."""
     if session.testsfailed or session.config.option.collectonly:
         return None
     mine = (item for item in session.items if claims.take(item))
@@ -301,7 +303,7 @@ def pytest_runtestloop(session):
 
 
 def pytest_sessionfinish(session, exitstatus):
-    """Asked only for scenarios of the other plane or rung: nothing to run, and nothing wrong."""
+    """When only scenarios of the other plane or rung were named, there is nothing to run, and no error."""
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and left_out:
         session.exitstatus = pytest.ExitCode.OK
 
@@ -317,7 +319,8 @@ def locked(name, how):
 
 @contextlib.contextmanager
 def host(alone):
-    """One test of each run has it, or one test alone. Who waits for that stands in the gate: the others queue behind."""
+    """One test of each run holds it, or one test alone. A test that waits to be alone stands in the gate: the others
+    queue behind it."""
     with contextlib.ExitStack() as held:
         with locked("cluster.gate", fcntl.LOCK_EX):
             held.enter_context(locked("cluster.lock", fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
@@ -326,28 +329,28 @@ def host(alone):
 
 # ---- second tries ----
 
-unsteady = {}  # what failed at first: {test: (what in one line, its failure), or None when it failed again}
+unsteady = {}  # first failures: {test: (one line, its failure), or None when it failed again}
 
 
 def failure_line(report):
-    """What it says first; pytest has none for a failure of its own."""
+    """The first line of a failure; pytest has none for its own failures."""
     crash = getattr(report.longrepr, "reprcrash", None)
     return crash.message.partition("\n")[0] if crash else str(report.longrepr).rpartition("\n")[2]
 
 
 def failure_text(report):
-    """A failure in full, with what its clusters logged."""
+    """A failure in full, with the logs of its clusters."""
     return "\n".join([report.longreprtext] + [f"-- {title}\n{text}" for title, text in report.sections])
 
 
 def only_late(report):
-    """Whether a failure says no more than that something took too long. Nothing else is tried again."""
+    """True when a failure only tells that something took too long. Nothing else gets a second try."""
     return report.failed and getattr(report, "late", False)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item, nextitem):
-    """A scenario in which something took too long is tried once more, on a cluster of its own: the host may have stood
+    """A scenario in which something took too long gets a second try, on a new cluster: the host may have stood
     still for a second. Both tries are reported; a scenario that fails twice has failed."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     with host(alone=item.get_closest_marker("alone") is not None):

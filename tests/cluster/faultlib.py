@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the fault tests share: a load that notices every broken connection, and what to break.
+"""Shared by the fault tests: a load that notices every broken connection, and the faults.
 
 Load is two things at once, from the client c1, on both families:
 
-    flows     long connections to the echo servers; byteclient checks every byte (invariants I1, I2)
-    connects  short ones, one after the other, that measure how long it takes until a node answers
-              (I3, I11); each notes which node that was
+    flows long connections to the echo servers; byteclient checks every byte (invariants I1, I2) connects short
+connections, one after the other, that measure the time until a node answers (I3, I11); each notes the node
 """
 import collections
 import contextlib
@@ -30,21 +29,21 @@ from netns import Late
 from traffic import Capture, flow_of
 
 ECHO_PORT = 8080
-# Limits of time leave out what the host did not let processes run (tests/lab/hiccups.py).
-# The longest wait for an answer. One SYN is lost: its copy comes after 1 s.
+# Limits of time do not count the time in which the host let no process run (tests/lab/hiccups.py). The longest wait for
+# an answer. One SYN is lost: its copy comes after 1 s.
 FIRST_SYN_S = 2.6
-# A SYN is sent to a node just before that fails, and so is its copy, just before the fault is seen (1.2 s): the
-# next copy comes 3 s after the first.
+# The longest wait with a fault: a SYN is sent to a node just before it fails, its copy just before the fault is noticed
+# (1.2 s), and the next copy comes 3 s after the first.
 SECOND_SYN_S = 3.6
-# A connection that nothing holds up.
+# A connection without a delay.
 NO_WAIT_MS = 1000
 # A dprd has started and its peers know, also when other clusters take both processors.
 RESTART_S = 15
-# Something happens, and when is of no importance.
+# An event whose time does not matter.
 PATIENCE_S = 15
 TCP_ESTABLISHED = 1  # in the first byte of TCP_INFO
 
-# waited: of the seconds that it took, those that the host let processes run in.
+# waited: the seconds that it took, without those in which the host let no process run.
 Connect = collections.namedtuple("Connect", "to start took node error waited", defaults=[0.0])
 
 
@@ -63,7 +62,7 @@ class Flows:
         self.each = []
 
     def wait_ready(self, timeout_s=30):
-        """Until all have heard which node serves them; how many have."""
+        """Waits until all flows have received their node's name; returns their number."""
         assert select.select([self.child.stdout], [], [], timeout_s)[0], "the flows were not made in time"
         return int(self.child.stdout.readline().split()[1])
 
@@ -83,13 +82,13 @@ class Flows:
 
 
 def too_late(made):
-    """What a connection still waits for, and from which port: it may be in a capture."""
+    """The wait of a connection, and its port: it may be in a capture."""
     connected = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == TCP_ESTABLISHED
     return f"{'no answer' if connected else 'not connected'} in time, port {made.getsockname()[1]}"
 
 
 class Connects:
-    """A new connection every so often, until end(). One thread, one loop."""
+    """Makes new connections at intervals, until end(). One thread, one loop."""
 
     def __init__(self, cluster, addresses, per_second, timeout_s=8.0):
         self.cluster, self.addresses = cluster, addresses
@@ -157,7 +156,7 @@ Handshake = collections.namedtuple("Handshake", "key answer at port out hardware
 
 
 def handshake_of(port, at, out, frame):
-    """The SYN or SYN-ACK in a frame, in a tunnel or not; key: of its SYN, whichever it is."""
+    """The SYN or SYN-ACK in a frame, in a tunnel or not; key: that of its SYN."""
     head, tunnelled = 14, False
     while True:
         v6 = frame[head] >> 4 == 6
@@ -175,12 +174,12 @@ def handshake_of(port, at, out, frame):
 
 
 class Answers:
-    """Sees every SYN and SYN-ACK at each port of the switch, in tunnels, too. By the hardware address of a SYN-ACK on its
-    way to the router it knows the node that sent it: no SYN may be answered by more than one (I3)."""
+    """Sees every SYN and SYN-ACK at each port of the switch, in tunnels, too. By the hardware address of a SYN-ACK
+    on its way to the router it knows the node that sent it: no SYN may be answered by more than one (I3)."""
 
     ONLY = ("(tcp[13] & 2 != 0) or (ip6[6] = 6 and ip6[53] & 2 != 0) or (ip[9] = 4 and ip[29] = 6 and ip[53] & 2 != 0) or "
             "(ip6[6] = 41 and ip6[46] = 6 and ip6[93] & 2 != 0)")
-    SHOWN = 3  # of those answered more than once
+    SHOWN = 3  # number shown of SYNs answered more than once
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -202,7 +201,7 @@ class Answers:
             "\n".join(self._story(key, [packet for packet in seen if packet.key == key]) for key in twice[:self.SHOWN])
 
     def _story(self, key, packets):
-        """When each copy of a SYN, and each answer, came from and went to whom; and what the nodes say of it."""
+        """The time, sender and receiver of each copy of a SYN and each answer, and the decisions of the nodes."""
         family = socket.AF_INET6 if len(key[0]) == 16 else socket.AF_INET
         client, service = (socket.inet_ntop(family, address) for address in key[:2])
         client_port, port = struct.unpack("!HH", key[2])
@@ -229,7 +228,7 @@ class Answers:
 
 
 class Load:
-    """Both, to all service addresses of some nodes; the short ones, if wanted, only to those of new_to."""
+    """Flows and connects to all service addresses of some nodes; with new_to the short ones go only there."""
 
     def __init__(self, cluster, entries, flows=60, per_second=40, new_to=None, finish_s=6):
         self.cluster = cluster
@@ -267,7 +266,7 @@ class Load:
         return self.cluster.node_by_address(flow["to"]).name
 
     def forwarded(self, entry=None, serving=None):
-        """Flows that another node than their entry node serves."""
+        """The flows that a node other than their entry node serves."""
         return [flow for flow in self.flows.each if flow["node"] != self.entry_of(flow) and
                 entry in (None, self.entry_of(flow)) and serving in (None, flow["node"])]
 
@@ -276,19 +275,19 @@ class Load:
                 node in (None, flow["node"])]
 
     def check_flows(self, unless=lambda flow: False):
-        """Nothing broke, but what unless() lets; and there was something of both kinds to break."""
+        """Nothing broke, except flows that unless() allows; and there were local and forwarded flows."""
         bad = [flow for flow in self.flows.each if flow["fate"] != "good" and not unless(flow)]
         assert not bad, f"{len(bad)} of {len(self.flows.each)} flows broke, such as {bad[:4]}"
         assert self.local() and self.forwarded(), "the load was not mixed"
         assert all(flow["bytes"] > 0 for flow in self.flows.each if flow["fate"] == "good")
 
     def check_waits(self, flows):
-        """BPF programs go on whatever becomes of dprd: no flow has to wait for it."""
+        """BPF programs go on without dprd: no flow has to wait for it."""
         if self.cluster.plane == "bpf":
             in_time(self.longest_ms(flows) < NO_WAIT_MS, f"a flow waited {self.longest_ms(flows):.0f} ms")
 
     def longest_ms(self, flows):
-        """The longest wait of any of them, but for what the host held up."""
+        """The longest wait of a flow, without the time in which the host let no process run."""
         return max((flow["longest_ms"] - 1000 * hiccups.lost_s(flow["longest_since"], flow["longest_since"] +
                                                                flow["longest_ms"] / 1000)
                     for flow in flows), default=0)
@@ -301,7 +300,7 @@ class Load:
                 to in (None, self.cluster.node_by_address(connect.to).name)]
 
     def check_connects(self, within_s, **which):
-        """All of them were answered: once, and in time."""
+        """All connections were answered, once and in time."""
         self.answers.check()
         made = self.made(**which)
         assert made, "nothing connected"
@@ -312,7 +311,7 @@ class Load:
         return made
 
     def served_by(self, until=float("inf"), **which):
-        """How many new connections each node served; of those in a span of time, what was answered within it."""
+        """The number of new connections that each node served; with a span, only those begun and answered within it."""
         return collections.Counter(connect.node for connect in self.made(until=until, **which)
                                    if not connect.error and connect.start + connect.took <= until)
 
@@ -331,7 +330,7 @@ class Load:
 
 @contextlib.contextmanager
 def load(cluster, entries=("n1", "n2"), **options):
-    """A load for as long as the block runs; looked at afterwards."""
+    """A load during the block, checked afterwards."""
     work = Load(cluster, entries, **options)
     try:
         yield work
@@ -343,7 +342,7 @@ def load(cluster, entries=("n1", "n2"), **options):
 # ---- settings of both daemons ----
 
 def reload_both(cluster, which=None):
-    """Fresh configuration files, read again by both daemons."""
+    """Writes the configuration files anew and reloads both daemons."""
     for node in cluster.nodes if which is None else [cluster.node(which)]:
         cluster.write_config(node)
         if cluster.daemon_alive(node, "loadcast"):
@@ -354,7 +353,7 @@ def reload_both(cluster, which=None):
 
 @contextlib.contextmanager
 def settings(cluster, policy="rr", which=None, **sections):
-    """Settings such as Health={"Interval": "200ms"}, for as long as the block runs, by reload."""
+    """Settings such as Health={"Interval": "200ms"} during the block, by reload."""
     name = cluster.node(which).name if which else ""
     before = copy.deepcopy(cluster.overrides)
     cluster.set_config("Balance", "Policy", policy)
@@ -373,13 +372,14 @@ def settings(cluster, policy="rr", which=None, **sections):
 # ---- what was seen ----
 
 def taken_over(cluster, which):
-    """How many flows each start of a node's dprd took over from the former one."""
+    """The number of flows that each start of a node's dprd took over from the former one."""
     return [int(count) for count in re.findall(r"(\d+) forwarded flows taken over", cluster.log_text(which, "dprd"))]
 
 
 def goes_on_s(cluster):
-    """For how long after its end a dprd's node forwards new connections: while its programs decide, until its heartbeat
-    is late. With Decide=auto they do so for a second after a burst, such as that of the flows a test begins with."""
+    """The time for which a node forwards new connections after its dprd ended: while the programs decide, until the
+    heartbeat is late. With Decide=auto they decide for a second after a burst, such as the flows at the beginning of
+    a test."""
     return 0.6 if cluster.plane == "bpf" and cluster.decide.get("Decide") != "queue" else 0.0
 
 
@@ -395,13 +395,13 @@ def find_standby(cluster, which):
 
 
 def standby_pid(cluster, which, timeout_s=5):
-    """The same; it may come late."""
+    """The same process; waits until it exists."""
     wait_for(lambda: find_standby(cluster, which), f"{which} has a standby process", timeout_s)
     return find_standby(cluster, which)
 
 
 def slow_tools(cluster, slow_s=1.5):
-    """A directory with an nft that takes its time to read rules while the cluster's slow_file is there."""
+    """A directory with an nft that reads rules slowly while the cluster's slow_file exists."""
     directory = os.path.join(cluster.directory, "tools")
     os.mkdir(directory)
     cluster.slow_file = os.path.join(cluster.directory, "slow")
@@ -414,7 +414,8 @@ def slow_tools(cluster, slow_s=1.5):
 
 
 def freeze_now(cluster, which, daemon="dprd"):
-    """Freezes it, and waits until its last thread stands still: with the signal sent, one may go on for a moment."""
+    """Freezes a process and waits until its last thread stands still: after the signal a thread may go on for a
+    moment."""
     pid = cluster.pid(which, daemon)
 
     def stopped(thread):
@@ -427,7 +428,7 @@ def freeze_now(cluster, which, daemon="dprd"):
 
 @contextlib.contextmanager
 def frozen_whole(cluster, which, standby_first_s=0):
-    """dprd of a node and its standby process stand still; that one goes on earlier, if so wanted."""
+    """dprd of a node and its standby process stand still; the standby process may go on earlier."""
     standby = standby_pid(cluster, which)
     os.kill(standby, signal.SIGSTOP)
     cluster.freeze(which, "dprd")
@@ -443,7 +444,7 @@ def frozen_whole(cluster, which, standby_first_s=0):
 
 @contextlib.contextmanager
 def emptying(cluster, seconds=20):
-    """n1's tables raw are emptied again and again."""
+    """Empties n1's tables raw again and again."""
     script = f"for i in $(seq {seconds * 50}); do iptables -t raw -F; ip6tables -t raw -F; sleep 0.01; done"
     child = cluster.site.start("n1", ["sh", "-c", script], os.path.join(cluster.directory, "emptying.log"))
     try:
@@ -466,9 +467,10 @@ def eligible(cluster, which):
 
 
 def steady(cluster, wanted, seconds):
-    """Who is eligible where, for some time: nobody but the wanted ones, ever, and those without flapping.
+    """Checks for some time the eligible nodes at each node: no others than the wanted ones, ever, and these without
+    flapping.
 
-    On a starved machine a node may blink: of ten looks nine must find it.
+    On a starved machine a node may blink: nine of ten checks must find it.
     """
     looks = found = 0
     end = time.monotonic() + seconds
@@ -483,13 +485,13 @@ def steady(cluster, wanted, seconds):
 
 
 def in_time(condition, otherwise):
-    """Asserts no more than that something was soon enough."""
+    """Makes an assertion that may only fail because something took too long."""
     if not condition:
         raise Late(otherwise)
 
 
 def wait_for(condition, what, within_s):
-    """How long it took until condition() held. What the host holds up does not count."""
+    """The time until condition() held, without the time in which the host let no process run."""
     hiccups.watcher()
     start = time.monotonic()
     while not condition():
@@ -501,8 +503,8 @@ def wait_for(condition, what, within_s):
 
 
 def state_of_kernel(cluster, which):
-    """All rules, local routes, BPF programs on interfaces and pins of a host; equal before and after, when nothing was
-    left behind."""
+    """All rules, local routes, BPF programs on interfaces and pins of a host; equal before and after when nothing was
+    left."""
     commands = [["nft", "-s", "list", "ruleset"], ["iptables-save", "-t", "raw"], ["ip6tables-save", "-t", "raw"],
                 ["ip", "route", "show", "table", "local"], ["ip", "-6", "route", "show", "table", "local"],
                 ["ip", "rule"]]

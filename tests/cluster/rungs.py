@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which scenarios run where: on a plane, in the quick rung or in the complete one, in this process or beside it.
+"""Assigns scenarios to planes, to the quick rung or the complete one, and to processes.
 
 A datapath is a plane, or "kernel": the bpf plane with Decide=kernel. One pytest runs the scenarios of one datapath.
-The quick rung (CLUSTER_QUICK=seed) takes of each scenario the executions that pairs.py chooses over all datapaths, and leaves out
-what is marked @pytest.mark.long("reason"); long storms are short in it (QUICK). Processes that share a directory of claims share the work: each takes what
-none has taken.
+The quick rung (CLUSTER_QUICK=seed) takes the executions of each scenario that pairs.py chooses over all datapaths,
+and leaves out tests marked @pytest.mark.long("reason"); long storms are short in it (QUICK). Processes that share a
+directory of claims share the work: each takes tests that none has taken.
 """
 import os
 
@@ -15,12 +15,12 @@ PLANE = os.environ.setdefault("DPRD_PLANE", "nfqueue")
 DATAPATH = "kernel" if os.environ.get("DPRD_DECIDE") == "kernel" else PLANE
 DATAPATHS = {"bpf": {"plane": "bpf", "decide": "auto"}, "nfqueue": {"plane": "nfqueue", "decide": "auto"},
              "kernel": {"plane": "bpf", "decide": "kernel"}}
-# Scenarios that choose the plane themselves, whatever it is: once is enough.
+# Scenarios that choose the plane themselves: one run is enough.
 CHOOSE_THEIR_PLANE = {"test_d11_without_tcx", "test_d12_auto_finds_a_plane", "test_d13_a_plane_that_cannot_be",
                       "test_d14_decided_in_the_kernel", "test_d15_the_guard_in_the_kernel",
                       "test_d16_killed_while_the_kernel_decides", "test_d17_the_programs_decide_while_many_come",
                       "test_d40_no_place_for_programs"}
-# Scenarios in which it matters who decides.
+# Scenarios for which the value of Decide= matters.
 KERNEL_FILES = ("test_a_10", "test_b_10", "test_b_50", "test_d_10", "test_d_20", "test_d_30", "test_g_10")
 DECIDE = ("decide",)
 GROUP_AXES = ("plane", "decide", "layout", "family")
@@ -40,7 +40,7 @@ NOT_FOR_PLANE = {
 
 
 def why_not(item, datapath):
-    """The reason for which a scenario does not run on a datapath; None when it does, "" when it needs no word."""
+    """The reason for which a scenario does not run on a datapath; None when it does, "" when no reason is needed."""
     reason = NOT_FOR_PLANE[DATAPATHS[datapath]["plane"]].get(item.originalname)
     if reason is None and datapath == "kernel" and not item.path.name.startswith(KERNEL_FILES):
         return ""
@@ -63,7 +63,7 @@ def surroundings(item, datapath):
 
 
 def long_reason(item):
-    """Why the quick rung leaves a test out; None when it does not."""
+    """The reason why the quick rung leaves a test out; None when it does not."""
     mark = item.get_closest_marker("long")
     return mark.args[0] if mark else None
 
@@ -80,9 +80,10 @@ def grouped(executions, key):
 
 
 def quick_choice(items, seed):
-    """The executions of the quick rung, of these tests on all datapaths: {(test's name, datapath)}.
+    """The executions of the quick rung, for these tests on all datapaths: {(test's name, datapath)}.
 
-    Pairs meet in each scenario by itself, with one exception: who decides meets planes, layouts and families in each file.
+    Pairs meet in each scenario separately, with one exception: the values of Decide= meet planes, layouts and
+    families in each file.
     """
     product = [(item.nodeid, datapath, scenario(item), surroundings(item, datapath)) for item in items for datapath in DATAPATHS
                if why_not(item, datapath) is None and long_reason(item) is None]
@@ -109,7 +110,7 @@ class Claims:
         self.directory = directory
 
     def take(self, item):
-        """Whether the test is for this process. Without a directory all of them are."""
+        """True when this process takes the test. Without a directory it takes all."""
         if not self.directory:
             return True
         path = os.path.join(self.directory, f"{DATAPATH}.{item.nodeid.replace('/', '_')}")
@@ -120,7 +121,7 @@ class Claims:
         return True
 
     def expect(self, count):
-        """Notes how many tests all processes together must report on this datapath."""
+        """Notes the number of tests that all processes together must report on this datapath."""
         if self.directory:
             with open(os.path.join(self.directory, f"expected.{DATAPATH}"), "w", encoding="ascii") as file:
                 file.write(f"{count}\n")

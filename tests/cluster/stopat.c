@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * stopat.c - preloaded into dprd, it freezes it with packets in hand: when the file STOPAT is there as the
- * next ones are received, the whole process stops itself. The number in the file says where: 0 as recvmmsg()
- * is over, N when the same thread has asked for the time N more times, -1 as it sends the first of them on, -2 as
- * it next asks the kernel for something, or tells it, by netlink, -4 as it does so for the second time.
+ * stopat.c - preloaded into dprd, it freezes dprd with packets in hand: when the file STOPAT exists while packets are
+ * received, the whole process stops itself. The number in the file gives the place: 0 after recvmmsg(), N when the same
+ * thread has asked for the time N more times, -1 before it sends the first packet on, -2 before its next netlink
+ * message to the kernel, -4 before the second one.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ static __thread int left = NOT_ARMED;
 static void stop(void)
 {
 	left = NOT_ARMED;
-	/* To this thread: it would go on a little while another one took it. */
+	/* The signal goes to this thread: it would go on for a moment if another thread took it. */
 	syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGSTOP);
 }
 

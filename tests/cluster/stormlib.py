@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the storm scenarios share: many held connections, a steady rate of new ones, and floods of SYNs."""
+"""Shared by the storm scenarios: many held connections, a steady rate of new ones, and floods of SYNs."""
 import bisect
 import collections
 import json
@@ -15,13 +15,13 @@ ECHO_PORT = 8080
 SHORT_PAUSE_S = 10
 LONG = os.environ.get("STORM") == "long"
 
-# Times are of CLOCK_MONOTONIC: start in seconds, the others in milliseconds since then (None: it never came).
-# handshake_ms: until the client's kernel had the SYN-ACK; connect_ms: until the client's program knew.
+# Times are of CLOCK_MONOTONIC: start in seconds, the others in milliseconds since then (None: never). handshake_ms:
+# until the client's kernel had the SYN-ACK; connect_ms: until the client's program knew it.
 Made = collections.namedtuple("Made", "to start handshake_ms connect_ms answer_ms syns node fate error")
 
 
 def children_end(cluster, children, within_s):
-    """Waits for children that were told to end; those that do not are killed, and that is a failure."""
+    """Waits for children that were told to end; kills those that do not, which is a failure."""
     deadline = time.monotonic() + within_s
     try:
         for child in children:
@@ -37,12 +37,13 @@ def children_end(cluster, children, within_s):
 
 
 class Held:
-    """Connections of the client c1 that byteclient.c holds until end(), a group of them for each pause between two
-    blocks. Of a long one nothing is heard before it is over; those of a short one speak by turns, as many clients do,
-    and not all in the same moment."""
+    """Connections of the client c1 that byteclient.c holds until end(), a group for each pause between two blocks.
+    Connections with a long pause send nothing before it is over; those with a short pause send in turn, as many
+    clients do, and not all at the same moment."""
 
     def __init__(self, cluster, addresses, counts):
-        """counts: {pause in seconds: how many flows}. Made one group after the other, so that no queue overflows."""
+        """counts: {pause in seconds: number of flows}. The groups are made one after the other, so that no queue
+        overflows."""
         self.cluster, self.groups, self.each = cluster, [], []
         for pause_s, count in counts.items():
             path = os.path.join(cluster.directory, f"held-{pause_s:g}-{time.monotonic_ns()}.json")
@@ -55,7 +56,7 @@ class Held:
             self._wait_ready(child, count)
 
     def _wait_ready(self, child, count, timeout_s=20):
-        """Until all stand and know their node."""
+        """Waits until all are established and know their node."""
         assert select.select([child.stdout], [], [], timeout_s)[0], "the connections were not made in time"
         said = child.stdout.readline().split()
         assert said and int(said[1]) == count, f"only {said} of {count} connections stand"
@@ -79,10 +80,10 @@ class Held:
 
 
 class Steady:
-    """New connections of c1 at a steady rate, until end(); steady.c has the words."""
+    """New connections of c1 at a steady rate, until end(); steady.c explains the fields."""
 
     def __init__(self, cluster, addresses, per_second, hold_ms=200, timeout_s=8, clients=0):
-        """clients: from so many addresses of each family that nobody else uses, instead of c1's own."""
+        """clients: use this many addresses of each family that no other client uses, instead of c1's own."""
         more = [(f"203.0.113.{100 + i}", f"2001:db8:c::{100 + i}") for i in range(clients)]
         cluster.site.ip("c1", [f"address replace {address} dev eth0" for v4, v6 in more
                                for address in (f"{v4}/24", f"{v6}/64 nodad")])
@@ -114,7 +115,7 @@ class Steady:
         return self.within(0, math.inf, node)
 
     def within(self, since, until, to=None):
-        """The connections (to a node) that were begun in a span of time."""
+        """The connections (to a node) that began in a span of time."""
         first, end = (bisect.bisect_left(self.starts, at) for at in (since, until))
         return [made for made in self.each[first:end]
                 if to in (None, self.cluster.node_by_address(made.to).name)]
@@ -125,21 +126,21 @@ def bad(made):
 
 
 def quantile(values, q):
-    """Nearest rank; what never came is slower than all."""
+    """A quantile by the nearest rank; a missing answer counts as slower than all."""
     ordered = sorted(math.inf if value is None else value for value in values)
     return ordered[min(int(q * len(ordered)), len(ordered) - 1)]
 
 
 class Floods:
-    """SYNs of clients that are not there, from the stranger x straight to a node's echo port."""
+    """SYNs of clients that do not exist, from the stranger x directly to a node's echo port."""
 
     def __init__(self, cluster):
         self.cluster = cluster
-        # What answers them leads nowhere, and nobody says so.
+        # Answers to them go nowhere, and no host reports that.
         cluster.site.ip("r", ["route add blackhole 198.19.0.0/16"])
 
     def run(self, node, seconds, rate=0):
-        """As fast as it goes, or at a rate; (SYNs sent, from, until)."""
+        """Sends as fast as possible, or at a rate; (SYNs sent, from, until)."""
         start = time.monotonic()
         said = json.loads(self.cluster.site.execute("x", [
             self.cluster.program("tests/bench/synflood"), "-p", str(ECHO_PORT), "-r", str(rate), "eth0",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Traffic 10: what clients fetch and send arrives, whoever serves them."""
+"""Traffic 10: downloads and uploads arrive, whichever node serves them."""
 import hashlib
 import http.client
 import os
@@ -31,7 +31,7 @@ def test_a10_forwarded_download_is_byte_exact(cluster3, family):
 
 @both
 def test_a11_forwarded_upload_is_byte_exact(cluster3, family):
-    """n1 drains. A client sends 50 MB to n1's address by HTTP PUT: the file stands whole on the serving node."""
+    """n1 drains. A client sends 50 MB to n1's address by HTTP PUT: the whole file is on the serving node."""
     forward_all(cluster3)
     source = os.path.join(cluster3.directory, "upload.source")
     with open(source, "wb") as file:
@@ -76,7 +76,7 @@ def test_a13_every_node_serves(cluster3, family):
 
 
 def test_a14_httperf_without_errors(cluster3):
-    """Random placement, httperf (it knows IPv4 only): 1,000 connections to n1's address, not one error."""
+    """Random placement, httperf (it knows IPv4 only): 1,000 connections to n1's address, no error."""
     cluster3.set_policy("random")
     with counting(cluster3) as moved:
         status, said = run_in(cluster3, "c1", ["httperf", "--server", cluster3.nodes[0].service_v4, "--uri",
@@ -93,7 +93,7 @@ def test_a14_httperf_without_errors(cluster3):
 
 @both
 def test_a15_wrk_without_errors(cluster3, family):
-    """n1 drains, wrk: 20 keep-alive connections for 2 s, not one socket error or wrong status."""
+    """n1 drains, wrk: 20 keep-alive connections for 2 s, no socket error or wrong status."""
     forward_all(cluster3)
     status, said = run_in(cluster3, "c1", ["wrk", "-t1", "-c20", "-d2s", url(service(cluster3.nodes[0], family),
                                                                              "/whoami")])
@@ -141,7 +141,7 @@ def test_a17_every_byte_both_ways_at_once(cluster3, family):
 
 @both
 def test_a18_all_uploads_at_once(cluster3, family):
-    """Thirty small uploads, one after another, over all policies' targets: counts and sums are right each time."""
+    """Thirty small uploads, one after another, to the targets of all policies: counts and sums are right each time."""
     cluster3.set_policy("random")
     for size in (0, 1, 1399, 1400, 1440, 1460, 1461, 4000, 65536, 300_000) * 3:
         data = random_bytes(size)
@@ -150,7 +150,7 @@ def test_a18_all_uploads_at_once(cluster3, family):
 
 
 def test_a19_the_client_sees_only_the_address_it_asked(cluster3):
-    """While n1 drains, not one packet with another source address than n1's reaches the client."""
+    """While n1 drains, every packet that reaches the client has n1's source address."""
     forward_all(cluster3)
     with Capture(cluster3, "c1", only="tcp") as seen:
         for family in FAMILIES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Traffic 20: no black hole, whatever fits through the links."""
+"""Traffic 20: no black hole, whatever the MTU of the links."""
 import hashlib
 
 import pytest
@@ -42,14 +42,14 @@ def answered_mss(cluster, address):
 
 
 def wait_both_lower(cluster, address, mss):
-    """Until n2 and n3, which take turns to serve for n1, offer this MSS."""
+    """Waits until n2 and n3, which take turns to serve for n1, offer this MSS."""
     cluster.wait_until(lambda: {answered_mss(cluster, address) for _ in ("n2", "n3")} == {mss},
                        f"both others lower the MSS at {address} to {mss}")
 
 
 @mtus
 def test_a20_narrow_tunnel(cluster3, mtu):
-    """The nodes' link takes 1,400 (1,280) bytes only, and the router says nothing of it: the MSS makes it fit."""
+    """The nodes' link takes 1,400 (1,280) bytes only, and the router does not report it: the MSS makes it fit."""
     network = "cluster" if cluster3.layout == "own" else "service"
     cluster3.set_policy("rr")
     entry = forward_all(cluster3)
@@ -80,7 +80,8 @@ def test_a21_narrow_client_link(cluster3, mtu):
 
 @mtus
 def test_a22_narrow_path_behind_the_router(cluster3, mtu):
-    """Neither end knows that the path is narrow; the router tells n1's address, and the serving node learns it."""
+    """Neither end knows that the path is narrow; the router reports it to n1's address, and the serving node learns
+    it."""
     forward_all(cluster3)
     with counting(cluster3) as moved, route_mtu(cluster3, mtu):
         transfer_both_ways(cluster3)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Traffic 30: ICMP errors find the node that serves the connection, and nothing else is taken for one.
+"""Traffic 30: ICMP errors find the node that serves the connection, and nothing else counts as one.
 
-On the plane nfqueue dprd judges, and counts, every error that comes to a service address; on the plane bpf the programs
-leave what they do not relay to the node's own stack, uncounted.
+On the plane nfqueue dprd judges, and counts, every error that comes to a service address; on the plane bpf the
+programs leave errors that they do not relay to the node's own stack, uncounted.
 """
 import json
 import socket
@@ -19,7 +19,7 @@ SMALL = {"v4": 1000, "v6": 1280}
 
 
 def too_big(family, address, port, client_port, sequence, mtu):
-    """What a router on the way says about a packet of the server: its IP header and 8 bytes of TCP."""
+    """The error of a router on the way about a packet of the server: its IP header and 8 bytes of TCP."""
     tcp = bytes(TCP(sport=port, dport=client_port, seq=sequence))[:8]
     if family == "v4":
         quoted = IP(src=address, dst=CLIENT["v4"], len=1500, proto=6, flags="DF") / Raw(tcp)
@@ -29,7 +29,7 @@ def too_big(family, address, port, client_port, sequence, mtu):
 
 
 def learnt_mtu(cluster, node, family):
-    """The path MTU that a node's kernel has for the client; None: nothing learnt."""
+    """The path MTU that a node's kernel has for the client; None: none learnt."""
     routes = json.loads(cluster.site.execute(node.name, ["ip", "-j", "-4" if family == "v4" else "-6", "route", "get",
                                                          CLIENT[family]]))
     return next((metric["mtu"] for route in routes for metric in route.get("metrics", []) if "mtu" in metric), None)
@@ -41,7 +41,7 @@ def errors_in_stack(cluster):
 
 
 def judged(cluster, count):
-    """How many of so many errors dprd counts."""
+    """The number of errors that dprd counts, of errors sent."""
     return count if cluster.plane == "nfqueue" else 0
 
 
@@ -51,7 +51,7 @@ def forget_mtu(cluster, family):
 
 
 def ask_for_file(client, path):
-    """A request whose answer stays without acknowledgement: the server has packets on the way."""
+    """A request whose answer is not acknowledged: the server has packets on the way."""
     client.acknowledges = False
     client.say(f"GET {path} HTTP/1.0\r\n\r\n".encode())
     assert client.wait_heard(lambda heard: len(heard) > 2000)
@@ -59,8 +59,8 @@ def ask_for_file(client, path):
 
 @both
 def test_a30_too_big_reaches_the_serving_node(cluster3, family):
-    """n3 serves for n1. A router tells n1's address that a packet was too big: n3 sends smaller ones, n1 does not
-    care."""
+    """n3 serves for n1. A router tells n1's address that a packet was too big: n3 sends smaller ones, n1 changes
+    nothing."""
     entry, target = forward_to(cluster3, "n3")
     path = cluster3.add_file("pmtu", 200_000)
     address = service(entry, family)
@@ -86,7 +86,7 @@ def test_a30_too_big_reaches_the_serving_node(cluster3, family):
 
 @both
 def test_a31_unknown_errors_go_nowhere(cluster3, family):
-    """An ICMP error about a connection that nobody forwarded stays on n1, and moves nothing there."""
+    """An ICMP error about a connection that no node forwarded stays on n1, and changes nothing there."""
     entry = cluster3.nodes[0]
     address = service(entry, family)
     forget_mtu(cluster3, family)
@@ -120,7 +120,7 @@ def test_a32_too_big_of_a_local_connection_stays_local(cluster3, family):
 
 @both
 def test_a33_an_error_with_a_wrong_reporter_is_not_relayed(cluster3, family):
-    """The quoted packet was not sent from the address that the error goes to: such an error is nobody's."""
+    """The quoted packet was not sent from the address that the error goes to: such an error is dropped."""
     entry, target = forward_to(cluster3, "n3")
     with counting(cluster3) as moved, errors_in_stack(cluster3) as heard, \
             RawClient(cluster3, service(entry, family), 8080, 20033) as client:
@@ -150,7 +150,7 @@ def test_a34_ping_is_not_touched(cluster3, family):
 
 
 def test_a35_udp_is_not_touched(cluster3):
-    """A datagram to the service port: the node itself says that nobody listens."""
+    """A datagram to the service port: the node itself reports the closed port."""
     cluster3.dprctl("n1", "drain")
     for family in FAMILIES:
         with cluster3.site.inside("c1"):

@@ -17,8 +17,8 @@ SYNACK = "tcp flags & (syn | ack) == (syn | ack)"
 
 
 def answers_by_syn(seen):
-    """{(client, port, service, port, its ISN): {(node's hardware address, ISN) of its SYN-ACKs}}, by what the
-    router got from the nodes and sent to them. A SYN without answer has an empty set."""
+    """{(client, port, service, port, its ISN): {(node's hardware address, ISN) of its SYN-ACKs}}, by the router's
+    packets from and to the nodes. A SYN without answer has an empty set."""
     found = {}
     for frame, _ in seen.frames:
         source, destination, source_port, port, sequence, acknowledged, flags = tcp_of(frame)
@@ -36,7 +36,7 @@ def two_answers(found):
 
 @both
 def test_a40_a_repeated_syn_keeps_its_target(cluster3, family):
-    """n1 drains and takes its peers in turn. The same SYN five times over: one node answers, others never see it."""
+    """n1 drains and takes its peers in turn. The same SYN comes five times: one node answers, others never see it."""
     cluster3.set_policy("rr")
     forward_all(cluster3)
     for port in range(20400, 20405):
@@ -81,7 +81,7 @@ def test_a41_lost_answers_change_no_target(cluster3, family):
 
 
 def wait_all(waiting, seconds):
-    """How many of the connections are made within so many seconds."""
+    """The number of connections made within this many seconds."""
     count, deadline = 0, time.monotonic() + seconds
     while waiting and time.monotonic() < deadline:
         for fd in select.select([], list(waiting), [], 0.2)[1]:
@@ -110,7 +110,7 @@ def test_a42_a_local_connection_stays_local(cluster3, family):
 
 
 def connect_again(cluster, address, port, local_port):
-    """Waits until the client's own kernel is through with the last connection; that counts as well."""
+    """Waits until the client's own kernel has ended the last connection; that counts as well."""
     while True:
         try:
             return connect(cluster, address, port, local_port=local_port, timeout_s=5)
@@ -123,7 +123,8 @@ def connect_again(cluster, address, port, local_port):
 @both
 @pytest.mark.parametrize("close", ("reset", "fin"))
 def test_a43_a_port_used_again_and_again(cluster3, family, close):
-    """One client port, 200 connections in a row, each to another node: none waits for a retransmit, none fails."""
+    """One client port, 200 connections one after the other, each to another node: none waits for a retransmit, none
+    fails."""
     cluster3.set_policy("rr")
     address = service(cluster3.nodes[0], family)
     worst_s, nodes = 0, set()
@@ -150,7 +151,7 @@ def test_a43_a_port_used_again_and_again(cluster3, family, close):
 
 @both
 def test_a44_no_syn_has_two_answers(cluster3, family):
-    """More than 2,000 connections as fast as they go: on the nodes' link each SYN has exactly one answer."""
+    """More than 2,000 connections as fast as possible: on the nodes' link each SYN has exactly one answer."""
     cluster3.set_policy("rr")
     with Capture(cluster3, "r", "eth0", SYNS) as seen:
         for _ in range(20):
@@ -168,7 +169,7 @@ def test_a44_no_syn_has_two_answers(cluster3, family):
 
 @both
 def test_a45_one_syn_many_times_is_one_flow(cluster3, family):
-    """The same SYN 500 times at full speed: one flow, one node that is asked, one answer."""
+    """The same SYN 500 times at full speed: one flow, one receiving node, one answer."""
     entry, target = forward_to(cluster3, "n2")
     before = cluster3.counters("n1")["same_syn"]
     with counting(cluster3) as moved, RawClient(cluster3, service(entry, family), 8080, 20450) as client:

@@ -13,7 +13,7 @@ both = pytest.mark.parametrize("family", FAMILIES)
 
 
 def timeouts(cluster, **keys):
-    """In files that are written from now on."""
+    """Sets them in files that are written from now on."""
     for key, value in keys.items():
         cluster.set_config("Flows", key, value)
 
@@ -29,7 +29,7 @@ def wait_state(cluster, family, port, wanted, timeout_s=15):
 
 
 def sockets(cluster, node, port):
-    """Sockets of a node with this client port, in whatever state."""
+    """Sockets of a node with this client port, in any state."""
     return cluster.site.execute(node.name, ["ss", "-Htan", f"dport = :{port}"])
 
 
@@ -141,7 +141,7 @@ def test_a54_half_close(cluster3, family):
 
 @both
 def test_a55_a_new_decision_after_the_end(cluster3, family):
-    """A port whose connection ended by FIN is used again: that is another decision, not the old flow."""
+    """A port whose connection ended by FIN is used again: that makes a new decision, not the old flow."""
     entry, _ = forward_to(cluster3, "n2")
     with RawClient(cluster3, service(entry, family), 8080, 20550) as client:
         client.open()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Traffic 60: what comes by the tunnel is taken only when it is ours; nothing of it is routed onward.
+"""Traffic 60: packets from the tunnel are taken only when they are for this node; none is routed onward.
 
 The host x is on the nodes' network and is no member. It sends under its own address, or under n2's:
 
@@ -16,7 +16,7 @@ from traffic import (FAMILIES, ICMP, IP, TCP, Capture, IPv6, Raw, RawClient, cou
 
 both = pytest.mark.parametrize("family", FAMILIES)
 COPIES = 3
-OF_TIME = ("batches", "flows_expired", "flows_dead_peer")  # they move by themselves
+OF_TIME = ("batches", "flows_expired", "flows_dead_peer")  # these counters change without packets
 LEAK = {"v4": "198.51.100.7", "v6": "2001:db8:dead::7"}
 GOOD = {"v4": "198.51.100.8", "v6": "2001:db8:dead::8"}
 TUNNEL = {"v4": 4, "v6": 41}
@@ -24,7 +24,7 @@ NO_OPTIONS = IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0\0\0\0")])
 
 
 def tunnel_link(cluster):
-    """How x reaches n1's tunnel: (its interface, n1's)."""
+    """The interfaces by which x reaches n1's tunnel: (its own, n1's)."""
     return ("eth1", ("n1", "eth1")) if cluster.layout == "own" else ("eth0", ("n1", "eth0"))
 
 
@@ -54,7 +54,7 @@ def cut(packet, drop):
 
 
 def inner_cases(cluster, family):
-    """(story, inner packet, the reason it must be counted under), all sent by n2's address."""
+    """(story, inner packet, the reason that must count it), all sent from n2's address."""
     n1, n2, n3 = cluster.nodes
     to_n2 = service(n2, family)
     foreign = "192.0.2.99" if family == "v4" else "2001:db8:a::99"
@@ -104,7 +104,7 @@ def inner_cases(cluster, family):
 
 
 def moved_by(cluster, packets, expected):
-    """Puts packets on n1's tunnel link; which of n1's counters moved, by how much."""
+    """Puts packets on n1's tunnel link; returns the changes of n1's counters."""
     before = cluster.counters("n1")
     put(cluster, *packets)
 
@@ -132,7 +132,7 @@ def seen_inside(family, address):
 
 
 class Watch:
-    """Whether anything of an inner packet comes out: in n1's stack, on its links, or on the clients' link."""
+    """True when anything of an inner packet comes out: in n1's stack, on its links, or on the clients' link."""
 
     def __init__(self, cluster, family, address=None):
         self.cluster, self.family, self.address = cluster, family, address or LEAK[family]
@@ -159,7 +159,7 @@ class Watch:
 
 @both
 def test_a60_what_a_peer_may_not_send(cluster3, family):
-    """Under n2's address: every inner packet that no dprd sends is counted by its reason, and ends there."""
+    """From n2's address: every inner packet that no dprd sends is counted by its reason and dropped."""
     n1, n2, _ = cluster3.nodes
     source, to = tunnel_address(n2, family), tunnel_address(n1, family)
     with Watch(cluster3, family) as watch:
@@ -171,7 +171,7 @@ def test_a60_what_a_peer_may_not_send(cluster3, family):
 
 @both
 def test_a61_what_a_peer_may_send(cluster3, family):
-    """The counter-example of all the others: a sound inner packet under n2's address, and n1 answers for n2."""
+    """The counter-example to the others: a sound inner packet from n2's address, and n1 answers for n2."""
     n1, n2, _ = cluster3.nodes
     with Watch(cluster3, family, GOOD[family]) as watch:
         packet = outer(family, tunnel_address(n2, family), tunnel_address(n1, family),
@@ -186,7 +186,8 @@ def test_a61_what_a_peer_may_send(cluster3, family):
 
 @both
 def test_a62_strangers(cluster3, family):
-    """Tunnel packets of hosts that are no peers, of any content: the kernel counts and drops them, dprd gets none."""
+    """Tunnel packets of hosts that are not peers, with any content: the kernel counts and drops them, dprd gets
+    none."""
     n1, n2, _ = cluster3.nodes
     to = tunnel_address(n1, family)
     far = "203.0.113.77" if family == "v4" else "2001:db8:c::77"
@@ -206,7 +207,8 @@ def test_a62_strangers(cluster3, family):
 
 @both
 def test_a63_other_outer_headers(cluster3, family):
-    """Under n2's address, but to another address of n1, to all hosts, of another protocol, cut: nobody takes them."""
+    """Packets from n2's address, but to another address of n1, to all hosts, of another protocol, or cut: no node takes
+    them."""
     n1, n2, n3 = cluster3.nodes
     source, to = tunnel_address(n2, family), tunnel_address(n1, family)
     inner = syn(family, service(n2, family))
@@ -232,7 +234,7 @@ def test_a63_other_outer_headers(cluster3, family):
 
 @both
 def test_a64_outer_options_and_fragments(cluster3, family):
-    """A tunnel packet with options, or in two pieces: no dprd sends that, and this one takes none."""
+    """A tunnel packet with options, or in two pieces: dprd does not send such packets and does not take them."""
     n1, n2, _ = cluster3.nodes
     source, to = tunnel_address(n2, family), tunnel_address(n1, family)
     inner = syn(family, service(n2, family))
@@ -240,8 +242,8 @@ def test_a64_outer_options_and_fragments(cluster3, family):
         cases = [([outer(family, source, to, inner, options=[IPOption_NOP()] * 4)], "inner_bad"),
                  (fragment(outer(family, source, to, inner), 24), "inner_bad")]
     else:
-        # The header walk of nftables finds the tunnel behind them, dprd's parser stops before them; so do the BPF
-        # programs, and leave them to the stack.
+        # nftables finds the tunnel behind these headers, while dprd's parser stops before them; so do the BPF programs,
+        # which leave the packets to the stack.
         cases = [([IPv6(src=source, dst=to) / IPv6ExtHdrDestOpt(nh=41, options=NO_OPTIONS.options) / bytes(inner)],
                   "inner_bad"),
                  ([IPv6(src=source, dst=to) / IPv6ExtHdrFragment(nh=41, m=1, id=7) / bytes(inner)[:56],

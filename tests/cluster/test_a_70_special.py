@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Traffic 70: clients that are nodes, SYNs of a strange shape, and whoever never was in a flow."""
+"""Traffic 70: clients that are nodes, SYNs of an unusual shape, and packets that belong to no flow."""
 import json
 import socket
 
@@ -41,7 +41,7 @@ def test_a71_a_node_asks_another_by_its_service_address(cluster3, family):
 
 @both
 def test_a72_a_member_asks_another_host(cluster3, family):
-    """Web servers are clients as well: a node fetches from the clients' network, whatever dprd does."""
+    """Web servers are clients as well: a node fetches from the clients' network, also with dprd."""
     forward_all(cluster3)
     with cluster3.site.inside("c1"):
         listener = socket.create_server((CLIENT[family], 9000), family=socket.AF_INET if family == "v4" else
@@ -83,8 +83,7 @@ def bytes_of(tcp, client):
 @both
 @pytest.mark.parametrize("shape", ("options", "fragments"))
 def test_a73_a_strange_syn_is_served_here(cluster3, family, shape):
-    """n1 drains, but a SYN with IP options or in fragments is none that it judges: n1 serves it, the
-    whole connection."""
+    """n1 drains, but dprd does not judge a SYN with IP options or in fragments: n1 serves the whole connection."""
     forward_all(cluster3)
     reason = {"options": "options", "fragments": "fragment"}[shape]
     with counting(cluster3) as moved, RawClient(cluster3, service(cluster3.nodes[0], family), 8080, 20730) as client:
@@ -99,7 +98,7 @@ def test_a73_a_strange_syn_is_served_here(cluster3, family, shape):
         assert flow_of(cluster3, "n1", family, 20730) is None
         client.reset()
     assert "flows_made" not in moved["n1"]
-    if cluster3.plane == "nfqueue":  # the BPF programs do not wake dprd for it
+    if cluster3.plane == "nfqueue":  # the BPF programs do not wake dprd for this SYN
         assert moved["n1"][reason] >= 1
     else:
         assert "seen" not in moved["n1"]
@@ -107,7 +106,7 @@ def test_a73_a_strange_syn_is_served_here(cluster3, family, shape):
 
 @both
 def test_a74_a_packet_of_no_connection_is_reset(cluster3, family):
-    """An ACK of a connection that nobody has: n1's own stack resets it, as without dprd, and dprd does not see it."""
+    """An ACK of a connection that no node has: n1's own stack resets it, as without dprd, and dprd does not see it."""
     with counting(cluster3) as moved, RawClient(cluster3, service(cluster3.nodes[0], family), 8080, 20740) as client:
         client.sequence, client.acknowledged = 5, 5
         client.send(client.packet("A"))
@@ -117,7 +116,7 @@ def test_a74_a_packet_of_no_connection_is_reset(cluster3, family):
 
 @both
 def test_a75_other_ports_are_not_touched(cluster3, family):
-    """n1 drains. A SYN to a port that is no service is n1's alone: refused, and dprd does not see it."""
+    """n1 drains. A SYN to a port that is not a service stays on n1: refused, and dprd does not see it."""
     forward_all(cluster3)
     with counting(cluster3) as moved, RawClient(cluster3, service(cluster3.nodes[0], family), 9999, 20750) as client:
         client.send(client.syn())
@@ -127,7 +126,8 @@ def test_a75_other_ports_are_not_touched(cluster3, family):
 
 @both
 def test_a76_nothing_is_tunnelled_twice(cluster3, family):
-    """All nodes drain but n3. n2's client lands on n3 by one tunnel; no node sends on what came by a tunnel."""
+    """All nodes drain except n3. n2's client lands on n3 by one tunnel; no node forwards a packet that came by a
+    tunnel."""
     for name in ("n1", "n2"):
         cluster3.dprctl(name, "drain")
     cluster3.wait_until(lambda: cluster3.sees("n1", ["n3"]) and cluster3.sees("n2", ["n3"]), "only n3 is left")
@@ -156,7 +156,8 @@ def test_a77_a_packet_to_an_alias_address_goes_nowhere(one3, family):
 
 @both
 def test_a78_marks_are_seen_by_nobody(cluster3, family):
-    """What came by dprd's queue, or passed it by with dprd killed, has lost its mark before the next rules see it."""
+    """Packets that came through dprd's queue, or passed it by with dprd killed, have no mark when the next rules see
+    them."""
     n1 = cluster3.nodes[0]
     syns = f"meta nfproto ip{family} tcp dport 80 tcp flags & (syn | ack) == syn"
     with rules(cluster3, "n1", [f"{syns} counter"], "prerouting", "lab_syns", -290) as came, \

@@ -12,7 +12,7 @@ from traffic import counting, service
 
 WORKERS = 4
 FIRST_QUEUE = 8000
-DECIDE, FORWARD, TUNNEL = range(3)  # of each as many queues as workers
+DECIDE, FORWARD, TUNNEL = range(3)  # each has as many queues as workers
 SOURCES = {"v4": [f"203.0.113.{host}" for host in range(60, 76)],
            "v6": [f"2001:db8:c::{host}" for host in range(60, 76)]}
 
@@ -55,13 +55,13 @@ def test_a80_four_workers(clusters):
             assert not used[FORWARD] and not used[TUNNEL], "packets of flows came to dprd"
         else:
             assert used[FORWARD] >= 2, "one queue for all flows"
-            assert used[TUNNEL] >= 1  # one for each peer and family; by chance it may be the same
+            assert used[TUNNEL] >= 1  # one for each peer and family; by chance both may be the same
 
 
 @contextlib.contextmanager
 def computing():
-    """Programs that want every processor all the time, twice over. Each with a session of its own: the kernel may give
-    every session the same part (sched(7), autogroup), and dprd's would have half of a processor and no need to wait."""
+    """Two programs per processor that compute all the time, each with its own session: the kernel may give every
+    session the same part (sched(7), autogroup), and dprd's would have half of a processor and no need to wait."""
     programs = [subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True)
                 for _ in range(2 * os.cpu_count())]
     try:
@@ -73,7 +73,7 @@ def computing():
 
 
 def waiting_threads(cluster, node):
-    """How many threads of a node's dprd do not preempt who runs."""
+    """The number of threads of a node's dprd that do not preempt the running program."""
     pid = cluster.pid(node, "dprd")
     return sum(os.sched_getscheduler(int(thread)) == os.SCHED_BATCH for thread in os.listdir(f"/proc/{pid}/task"))
 
@@ -81,9 +81,9 @@ def waiting_threads(cluster, node):
 @pytest.mark.alone
 @pytest.mark.long("it takes all processors, for half a minute")
 def test_a81_a_busy_worker_waits_for_its_turn(clusters):
-    """SYNs for n1, which serves all of them. 20,000 per second: both workers do without wake-up preemption. With programs
-    that compute on every processor they preempt again, for some seconds at least; without SYNs, too. A dprd whose
-    scheduling somebody else chose leaves it alone."""
+    """SYNs for n1, which serves all of them. 20,000 per second: both workers do without wake-up preemption. With
+    programs that compute on every processor they preempt again, for some seconds at least; also without SYNs. A dprd
+    whose scheduling was chosen from outside leaves it as it is."""
     cluster = clusters.fresh(daemons=False, nodes=1)
     cluster.set_config("Queue", "Workers", 2)
     if cluster.plane == "bpf":
@@ -107,6 +107,6 @@ def test_a81_a_busy_worker_waits_for_its_turn(clusters):
     pid = cluster.pid("n1", "dprd")
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
-    for _ in range(14):  # longer than they leave it alone by themselves
+    for _ in range(14):  # longer than they give it up by themselves
         floods.run("n1", 0.5, 20_000)
         assert waiting_threads(cluster, "n1") == 0

@@ -89,7 +89,7 @@ def test_a90_served_by_the_third(each, family):
 
 @both
 def test_a90_large_upload(each, family):
-    """The flow made by the second decision carries as any: 4 MB, byte by byte."""
+    """The flow of the second decision carries data like any other: 4 MB, byte by byte."""
     data = random_bytes(UPLOAD_BYTES)
     with stale(each), counting(each) as moved:
         with hiccups.Span() as span:
@@ -112,7 +112,7 @@ def test_a91_back_and_served_at_home(each, family):
 
 @pytest.mark.parametrize("where", ["n1", "n2"])
 def test_a92_switched_off(own, where):
-    """SecondLook=no at the entry node or where the SYN lands: it stays there."""
+    """With SecondLook=no at the entry node or at the node where the SYN lands, it stays there."""
     own.set_config("Balance", "SecondLook", "no", where)
     with stale(own), counting(own) as moved:
         for family in FAMILIES:
@@ -139,7 +139,7 @@ def test_a93_lost_on_its_way_back(own, family):
 
 @both
 def test_a94_back_too_late(own, family):
-    """A SYN that comes back when the client may have sent a copy of it changes nothing; a young one does."""
+    """A SYN that comes back when the client may have sent a copy changes nothing; a young one gets another node."""
     n1, n2 = own.node("n1"), own.node("n2")
     own.set_config("Balance", "SecondLook", "no", "n2")
     with stale(own), counting(own) as moved:
@@ -157,7 +157,7 @@ def test_a94_back_too_late(own, family):
 
 
 def test_a95_draining_is_seen_where_it_lands(own):
-    """n2 drains and n1 has not heard of it: what n1 forwards to it comes back, whatever its load."""
+    """n2 drains and n1 has not heard of it: connections that n1 forwards to it come back, whatever its load."""
     with stale(own, n2_load=0), counting(own) as moved:
         own.dprctl("n2", "drain")
         time.sleep(0.2)

@@ -18,7 +18,7 @@ from faultlib import (FIRST_SYN_S, RESTART_S, SECOND_SYN_S, eligible, frozen_who
 
 
 def restart(cluster, node, pause_s):
-    """SIGKILL, a while without dprd, a new dprd; until its peers forward to it again."""
+    """Kills dprd, waits, starts a new one, and waits until its peers forward to it again."""
     cluster.kill(node, "dprd")
     time.sleep(pause_s)
     cluster.start(node, "dprd")
@@ -72,8 +72,8 @@ def test_b11_nobody_forwards_to_a_killed_dprd(own3):
 def test_b12_dprd_is_frozen(clusters, form, node):
     """All enter at n1. dprd of n1 (of n2) stands still for 0.3 s, then for 2 s: nothing is hijacked when it resumes.
 
-    What n1's clients send meanwhile is served by n1, at once. What n1 sent to n2 is served there at once: BPF programs or
-    the standby process take it out of the tunnel.
+    New connections of n1's clients are served by n1 at once. Packets that n1 sent to n2 are served there at once:
+    BPF programs or the standby process take them out of the tunnel.
     """
     cluster = clusters.get(form)
     cluster.set_policy("rr")
@@ -94,10 +94,12 @@ def test_b12_dprd_is_frozen(clusters, form, node):
         late = work.made(since=start + goes_on_s(cluster) + 0.2, until=end)
         assert {connect.node for connect in late} == {"n1"}
         assert sorted(connect.waited for connect in late)[len(late) * 9 // 10] < 0.2
-        # But for what dprd had in hand as it was stopped, or finds first as it goes on, or what the host held up.
+        # Exceptions are packets that dprd had in hand when it was stopped, or finds first when it goes on, and delays
+        # of the host.
         assert after["stale_syn"] - before["stale_syn"] <= 4 + 40 * span.lost_s
         served = after["standby_served"] - before["standby_served"]
-        # With BPF the programs see that nothing is taken from the queue, and bring it no more. What they decide never comes.
+        # The BPF programs notice that dprd takes nothing from the queue, and queue no more. SYNs that they decide never
+        # come to it.
         least = 30 if cluster.plane == "nfqueue" else 0 if cluster.decide.get("Decide") == "kernel" else 1
         assert served >= least, served
     else:
@@ -159,7 +161,7 @@ def test_b14_restarts_and_upgrades(one3):
 
 
 def test_b15_stop_leaves_nothing(clusters):
-    """dprd of a fresh n1 runs and is stopped before anybody came: the kernel is as if it had never run."""
+    """dprd of a fresh n1 runs and is stopped before any client came: the kernel is as if it had never run."""
     cluster = clusters.fresh(daemons=False, nodes=3, layout="own")
     before = state_of_kernel(cluster, "n1")
     cluster.start_daemons()
@@ -171,7 +173,8 @@ def test_b15_stop_leaves_nothing(clusters):
 
 
 def test_b16_stop_with_flows_then_purge(clusters):
-    """n1's dprd is stopped while it forwards: what those flows need stays in the kernel, until "dprd --purge"."""
+    """n1's dprd is stopped while it forwards: everything that its flows need stays in the kernel until "dprd
+    --purge"."""
     cluster = clusters.fresh(daemons=False, nodes=3, layout="one")
     before = state_of_kernel(cluster, "n1")
     cluster.start_daemons()
@@ -198,10 +201,10 @@ def test_b16_stop_with_flows_then_purge(clusters):
 
 
 def test_b17_killed_and_never_back(one3):
-    """dprd of n1 is killed and nobody starts it: every new connection to n1 is served by n1, none waits.
+    """dprd of n1 is killed and not started again: every new connection to n1 is served by n1, none waits.
 
     A connect that was forwarded as dprd died waits for the next dprd, which does not come here; on the plane bpf it
-    waits for nobody.
+    waits for no process.
     """
     one3.set_policy("rr")
     with load(one3, ["n1"], flows=0, per_second=100) as work:
@@ -217,7 +220,7 @@ def test_b17_killed_and_never_back(one3):
 
 def test_b18_watchdog(own3):
     """The test is n1's service manager, with a watchdog of 1 s. dprd reports to it, until it is frozen: then it is
-    killed and started again. Nobody connected notices more than a pause.
+    killed and started again. Connected clients notice only a pause.
     """
     path = os.path.join(own3.directory, "notify")
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -236,7 +239,7 @@ def test_b18_watchdog(own3):
         own3.freeze("n1", "dprd")
         with pytest.raises(TimeoutError):
             while True:
-                manager.recv(4096)  # what it said before; then a second of silence
+                manager.recv(4096)  # its former messages; then a second of silence
         own3.kill("n1", "dprd")
         own3.start("n1", "dprd")
         own3.wait_ready(timeout_s=15)
@@ -246,7 +249,7 @@ def test_b18_watchdog(own3):
 
 @contextlib.contextmanager
 def stuck_worker(pid, seconds):
-    """The worker of a dprd that has one stands still for so long, each time before it looks at its queues."""
+    """The only worker of a dprd stands still for this long, each time before it reads its queues."""
     worker = next(task for task in os.listdir(f"/proc/{pid}/task") if task != str(pid))
     tracer = subprocess.Popen(["strace", "-qq", "-p", worker, "-e", "trace=poll", "-o", "/dev/null",
                                "-e", f"inject=poll:delay_enter={int(seconds * 1_000_000)}"])
@@ -258,7 +261,7 @@ def stuck_worker(pid, seconds):
 
 
 def words_of(manager):
-    """What dprd has told its service manager until now."""
+    """The messages of dprd to its service manager until now."""
     said = []
     with contextlib.suppress(BlockingIOError):
         while True:
@@ -268,8 +271,8 @@ def words_of(manager):
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_b1a_a_worker_stands_still(own3):
-    """dprd of n1 works but for its worker, which stands still. The test is n1's service manager: it hears no more that all
-    is well, and would end that dprd; and n1's peers learn that it takes nothing out of the tunnel."""
+    """dprd of n1 works, except its worker, which stands still. The test is n1's service manager: it gets no more
+    watchdog messages and would end that dprd; and n1's peers learn that it takes nothing out of the tunnel."""
     path = os.path.join(own3.directory, "notify-worker")
     own3.set_config("Queue", "Workers", 1)
     own3.stop("n1", "dprd")
@@ -299,8 +302,8 @@ def unit_setting(name):
 
 
 def test_b19_without_root(clusters):
-    """n1's dprd is nobody, with the capabilities of its systemd unit and directories of its own. It forwards, is killed
-    and takes over, stops and leaves nothing.
+    """n1's dprd runs as nobody, with the capabilities of its systemd unit and its own directories. It forwards, is
+    killed and takes over, stops and leaves nothing.
     """
     cluster = clusters.fresh(daemons=False, nodes=3, layout="own")
     cluster.set_config("Balance", "Policy", "rr")

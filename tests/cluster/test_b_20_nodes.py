@@ -19,7 +19,7 @@ ALL = ["n1", "n2", "n3"]
 
 @pytest.mark.parametrize("fault", ["killed", "frozen"])
 def test_b20_loadcast_is_away(own3, fault):
-    """loadcast of n2 is killed (frozen): within 1.5 s nobody forwards to n2, and n2 serves its clients. It is back."""
+    """loadcast of n2 is killed (frozen): within 1.5 s no node forwards to n2, and n2 serves its clients. It is back."""
     own3.set_policy("rr")
     with load(own3, ["n1", "n2"]) as work:
         if fault == "killed":
@@ -71,8 +71,9 @@ def test_b28_loadcast_is_stopped(own3):
 
 
 def test_b21_a_host_is_gone(clusters):
-    """n2's host dies under load. Only what it served, and what was addressed to it, breaks: at n1 with a reset, after
-    DeadPeerTimeout. Who was connecting gets through. Then the host boots: within 3 s of its start it has clients again.
+    """n2's host dies under load. Only connections that it served, or that were addressed to it, break: at n1 with a
+    reset, after DeadPeerTimeout. New connections get through. Then the host boots: within 3 s of its start it has
+    clients again.
     """
     cluster = clusters.get("own3")
     with settings(cluster, Flows={"DeadPeerTimeout": "1500ms"}):
@@ -102,7 +103,8 @@ def test_b21_a_host_is_gone(clusters):
 
 
 def test_b22_drain(one3):
-    """n2 drains: after 1 s it serves nobody new, but those it has. "drain --wait" ends when they are gone. Undrain."""
+    """n2 drains: after 1 s it serves no new connections, but goes on with the present ones. "drain --wait" ends when
+    they are gone. Undrain."""
     command = ["ip", "netns", "exec", one3.site.name("n2"), one3.program("bin/dprctl"), "-c", one3.config_path("n2"),
                "drain", "--wait", "--timeout", "30"]
     with settings(one3, Flows={"FinTimeout": "500ms", "RstTimeout": "500ms"}):
@@ -155,7 +157,7 @@ def test_b23_a_web_server_is_gone(own3):
 
 
 def test_b24_no_web_server_at_all(one3):
-    """The servers of all nodes end. A client is refused at once: no node passes it on, and none in a circle."""
+    """The servers of all nodes end. A client is refused at once: no node forwards it, and none in a circle."""
     with settings(one3, Health={"Interval": "100ms", "Timeout": "200ms", "Fall": "2", "Rise": "1"}):
         for node in ALL:
             one3.stop_web(node)
@@ -208,7 +210,7 @@ def test_b25_configuration_changes(own3):
 
 @pytest.mark.parametrize("form", ["own3", "one3"], ids=["own", "one"])
 def test_b27_reloads_lose_nothing(clusters, form):
-    """n1 is reloaded every 150 ms while it gets SYNs as fast as one client sends them: none is lost from the queue."""
+    """n1 is reloaded every 150 ms while it gets SYNs as fast as one client can send: the queue loses none."""
     cluster = clusters.get(form)
     cluster.set_policy("rr")
     with counting(cluster) as moved:
@@ -226,14 +228,15 @@ def test_b27_reloads_lose_nothing(clusters, form):
 
 
 def signal_all(pids, number):
-    """To all of them; one that was only a command of a daemon may be gone."""
+    """Signals all of them; a process that was only a command of a daemon may be gone."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
 def test_b26_a_host_is_paused(one3):
-    """All of n2 stands still for 2 s, as a virtual machine that is moved. What it serves waits; nothing else does."""
+    """All of n2 stands still for 2 s, like a virtual machine that is moved. Connections that it serves wait; others do
+    not."""
     one3.set_policy("rr")
     pids = one3.site.pids("n2")
     assert len(pids) >= 5
@@ -256,8 +259,8 @@ def test_b26_a_host_is_paused(one3):
 
 
 def test_b29_a_tool_fails_at_a_reload(clusters):
-    """n3 becomes a member while n1's nft fails for 2 s. n1 complains once, tries again now and then, and takes what n3
-    forwards when nft works again."""
+    """n3 becomes a member while n1's nft fails for 2 s. n1 complains once, tries again now and then, and takes packets
+    that n3 forwards when nft works again."""
     cluster = clusters.fresh(daemons=False, nodes=3, layout="own")
     tools, broken, tries = (os.path.join(cluster.directory, name) for name in ("tools", "broken", "tries"))
     os.mkdir(tools)
@@ -285,7 +288,7 @@ def test_b29_a_tool_fails_at_a_reload(clusters):
     assert log.count("nft failed") == log.count("the firewall rules are incomplete") == 1, log
     with open(tries, encoding="ascii") as file:
         installs = sum("-f" in line for line in file)
-    # The first time, when nothing is known yet, the script is tried twice more.
+    # The first time, when the kernel's rules are unknown, the script is tried twice more.
     assert 4 < installs <= 2 + 2 * (failed_s + 1), "a script, then another one in its place, each second"
     forward_to(cluster, "n1", entry="n3")
     n3 = cluster.node("n3")
@@ -293,7 +296,7 @@ def test_b29_a_tool_fails_at_a_reload(clusters):
 
 
 def test_b2a_a_member_is_removed(clusters):
-    """n1 is told that n3 is no member any more. What n1 forwarded to n3 ends with a reset, at the client's next word;
+    """n1's configuration loses n3. Connections that n1 forwarded to n3 end with a reset at the client's next packet;
     all other connections go on, and n1 forwards on to n2."""
     cluster = clusters.fresh(nodes=3, layout="own")
     cluster.set_policy("rr")

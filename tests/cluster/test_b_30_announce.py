@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Faults 30: announcements that nobody should believe, sent by a stranger on the cluster's network."""
+"""Faults 30: announcements that no node may accept, sent by a stranger on the cluster's network."""
 import contextlib
 import json
 import os
@@ -17,7 +17,7 @@ SEED = 11
 
 
 def record(cluster, node, seconds):
-    """What a node announces to n1 in some seconds: [(when, source, payload)]."""
+    """The announcements of a node to n1 in some seconds: [(when, source, payload)]."""
     port = cluster.announce_port
     with Capture(cluster, "sw", "n1c", f"udp dst port {port}") as capture:
         time.sleep(seconds)
@@ -32,14 +32,14 @@ def record(cluster, node, seconds):
 
 
 def forge(cluster, source, payload):
-    """A datagram to n1 from an address that is not the stranger's."""
+    """Sends a datagram to n1 from an address that is not the stranger's."""
     receiver = cluster.node("n1")
     to = receiver.cluster_v6 if ":" in source else receiver.cluster_v4
     return ip_layer(source, to) / UDP(sport=cluster.announce_port, dport=cluster.announce_port) / Raw(payload)
 
 
 def to_n1(cluster, datagrams, seconds=0.0):
-    """Sent by the stranger, all at once or spread over a time."""
+    """Sends them as the stranger, all at once or spread over a time."""
     packets = [forge(cluster, *datagram) for datagram in datagrams]
     for packet in packets:
         send(cluster, [packet], "x", "eth1", ("n1", "eth1"))
@@ -53,7 +53,7 @@ def rejected(cluster):
 
 @contextlib.contextmanager
 def rejecting(cluster, at_least):
-    """n1 rejects so many within the block."""
+    """n1 rejects this many within the block."""
     before = rejected(cluster)
     yield
     wait_for(lambda: rejected(cluster) - before >= at_least, f"n1 rejects {at_least}", 15)
@@ -75,7 +75,7 @@ def test_b30_damaged(own3):
     damaged += [(source, payload + bytes(more)) for more in (1, 32, 1400 - len(payload), 1401 - len(payload))]
     damaged += [(source, noise.randbytes(noise.randrange(1, 1400))) for _ in range(50)]
     with load(own3, ["n1"], flows=30, per_second=30) as work:
-        with rejecting(own3, len(damaged) - 10):  # a flip of the sequence may make it a late copy, which is no fault
+        with rejecting(own3, len(damaged) - 10):  # a flip of the sequence may make it a late copy, which is not a fault
             to_n1(own3, damaged, 1)
             steady(own3, {"n1": ["n2", "n3"]}, 0.3)
     work.check_flows()
@@ -84,8 +84,8 @@ def test_b30_damaged(own3):
 
 
 def test_b34_forged(own3):
-    """A stranger without the key sends well-formed announcements in n2's name, with a sequence that is yet to come: no
-    load, weight or state of it is taken, and n2's own are not taken for old ones afterwards.
+    """A stranger without the key sends well-formed announcements in n2's name, with a future sequence: no load, weight
+    or state of it is taken, and n2's own announcements do not count as old afterwards.
     """
     heard = record(own3, "n2", 1)
     forged = []
@@ -94,7 +94,7 @@ def test_b34_forged(own3):
         sequence = int.from_bytes(payload[24:32], "big") + 1000 + number
         forged.append((source, payload[:24] + sequence.to_bytes(8, "big") + payload[32:]))
     with rejecting(own3, len(forged)):
-        to_n1(own3, forged, 3)  # no faster than n2 may speak, so that none is left out for that reason
+        to_n1(own3, forged, 3)  # not faster than n2 may announce, so that the rate limit drops none
     steady(own3, {"n1": ["n2", "n3"]}, 1.5)
 
 
@@ -121,7 +121,7 @@ def test_b31_foreign_key(own3):
 def test_b32_replay(own3):
     """A stranger records n2 and sends it again: while n2 lives, when n2 is dead, and to an n1 that has just started.
 
-    At the speed of the record and all at once: nothing makes n2 eligible but n2 itself.
+    At the speed of the record and all at once: only n2 itself makes n2 eligible.
     """
     heard = record(own3, "n2", 1)
     with rejecting(own3, len(heard) // 2):  # n2 goes on, so all of them are old
@@ -155,7 +155,7 @@ def read(path):
 
 
 def test_b33_two_hosts_with_one_name(own3):
-    """A second host takes n2's name, cluster address and key: nobody forwards to either of them. One leaves.
+    """A second host takes n2's name, cluster address and key: no node forwards to either of them. One leaves.
 
     As long as they do not hear each other, both announce; then one of them is silent.
     """

@@ -63,7 +63,7 @@ def test_b42_multicast_is_lost(one3):
         for node in ALL:
             one3.lose_announcements(node, multicast=True)
         steady(one3, others, 2)
-        for node in ALL:  # that was no idle rule: without unicast as well, all is silent
+        for node in ALL:  # proves that the rule works: without unicast, too, all is silent
             one3.lose_announcements(node, multicast=False)
         wait_for(lambda: not eligible(one3, "n1"), "nothing is heard", 2)
         one3.heal()
@@ -73,7 +73,7 @@ def test_b42_multicast_is_lost(one3):
 
 
 def test_b43_multicast_only_and_lossy(own3):
-    """Unicast=no. Multicast alone carries the cluster; and when 30 % of it is lost for a while, nobody notices."""
+    """Unicast=no. Multicast alone carries the cluster; and a loss of 30 % for a while has no effect."""
     own3.set_policy("rr")
     with settings(own3, Announce={"Unicast": "no"}):
         for node in ALL:
@@ -119,7 +119,7 @@ def test_b44_the_cable_is_pulled(own3):
 
 
 def test_b45_hardware_address_is_another(clusters):
-    """n1 takes n2 for another's hardware address, and only what is forwarded goes there (Unicast=no): it finds out."""
+    """n1 has a wrong hardware address for n2, and only forwarded packets go there (Unicast=no): n1 finds out."""
     cluster = clusters.fresh(nodes=2, layout="own", daemons=False)
     cluster.set_config("Announce", "Unicast", "no")
     for ip in ("ipv4", "ipv6"):  # an address counts as stale after a second, instead of half a minute
@@ -133,7 +133,7 @@ def test_b45_hardware_address_is_another(clusters):
         return run_in(cluster, "c1", command) == (0, "n2\n")
     for family in ("v4", "v6"):
         assert is_served_by_n2(family)
-        time.sleep(2.5)  # dprd has read the address that this SYN was the first to need
+        time.sleep(2.5)  # dprd has read the address that this SYN needed first
         cluster.site.ip("n1", [f"neigh replace {tunnel_address(n2, family)} lladdr 02:00:00:00:00:99 dev eth1 nud stale"])
         wait_for(lambda: not is_served_by_n2(family), f"{family}: nothing arrives there", 15)
         wait_for(lambda: is_served_by_n2(family), f"{family}: the right address is found", 30)

@@ -40,8 +40,8 @@ def test_b50_the_ruleset_is_flushed(own3):
     assert not lost or own3.plane == "nfqueue", lost[:4]
     print(f"restored after {took:.1f} s; {len(lost)} forwarded flows through n1 were reset meanwhile")
     work.check_flows(unless=lambda flow: flow in lost)
-    # Without the programs a forwarded one that has just begun is one of those. n2 sends copies of a SYN to n1 until n1
-    # takes them.
+    # Without the BPF programs a forwarded connection that has just begun counts as local. n2 sends copies of a SYN to
+    # n1 until n1 takes them.
     work.check_connects(SECOND_SYN_S, since=gone if own3.plane == "nfqueue" else flushed)
     work.check_connects(SECOND_SYN_S, until=flushed - 0.2)
     assert set(work.served_by(to="n1", since=restored + 0.2)) == set(ALL)
@@ -55,10 +55,11 @@ def queue_rules(cluster, which):
 
 @pytest.mark.parametrize("command", ["iptables -t raw -F", "ip6tables -t raw -F PREROUTING"])
 def test_b50_the_chains_are_emptied(own3, command):
-    """A firewall script empties n1's tables raw; dprd's chains stay there, and are of no use. The kernel says so: soon each
-    rule is there again, once, and connections are forwarded.
+    """A firewall script empties n1's tables raw; dprd's chains stay there without effect. The kernel reports that: soon
+    each rule exists again, once, and connections are forwarded.
 
-    Meanwhile n1 serves what is new. Forwarded flows go on by the BPF programs; without them n1's own stack resets them.
+    Meanwhile n1 serves new connections. Forwarded flows go on by the BPF programs; without them n1's own stack
+    resets them.
     """
     own3.set_policy("rr")
     before = {name: own3.counters(name)["rules_restored"] for name in ALL}
@@ -76,18 +77,19 @@ def test_b50_the_chains_are_emptied(own3, command):
     assert not lost or own3.plane == "nfqueue", lost[:4]
     print(f"restored after {took:.1f} s; {len(lost)} forwarded flows through n1 were reset meanwhile")
     work.check_flows(unless=lambda flow: flow in lost)
-    # Without the programs a forwarded one that has just begun is one of those.
+    # Without the BPF programs a forwarded connection that has just begun counts as local.
     work.check_connects(FIRST_SYN_S, since=gone if own3.plane == "nfqueue" else flushed)
     work.check_connects(FIRST_SYN_S, until=flushed - 0.2)
     assert set(work.served_by(to="n1", since=restored + 0.2)) == set(ALL)
-    # Nothing was wrong with the others' rules, and they were looked at, too.
+    # The other nodes' rules were whole, and they were checked, too.
     assert all(own3.counters(name)["rules_restored"] == before[name] for name in ["n2", "n3"])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_b50_a_port_is_used_again_meanwhile(own3, family):
-    """While n1's tables raw are empty, a client uses ports again whose last connections n1 forwarded. n1 serves them, since
-    dprd gets none of their SYNs, and what follows stays there, too. (With Decide=kernel it is forwarded as before.)"""
+    """While n1's tables raw are empty, a client uses ports again whose last connections n1 forwarded. n1 serves them,
+    since dprd gets none of their SYNs, and later packets stay there, too. (With Decide=kernel the connection is
+    forwarded as before.)"""
     n1, _ = forward_to(own3, "n2")
     ports = range(20861, 20867)
     for port in ports:
@@ -115,7 +117,7 @@ def test_b50_a_port_is_used_again_meanwhile(own3, family):
 
 
 def test_b59_emptied_again_and_again(own3):
-    """A firewall script takes its time; what it empties while dprd sets up the rules is not left so."""
+    """A firewall script is slow; rules that it deletes while dprd sets them up come back."""
     rules = queue_rules(own3, "n1")
     own3.site.execute("n1", ["sh", "-c", "for i in 1 2 3 4 5 6 7 8; do iptables -t raw -F; sleep 0.05; done"])
     wait_for(lambda: queue_rules(own3, "n1") == rules, "the rules are back", 3)
@@ -124,7 +126,8 @@ def test_b59_emptied_again_and_again(own3):
 
 
 def restore_with(cluster, refusals):
-    """n1's queue rules are emptied, and nft refuses dprd's next changes so often. Whether the table is the same after."""
+    """Empties n1's queue rules, and makes nft refuse dprd's next changes this often. True when the table is the same
+    afterwards."""
     def table():
         listing = json.loads(cluster.site.execute("n1", ["nft", "-j", "list", "tables"]))["nftables"]
         return [one["table"]["handle"] for one in listing if one.get("table", {}).get("name") == "dprd"]
@@ -139,10 +142,11 @@ def restore_with(cluster, refusals):
 
 
 def test_b61_nft_refuses(clusters):
-    """A change that nft refuses once is tried again: the table stays, with its flows. Refused each time, as where another
-    version's table stands in the way, it is replaced, and the log says why.
+    """A change that nft refuses once is tried again: the table stays, with its flows. Refused each time, as where
+    another version's table stands in the way, it is replaced, and the log says why.
 
-    Nor is nft asked for what it reads all flows for, which takes seconds and more while flows come: to list anything.
+    dprd does not ask nft to list anything: nft reads all flows for that, which takes seconds and more while flows
+    come.
     """
     cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
     refusals, calls = (os.path.join(cluster.directory, name) for name in ("refusals", "calls"))
@@ -183,7 +187,7 @@ def restart_empty(cluster):
 
 
 def spoofed_syns(cluster, count):
-    """SYNs of clients that are not there, to n1, both families; as frames."""
+    """Frames with SYNs of clients that do not exist, to n1, in both families."""
     node = cluster.node("n1")
     head = bytes.fromhex((hardware(cluster, "r", "eth1") + hardware(cluster, "c1", "eth0")).replace(":", ""))
     for number in range(count):
@@ -194,10 +198,10 @@ def spoofed_syns(cluster, count):
 
 
 def test_b51_syn_flood(own3):
-    """MaxHalfOpen=256 and 500 SYNs per second from nowhere, without a guard: half-open flows push out each other, and
-    nothing else.
+    """MaxHalfOpen=256 and 500 SYNs per second of clients that do not exist, without a guard: half-open flows push out
+    only each other.
 
-    The pool holds each for a second at least: long enough for the handshakes of those who are there. SYNs that come
+    The pool holds each for a second at least: long enough for the handshakes of real clients. SYNs that come
     meanwhile find no room and are served by n1.
     """
     own3.set_config("Flows", "MaxHalfOpen", 256, "n1")
@@ -224,21 +228,21 @@ def test_b51_syn_flood(own3):
 
 
 def test_b52_flow_table_is_full(one3):
-    """MaxFlows=1024 and 1,100 clients at n1, all of which policy random would like to spread: what finds no room is
-    served by n1, and nobody notices.
+    """MaxFlows=1024 and 1,100 clients at n1, all of which policy random would spread: connections that find no room are
+    served by n1, without an error.
     """
     one3.set_config("Flows", "MaxFlows", 1024, "n1")
     one3.set_policy("rr")
     restart_empty(one3)
     one3.wait_ready()
     with counting(one3) as moved, load(one3, ["n1"], flows=2000, per_second=20, finish_s=12) as work:
-        # What the BPF programs confirm is counted within two seconds.
+        # Flows that the BPF programs confirm are counted within two seconds.
         wait_for(lambda: one3.status("n1")["flows"]["confirmed"] >= 1000, "the table is full", 15)
         full = one3.status("n1")["flows"]
         time.sleep(0.5)
     work.check_flows()
     work.check_connects(FIRST_SYN_S)
-    # What the programs decide themselves is counted when dprd looks: a few more in between.
+    # Decisions of the programs are counted at dprd's next tick: there may be a few more in between.
     most = 1024 + 10 * (one3.plane == "bpf")
     assert full["max_confirmed"] == 1024 and full["confirmed"] <= most, full
     assert moved["n1"]["table_full"] > 100
@@ -248,7 +252,7 @@ def test_b52_flow_table_is_full(one3):
 
 @contextlib.contextmanager
 def forwarded_syn(cluster, entry):
-    """A RawClient that has sent a SYN to this node, which forwarded it, and that is not one of those decided in a flood."""
+    """A RawClient that has sent a SYN to this node, which forwarded it, and that was not decided in a flood."""
     address, port = cluster.node(entry).service_v4, 20000
     while port < 20010:
         port += 1
@@ -263,14 +267,14 @@ def forwarded_syn(cluster, entry):
 
 
 def syn_v6(cluster, node, port):
-    """Not one of those decided in a flood."""
+    """A client whose SYN was not decided in a flood."""
     return ip_layer(CLIENT["v6"], cluster.node(node).service_v6) / TCP(sport=port, dport=80, flags="S", seq=port | 1)
 
 
 def test_b60_a_flood_passes_by(clusters):
-    """5,000 SYNs per second where 2,000 flows may be made: they pass by dprd, but for a few. As soon as no more than 1,000
-    come all are decided again, though the node takes the flood for lasting; and connections that stand do not notice.
-    Nor does a SYN that was forwarded before it: its copy goes where it went.
+    """5,000 SYNs per second where 2,000 flows may be made: they pass by dprd, except a few. When at most 1,000 come,
+    all are decided again, though the node still sees a flood. Established connections go on; and the copy of a SYN
+    that was forwarded before goes to the same node.
     """
     cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
     cluster.set_config("Flows", "MaxNewFlowsPerSecond", 2000)
@@ -280,7 +284,7 @@ def test_b60_a_flood_passes_by(clusters):
     floods = Floods(cluster)
 
     def decided(seconds, rate):
-        """Of these SYNs; and how many there were."""
+        """Those of these SYNs that were forwarded, and their number."""
         before = cluster.counters("n1")["syns"]
         sent = floods.run("n1", seconds, rate)[0]
         time.sleep(0.2)
@@ -291,7 +295,7 @@ def test_b60_a_flood_passes_by(clusters):
         wait_for(lambda: any("flood" in one["text"] for one in cluster.status("n1")["warnings"]), "it is noticed", 15)
         few, fast = decided(2, 5000)
         time.sleep(1.2)
-        # As in a flood, for so long; but its SYNs are not in the way.
+        # The state of a flood for this long, without its SYNs.
         nft(cluster, "n1", "add element inet dprd flooding { tcp timeout 3s }\n")
         before = cluster.counters("n1")["syns"]
         send(cluster, [syn_v6(cluster, "n1", 21000 + i) for i in range(40)], "c1")
@@ -329,7 +333,7 @@ def test_b53_little_memory(clusters):
 
 
 def bombard(cluster, count):
-    """So many connections to n1, v4 and v6, in rounds of 4,000; every one must be answered."""
+    """Makes this many connections to n1, v4 and v6, in rounds of 4,000; every one must be answered."""
     node = cluster.node("n1")
     while count > 0:
         flows = Flows(cluster, [node.service_v4, node.service_v6], min(count, 4000), pause_ms=100_000)
@@ -373,7 +377,8 @@ def dprd(cluster, *words, node="n1"):
 
 
 def test_b55_wrong_use(own3):
-    """A second dprd in one directory, a key that all may read, unknown options: refused, and the first dprd goes on."""
+    """A second dprd in one directory, a key that all users may read, unknown options: refused, and the first dprd goes
+    on."""
     pid = own3.status("n1")["pid"]
     status, said = dprd(own3)
     assert status == 1 and "another dprd is running here" in said
@@ -399,7 +404,7 @@ def test_b55_wrong_use(own3):
 def test_b56_check(clusters):
     """dprd --check on a good node, then with each setting spoiled: it names what is wrong, and a command.
 
-    That command is taken at its word: after it the check is content again.
+    The test runs that command: after it the check passes again.
     """
     cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
     cluster.write_config("n1")
@@ -458,7 +463,7 @@ def test_b57_check_sees_listeners(clusters):
 
 
 def test_b58_check_sees_pins(clusters):
-    """dprd --check by root for a unit whose user cannot pin. The command that it says mends it."""
+    """dprd --check by root for a unit whose user cannot pin. The command that it prints mends it."""
     cluster = clusters.fresh(daemons=False, nodes=2, layout="own")
     cluster.write_config("n1")
     node = cluster.node("n1")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Storms 10: a flood of SYNs over ten thousand connections, and a dprd that dies all the time.
 
-With STORM=long in the environment both go on for much longer. STORM_DECIDE says where new connections are decided
-meanwhile ("auto queue kernel"; kernel is for the BPF plane only), STORM_FORM how forwarded packets go ("tunnel",
+With STORM=long in the environment both go on for much longer. STORM_DECIDE sets the place where new connections are
+decided ("auto queue kernel"; kernel is for the BPF plane only), STORM_FORM the form of forwarding ("tunnel",
 "direct"). All figures are in BUILD/storm.json.
 """
 import collections
@@ -20,20 +20,20 @@ from rungs import QUICK
 from stormlib import LONG, Floods, Held, Steady, bad, quantile, report
 
 ALL = ["n1", "n2", "n3"]
-STARVED = 3  # on a host that is slow without dprd, too: so many times what is seen there comes on top of a limit
+STARVED = 3  # on a host that is slow also without dprd: this many times its delay is added to a limit
 DECIDES = os.environ.get("STORM_DECIDE", "auto").split()
 FORM = os.environ.get("STORM_FORM", "tunnel")
 
 HELD = 10_000
 ROUNDS, FLOOD_WITH_S, FLOOD_WITHOUT_S = (60, 10, 5) if LONG else (5, 4, 2)
-REST_S = 0.65  # so that all lasts no multiple of SPEAK_S: a node would be flooded in the same part of it each time
-SPEAK_S = 4  # held connections that are not idle: once in so long
+REST_S = 0.65  # so that a round is not a multiple of SPEAK_S: floods would always hit the same part of it
+SPEAK_S = 4  # held connections that are not idle send once in this time
 CLIENTS = 16  # addresses that new connections come from, with ports that none of them used before
 RSS_GROWTH_KB = 512
-RESENT_SHARE = 0.005  # more than without dprd
+RESENT_SHARE = 0.005  # more than without dprd, as a share
 STALLED_SHARE = 0.005  # of new connections, on the nfqueue plane
 FEW_DECIDED = 0.004  # of new connections in a flood on the nfqueue plane, and forwarded; a thousandth is expected
-P99_MS = 500  # far from what is measured: it must hold on a busy host
+P99_MS = 500  # far above measured values: it must hold on a busy host
 
 FAULTS = {"kill": 1000, "freeze": 100, "upgrade": 100} if LONG else \
     {"kill": 6, "freeze": 2, "upgrade": 2} if QUICK else {"kill": 20, "freeze": 5, "upgrade": 5}
@@ -45,7 +45,7 @@ SLOWEST_MS = 1200
 
 
 def start(clusters, names, decide, policy="rr", period="200ms"):
-    """A cluster of these nodes, and one more member that has no dprd."""
+    """A cluster of these nodes and one more member without dprd."""
     cluster = clusters.fresh(daemons=False, nodes=len(names) + 1, layout="own")
     cluster.set_config("Balance", "Policy", policy)
     cluster.set_config("Announce", "Period", period)
@@ -58,7 +58,7 @@ def start(clusters, names, decide, policy="rr", period="200ms"):
     for name in names:
         status = cluster.status(name)
         assert status["datapath"] == cluster.plane, status["datapath_why"]
-    for node in cluster.nodes:  # else Linux itself resets or drops one now and then
+    for node in cluster.nodes:  # otherwise Linux itself resets or drops one now and then
         cluster.steer(node.name)
     return cluster
 
@@ -68,7 +68,7 @@ def start(clusters, names, decide, policy="rr", period="200ms"):
 def flooded(steady, spans, node):
     """[p50, p99 of the handshakes, p99 of connect(), p99 of the answers while a node is flooded, in ms].
 
-    Medians of windows of the same length, begin and end left out: a longer one would have more of what is rare.
+    Medians of windows of the same length, begin and end left out: a longer one would have more rare events.
     """
     windows = []
     for since, until in spans:
@@ -97,12 +97,12 @@ def check_held(held):
 @pytest.mark.seconds(1800 if LONG else 180)
 @pytest.mark.parametrize("decide", DECIDES)
 def test_c11_syn_flood(clusters, decide):
-    """10,000 connections to n1, half of them forwarded to n2, half of all idle until after the flood. Then SYNs from
-    nowhere to the same port of n1, as fast as they can be made, and in turn to n3, which has no dprd.
+    """10,000 connections to n1, half of them forwarded to n2, half of all idle until after the flood. Then SYNs of
+    clients that do not exist go to the same port of n1, as fast as possible, and in turn to n3, which has no dprd.
 
-    No connection is lost. New ones are made all the time to both, from many addresses: every one succeeds. How long
-    the handshake takes is what the client's kernel says, since the client's program shares the processors with whoever
-    makes the flood. Compared between n1 and n3: the median of the 99th percentiles. dprd does not grow.
+    No connection is lost. New ones are made all the time to both, from many addresses: every one succeeds. The
+    client's kernel measures the handshake, since the client's program shares the processors with the flood's sender.
+    Compared between n1 and n3: the median of the 99th percentiles. dprd does not grow.
     """
     cluster = start(clusters, ["n1", "n2"], decide)
     for node in cluster.nodes:
@@ -114,7 +114,7 @@ def test_c11_syn_flood(clusters, decide):
     held = Held(cluster, [n1.service_v4, n1.service_v6, n1.service_v6, n1.service_v4],
                 {idle_s: HELD // 2, SPEAK_S: HELD // 2})
     idle_until = time.monotonic() + idle_s
-    floods.run("n1", 2)  # every slot for half-open flows was in use once
+    floods.run("n1", 2)  # after this every slot for half-open flows was in use once
     before = {name: memory_kb(cluster.pid(name, "dprd")) for name in ("n1", "n2")}
     steady = Steady(cluster, [n1.service_v4, n3.service_v4, n1.service_v6, n3.service_v6], 400, clients=CLIENTS)
     time.sleep(0.5)
@@ -131,7 +131,7 @@ def test_c11_syn_flood(clusters, decide):
     steady.end()
     after = {name: memory_kb(cluster.pid(name, "dprd")) for name in ("n1", "n2")}
     decided = cluster.counters("n1")
-    time.sleep(max(0.0, idle_until + 1.5 - time.monotonic()))  # then the idle ones have spoken
+    time.sleep(max(0.0, idle_until + 1.5 - time.monotonic()))  # then the idle ones have sent
     held.end()
 
     with_dprd, without = (flooded(steady, spans[node], node) for node in ("n1", "n3"))
@@ -153,7 +153,7 @@ def test_c11_syn_flood(clusters, decide):
     check_held(held)
     failed = bad(steady.each)
     # Without BPF the data of all forwarded connections waits in one queue of dprd's, which overflows when dprd has no
-    # processor for a while: some of those that are new then may wait longer than their clients do.
+    # processor for a while: some new connections may then wait longer than their clients do.
     bearable = STALLED_SHARE * len(steady.each) if cluster.plane == "nfqueue" else 0
     assert len(failed) <= bearable and {one.fate for one in failed} <= {"stalled"}, \
         f"{len(failed)} of {len(steady.each)} connects failed, such as {failed[:4]}"
@@ -165,8 +165,8 @@ def test_c11_syn_flood(clusters, decide):
     if cluster.plane == "bpf":
         assert decided["flows_made"] > 16384, "the flood was not forwarded"
     else:
-        # It was, until it was noticed: three quarters of 16,384. From then on of one in 1,024, and of 100 in each second
-        # that are looked at, half is forwarded.
+        # Until the flood was noticed, three quarters of 16,384 were forwarded. From then on half of one in 1,024 SYNs,
+        # and half of the 100 per second that are decided, is forwarded.
         assert 12288 < decided["flows_made"] < 32768 + sent["n1"] / 1024 + 150 * flood_s, "a flood came to dprd"
         real = [one for since, until in spans["n1"] for one in steady.within(since + 0.3, until - 0.2, "n1")]
         # A host that is starved takes longer until the flood is noticed.
@@ -180,7 +180,7 @@ def test_c11_syn_flood(clusters, decide):
 # ---- dprd dies ----
 
 class Victim:
-    """dprd of a node, and what is done to it."""
+    """dprd of a node, and the faults done to it."""
 
     def __init__(self, cluster, node, dice):
         self.cluster, self.node, self.dice = cluster, node, dice
@@ -203,7 +203,7 @@ class Victim:
         self.cluster.resume(self.node, "dprd")
 
     def upgrade(self):
-        """A stop in good order; then the other program file."""
+        """Stops dprd in good order; then starts the other program file."""
         status = self.cluster.stop(self.node, "dprd")
         assert status == 0, f"dprd ended with status {status}"
         self.programs.reverse()
@@ -215,7 +215,7 @@ class Victim:
 
 
 def all_faults(dice, counts):
-    """(fault, victim): a random order, of each fault half for n1 and half for n2."""
+    """(fault, victim): a random order, half of each fault for n1 and half for n2."""
     faults = [(fault, number % 2) for fault, count in counts.items() for number in range(count)]
     dice.shuffle(faults)
     return faults
@@ -230,7 +230,7 @@ def slow_share(made):
 
 
 def ends(made, since):
-    """How those ended that did not end well, and when they were made: seconds since then, the first and the last."""
+    """The ends of connections that failed, and when they were made: seconds since then, the first and the last."""
     times = collections.defaultdict(list)
     for one in bad(made):
         times[f"{one.fate} {one.error} by {one.node}"].append(round(one.start - since, 1))
@@ -239,7 +239,7 @@ def ends(made, since):
 
 
 def longest_waits(held, spans, count=5):
-    """Of the held connections that waited longest for a byte: how long, by which node, and what happened meanwhile."""
+    """The held connections that waited longest for a byte: the wait, the node, and the events meanwhile."""
     waits = sorted(held.each, key=lambda flow: -flow["longest_ms"])[:count]
     return [{"ms": round(flow["longest_ms"]), "node": flow["node"], "faults": [
         f"{fault} {node} {begin - flow['longest_since']:+.2f} s, for {end - begin:.2f} s" for fault, node, begin, end in spans
@@ -251,8 +251,8 @@ def figures(made):
 
 
 def storm(cluster, name, counts, seed):
-    """All enter at n1, while dprd of n1 and n2 goes through these faults: (what was made at n1, at n4). No
-    connection may break."""
+    """All enter at n1, while dprd of n1 and n2 suffers these faults: (connections made at n1, at n4). No connection may
+    break."""
     dice = random.Random(seed)
     n1, n4 = cluster.node("n1"), cluster.node("n4")
     victims = [Victim(cluster, node, dice) for node in ("n1", "n2")]
@@ -299,9 +299,9 @@ def storm(cluster, name, counts, seed):
 def test_c12_dprd_dies_all_the_time(clusters, decide):
     """All enter at n1. dprd of n1 or n2 is killed, frozen for 0.2 to 2 s, or stopped and another program file started.
 
-    No connection breaks: neither those that are held, nor those that come and go meanwhile. Few SYNs wait for long: a
-    plane in the kernel outlives dprd, and without one the standby process does what it can. How slow the host itself is,
-    connections to n4 show, which has no dprd.
+    No connection breaks: neither held ones, nor short ones made meanwhile. Few SYNs wait for long: a plane in the
+    kernel outlives dprd, and without one the standby process helps. Connections to n4, which has no dprd, show how
+    slow the host itself is.
     """
     cluster = start(clusters, ALL, decide)
     check_slow(*storm(cluster, f"faults {decide}", FAULTS, random.randrange(10 ** 6)))
@@ -319,7 +319,7 @@ def test_c13_dprd_dies_with_syns_on_their_way_back(clusters, decide):
 
 
 def check_slow(made, without):
-    """On a host that is slow by itself, what needs more processes is slower still. A share takes many faults to be known."""
+    """On a slow host, connections that need more processes are slower still. Estimating a share takes many faults."""
     worst = figures(made)["slowest_ms"]
     in_time(worst <= SLOWEST_MS + figures(without)["slowest_ms"], f"one SYN took {worst:.0f} ms")
     share = slow_share(made)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Datapath 10: which plane carries the packets, changes of it, and decisions within the kernel."""
+"""Datapath 10: the plane that carries the packets, changes of it, and decisions within the kernel."""
 import math
 import os
 import re
@@ -15,7 +15,7 @@ CLASSIFIER = "pref 221 bpf"
 
 
 def restart(cluster, node):
-    """A clean stop and a start, with the configuration as it is set now."""
+    """Stops and starts dprd in good order, with the present configuration."""
     cluster.write_config(node)
     assert cluster.stop(node, "dprd") == 0
     cluster.start(node, "dprd")
@@ -77,7 +77,7 @@ def test_d11_without_tcx(clusters):
 
 
 def test_d12_auto_finds_a_plane(clusters):
-    """Plane=auto where nothing can be pinned: dprd works all the same, and says why it has the plane it has."""
+    """Plane=auto where nothing can be pinned: dprd works, and reports the reason for its plane."""
     cluster = clusters.fresh(nodes=3, layout="one", daemons=False, plane="auto")
     cluster.set_config("Datapath", "Pins", os.path.join(cluster.directory, "no-bpf-here"), "n1")
     cluster.start_daemons(policy="rr")
@@ -93,7 +93,7 @@ def test_d12_auto_finds_a_plane(clusters):
 
 
 def test_d13_a_plane_that_cannot_be(clusters):
-    """Plane=bpf where it cannot be: dprd does not start, says why, and leaves nothing."""
+    """Plane=bpf where BPF is impossible: dprd does not start, reports the reason, and leaves nothing."""
     cluster = clusters.fresh(nodes=3, layout="own", daemons=False, plane="bpf")
     cluster.set_config("Datapath", "Pins", os.path.join(cluster.directory, "no-bpf-here"), "n1")
     cluster.write_config("n1")
@@ -138,7 +138,7 @@ def test_d15_the_guard_in_the_kernel(clusters):
     counts = work.served_by()
     assert cluster.counters("n1")["rate_guard"] > 50
     forwarded = counts["n2"] + counts["n3"]
-    # A second's worth at most in each second that the load touched, and one tick's more.
+    # The limit of a second applies in each second of the load, with one tick more.
     assert 10 <= forwarded <= 5 * (touched + 1), counts
 
 
@@ -161,13 +161,13 @@ def test_d16_killed_while_the_kernel_decides(clusters):
 
 
 def test_d17_the_programs_decide_while_many_come(clusters):
-    """Decide=auto: dprd decides about the few; the programs about the many, and dprd again about what comes later."""
+    """Decide=auto: dprd decides few SYNs, the programs decide many, and dprd decides again later."""
     cluster = decide_in_kernel(clusters, "rr", decide="auto")
     cluster.site.sysctl("n1", {"net.ipv4.tcp_syncookies": 1})
     floods = Floods(cluster)
 
     def moved(before):
-        """(batches of dprd's queue, SYNs) since then."""
+        """(batches of dprd's queue, SYNs) since before."""
         after = cluster.counters("n1")
         return after["batches"] - before["batches"], after["syns"] - before["syns"]
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Datapath 20: dprd freezes or dies with a SYN in hand. The client's copy of it may be answered meanwhile, by one node."""
+"""Datapath 20: dprd freezes or dies with a SYN in hand. The client's copy of it may be answered meanwhile, by one
+node."""
 import contextlib
 import itertools
 import os
@@ -15,20 +16,21 @@ from faultlib import Answers, slow_tools, standby_pid, wait_for
 from traffic import FAMILIES, service
 
 FROZEN_S = 1.5  # the client sends its SYN again after 1 s
-# Where it stops: received; each of the next looks at the clock; about to send; about to talk to the kernel.
+# The place of the stop: after receiving; at each of the next reads of the clock; before sending; before a netlink
+# message.
 PLACES = (0, 1, 2, 3, 4, 5, 6, -1, -2)
-TOLD_KERNEL = -4  # about to tell it of the flow, after the look for a socket; without BPF
-TAKES_OUT = 3  # of a tunnel packet: where the clock says nothing yet of how long it stood
+TOLD_KERNEL = -4  # before telling the kernel of the flow, after the search for a socket; without BPF
+TAKES_OUT = 3  # with a tunnel packet, before the clock shows how long dprd stood still
 THIRD_SYN_S = 6  # it comes after 3 s
 KILLED_AT = (0, 3, -1, -2)
-# So long after that another dprd starts: when the client has sent its SYN again, or so that it does when dprd has its
-# queues, but its rules are not there yet.
+# The delay before another dprd starts: after the client sent its SYN again, or so that it does while dprd has its
+# queues but not its rules.
 DEAD_S = (FROZEN_S, 0.2)
-QUIET_S = 0.3  # the last client's FIN would be taken for the next one's SYN
+QUIET_S = 0.3  # the last client's FIN would count as the next one's packet
 
 
 def start(clusters, nodes=2, stops="n1"):
-    """A cluster whose n1 forwards (nearly) all to n2; dprd of one of them stops itself when told."""
+    """A cluster whose n1 forwards (nearly) all to n2; dprd of one of them stops itself on request."""
     cluster = clusters.fresh(daemons=False, nodes=nodes, layout="own")
     library = os.path.join(cluster.directory, "stopat.so")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, os.path.join(TOP, "tests/cluster/stopat.c")], check=True)
@@ -114,7 +116,7 @@ def outlive(cluster, place, dead_s, v6):
 
 @pytest.mark.seconds(150)
 def test_d20_frozen_with_a_syn_in_hand(clusters):
-    """Whoever answers the client's second SYN keeps the connection when dprd goes on with the first."""
+    """The node that answers the client's second SYN keeps the connection when dprd goes on with the first."""
     cluster = start(clusters)
     answered = {}
     for place in PLACES + ((TOLD_KERNEL,) if cluster.plane == "nfqueue" else ()):
@@ -130,8 +132,8 @@ def test_d20_frozen_with_a_syn_in_hand(clusters):
 
 @pytest.mark.seconds(300)
 def test_d21_killed_with_a_syn_in_hand(clusters):
-    """Whoever answers the client's second SYN keeps the connection when another dprd comes with what the first one
-    left: a flow that the kernel may not have learnt of."""
+    """The node that answers the client's second SYN keeps the connection when another dprd comes with a flow that the
+    first one left, and that the kernel may not know."""
     cluster = start(clusters)
     answered = {}
     for v6, dead_s, place in itertools.product((False, True), DEAD_S, KILLED_AT):
@@ -166,8 +168,8 @@ def over_meanwhile(cluster, place, v6):
 
 @pytest.mark.seconds(150)
 def test_d22_over_when_dprd_goes_on(clusters):
-    """The client's second SYN was answered, and that connection is over, when dprd goes on with the first: no socket tells
-    of it any more, and yet no other node answers the same SYN."""
+    """The client's second SYN was answered, and that connection is over, when dprd goes on with the first: no socket
+    shows it any more, and yet no other node answers the same SYN."""
     cluster = start(clusters)
     answered = {}
     for v6, place in itertools.product((False, True), PLACES + ((TOLD_KERNEL,) if cluster.plane == "nfqueue" else ())):
@@ -205,8 +207,8 @@ def answered_elsewhere(cluster, v6):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_d23_serving_frozen_with_a_syn_in_hand(clusters, family):
-    """dprd of n2 freezes with a SYN in hand that n1 sent by the tunnel; the client's third SYN goes to another node. n2 does
-    not let the first one out when it goes on. With BPF nothing of this is ever in its hands: n2 answers at once."""
+    """dprd of n2 freezes with a SYN in hand that n1 sent by the tunnel; the client's third SYN goes to another node. n2
+    does not deliver the first one when it goes on. With BPF dprd never holds it: n2 answers at once."""
     cluster = start(clusters, nodes=3, stops="n2")
     if cluster.plane == "bpf":
         cluster.freeze("n2", "dprd")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Datapath 30: the process that serves while dprd stands still, and for a moment after its end; and an end in good order."""
+"""Datapath 30: the standby process, which serves while dprd stands still and for a moment after its end; and an end in
+good order."""
 import contextlib
 import os
 import shutil
@@ -20,12 +21,12 @@ FROZEN_S = 1.5
 
 
 def has_ended(pid):
-    """Or nothing but its status is left, for whoever asks."""
+    """Waits until the process has ended, or only its exit status is left for its parent."""
     return start_time(pid) is None
 
 
 def test_d30_ends_with_dprd(clusters):
-    """It ends with dprd, killed or stopped, and another dprd has another."""
+    """The standby process ends with dprd, killed or stopped, and the next dprd has a new one."""
     cluster = clusters.fresh(nodes=2, layout="own")
     seen = set()
     for end in (cluster.kill, cluster.stop, cluster.stop):
@@ -40,7 +41,8 @@ def test_d30_ends_with_dprd(clusters):
 
 
 def test_d31_is_replaced(own3):
-    """Killed, another one is started: it, too, serves at once while dprd stands still, and knows when that is over."""
+    """A killed standby process is replaced: the new one also serves at once while dprd stands still, and notices when
+    that is over."""
     own3.set_policy("rr")
     first = standby_pid(own3, "n1")
     os.kill(first, signal.SIGKILL)
@@ -65,26 +67,26 @@ def test_d31_is_replaced(own3):
     assert {connect.node for connect in late} == {"n1"}
     assert sorted(connect.took for connect in late)[len(late) * 9 // 10] < 0.2
     assert {"n1", "n2", "n3"} == set(work.served_by(since=back)), "n1 forwards again"
-    if own3.decide.get("Decide") != "kernel":  # else none comes to a queue
+    if own3.decide.get("Decide") != "kernel":  # otherwise none comes to a queue
         wait_for(lambda: own3.counters("n1")["standby_served"] > before, "it is counted", 3)
 
 
 def test_d32_does_nothing_else(own3):
-    """While dprd works, nothing is served by its standby process, however many come."""
+    """While dprd works, its standby process serves nothing, however many packets come."""
     own3.set_policy("rr")
     before = own3.counters("n1")["standby_served"]
     with hiccups.Span() as span, load(own3, ["n1"], flows=0, per_second=300) as work:
         time.sleep(3)
     work.check_connects(FIRST_SYN_S)
     assert set(work.served_by()) == {"n1", "n2", "n3"}
-    # While the host gives dprd no time, some may be.
+    # The standby process may serve some while the host gives dprd no time.
     assert own3.counters("n1")["standby_served"] - before <= len(work.made()) // 20 + 300 * span.lost_s
 
 
 def test_d33_both_frozen(own3):
-    """dprd of n1 and its standby process stand still. Without BPF what n1's clients send waits in the queue, and is then
-    too old to be forwarded: n1 serves it. With BPF the programs see that nothing is taken from the queue: what comes
-    later is served at once."""
+    """dprd of n1 and its standby process stand still. Without BPF the SYNs of n1's clients wait in the queue, and are
+    then too old to be forwarded: n1 serves them. With BPF the programs notice that dprd takes nothing from the
+    queue: later SYNs are served at once."""
     own3.set_policy("rr")
     before = own3.counters("n1")
     with load(own3, ["n1"]) as work:
@@ -109,7 +111,7 @@ def test_d33_both_frozen(own3):
 
 @pytest.mark.parametrize("form", ["one3", "own3"])
 def test_d34_serving_goes_on(clusters, form):
-    """dprd of n2 stands still: what others forward to it, of both families, comes out of the tunnel all the same."""
+    """dprd of n2 stands still: packets that others forward to it, of both families, still come out of the tunnel."""
     cluster = clusters.get(form)
     cluster.set_policy("rr")
     before = cluster.counters("n2")
@@ -129,7 +131,7 @@ def test_d34_serving_goes_on(clusters, form):
 
 def test_d35_serving_frozen_whole(own3):
     """dprd of n2 and its standby process stand still. Without BPF a SYN that n1 sent to n2 is too old when they go on:
-    nobody answers it, and its client's next one is decided anew. With BPF nothing waits."""
+    no node answers it, and its client's next one is decided anew. With BPF no packet waits."""
     own3.set_policy("rr")
     before = own3.counters("n2")
     with load(own3, ["n1"]) as work:
@@ -144,8 +146,8 @@ def test_d35_serving_frozen_whole(own3):
 
 
 def test_d36_killed_and_nobody_knows(own3):
-    """dprd of n2 is killed, and n2's loadcast stands still, so that n1 does not hear of it: what comes by the tunnel in
-    the moment after is served as before."""
+    """dprd of n2 is killed, and n2's loadcast stands still, so that n1 does not hear of it: packets from the tunnel in
+    the moment after that are served as before."""
     own3.set_policy("rr")
     with load(own3, ["n1"], flows=0, per_second=300) as work:
         time.sleep(1)
@@ -163,9 +165,9 @@ def test_d36_killed_and_nobody_knows(own3):
 
 
 def test_d37_standby_goes_on_first(own3):
-    """dprd of n2 and its standby process stand still for so long that clients sent their third SYN, which another node has
-    answered; and the standby process goes on first. It does not let the first one out of the tunnel: nobody is answered
-    by two."""
+    """dprd of n2 and its standby process stand still until clients have sent their third SYN, which another node has
+    answered; then the standby process goes on first. It does not take the first one out of the tunnel: no client
+    gets two answers."""
     own3.set_policy("rr")
     with load(own3, ["n1"]) as work:
         with frozen_whole(own3, "n2", standby_first_s=0.3):
@@ -181,7 +183,7 @@ def test_d37_standby_goes_on_first(own3):
 
 @pytest.mark.parametrize("form", ["one3", "own3"])
 def test_d3a_flows_go_on(clusters, form):
-    """dprd of n1 stands still: what it forwards, of both families, is sent on all the same."""
+    """dprd of n1 stands still: packets of its forwarded flows, of both families, still go on."""
     cluster = clusters.get(form)
     cluster.set_policy("rr")
     before = cluster.counters("n1")["standby_forwarded"]
@@ -200,8 +202,8 @@ def test_d3a_flows_go_on(clusters, form):
 
 @pytest.mark.parametrize("form", ["one3", "own3"])
 def test_d3c_flows_go_on_after_a_kill(clusters, form):
-    """dprd of n2 is killed, and the next one starts a second later, as systemd does it. What n2 forwards is sent on
-    meanwhile, and what is forwarded to n2 comes out of the tunnel."""
+    """dprd of n2 is killed, and the next one starts a second later, as systemd does it. Meanwhile packets that n2
+    forwards go on, and packets forwarded to n2 come out of the tunnel."""
     cluster = clusters.get(form)
     cluster.set_policy("rr")
     with load(cluster, ["n1", "n2"]) as work:
@@ -220,8 +222,8 @@ def test_d3c_flows_go_on_after_a_kill(clusters, form):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_d3b_a_port_is_used_again(own3, family):
-    """While dprd of n1 stands still, a client uses a port again whose last connection n1 forwarded. n1 serves it, at once
-    and on when dprd goes on."""
+    """While dprd of n1 stands still, a client uses a port again whose last connection n1 forwarded. n1 serves it at
+    once, and still does when dprd goes on."""
     n1, _ = forward_to(own3, "n2")
     with RawClient(own3, service(n1, family), 8080, 20841) as first:
         first.open()
@@ -246,10 +248,10 @@ def test_d3b_a_port_is_used_again(own3, family):
         client.reset()
 
 
-@pytest.mark.alone  # how soon others hear is what it is about
+@pytest.mark.alone  # it measures how soon others hear
 @pytest.mark.parametrize("form", ["one3", "own3"])
 def test_d38_stopped_while_peers_forward(clusters, form):
-    """dprd of n2, which others forward to, is stopped again and again. They know before it goes: no client waits."""
+    """dprd of n2, to which others forward, is stopped again and again. They know before it ends: no client waits."""
     cluster = clusters.get(form)
     cluster.set_policy("rr")
     moments = []
@@ -270,7 +272,7 @@ def test_d38_stopped_while_peers_forward(clusters, form):
 
 @contextlib.contextmanager
 def slow_verdicts(pid, each_s):
-    """A process stands still for so long with each packet that it has read, before its verdict."""
+    """Makes a process stand still for this long with each packet that it has read, before its verdict."""
     tracer = subprocess.Popen(["strace", "-qq", "-p", str(pid), "-e", "trace=sendto", "-o", "/dev/null",
                                "-e", f"inject=sendto:delay_enter={int(each_s * 1_000_000)}"])
     try:
@@ -287,7 +289,7 @@ def read_of(pid, name):
 
 
 def stands_still(pid):
-    """It is held in a system call, and not for a moment only."""
+    """Waits until it is held in a system call, for more than a moment."""
     for _ in range(10):
         if read_of(pid, "stat").rsplit(")", 1)[1].split()[0] != "t":
             return False
@@ -298,8 +300,8 @@ def stands_still(pid):
 @pytest.mark.seconds(150)
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_d39_a_packet_in_hand(own3):
-    """n1's standby process has read a SYN when dprd goes on. What dprd says then of many others, which it forwards, is not
-    said of this one: n1 answers it."""
+    """n1's standby process has read a SYN when dprd goes on. dprd then forwards many others, but not this one: n1
+    answers it."""
     if own3.decide.get("Decide") == "kernel":
         pytest.skip("no SYN comes to a queue")
     forward_to(own3, "n2")
@@ -310,7 +312,7 @@ def test_d39_a_packet_in_hand(own3):
 
 
 def packet_in_hand(own3, held_s, port):
-    """The standby process holds a SYN from this port for so long. False when that was over before dprd had decided about
+    """Makes the standby process hold a SYN from this port for this long. False when that ended before dprd had decided
     the others: then nothing was tested."""
     n1, standby = own3.node("n1"), standby_pid(own3, "n1")
     with RawClient(own3, n1.service_v4, 80, port) as client, slow_verdicts(standby, held_s):
@@ -335,8 +337,8 @@ def packet_in_hand(own3, held_s, port):
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_d3d_a_copy_of_what_is_in_hand(own3, family):
-    """n1's standby process has read a SYN when dprd goes on, and stands still with it for so long that the client sends a
-    copy. dprd does not forward that: n1 serves the first one."""
+    """n1's standby process has read a SYN when dprd goes on, and stands still with it until the client sends a copy.
+    dprd does not forward the copy: n1 serves the first SYN."""
     if own3.decide.get("Decide") == "kernel":
         pytest.skip("no SYN comes to a queue")
     n1, _ = forward_to(own3, "n2")
@@ -362,8 +364,8 @@ def test_d3d_a_copy_of_what_is_in_hand(own3, family):
 
 
 def test_d39_no_marks_behind_the_queues(own3):
-    """Rules behind dprd's meet none of its marks: neither on SYNs that are served here nor on what came out of a tunnel,
-    whether dprd let it pass or, while that stands still, the standby process."""
+    """Rules behind dprd's see none of its marks: neither on SYNs that are served here nor on packets from a tunnel,
+    whether dprd let them pass or, while dprd stands still, the standby process."""
     own3.set_policy("rr")
     behind = {"hook": "prerouting", "priority": -290}
     with rules(own3, "n2", ["meta mark & 0x60000000 != 0 counter"], name="lab_marked", **behind) as marked, \

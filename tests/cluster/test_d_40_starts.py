@@ -19,8 +19,8 @@ FLOW_OF_SET = re.compile(r" \. 8080 : 0x[0-9a-f]+")
 @pytest.mark.parametrize("interfaces, why", [("nothing0", "no Ethernet interface"), ("eth0", "reached by eth1")],
                          ids=["none", "not-the-clusters"])
 def test_d40_no_place_for_programs(clusters, interfaces, why):
-    """Plane=auto, and the programs find no interface, or none where tunnel packets come in: n1 does without them. Whatever
-    it is asked for then, it goes on; and it forwards, and serves for others."""
+    """Plane=auto, and the programs find no interface, or none where tunnel packets arrive: n1 works without them. It
+    answers every command, forwards, and serves for others."""
     cluster = clusters.fresh(nodes=3, layout="own", daemons=False, plane="auto")
     cluster.set_config("Datapath", "Interfaces", interfaces, "n1")
     cluster.start_daemons(policy="rr")
@@ -62,8 +62,8 @@ def test_d41_interfaces_come_back(clusters, layout):
 
 
 def test_d42_a_start_that_fails(clusters):
-    """dprd of n2 is killed, while others forward to it, and the next one cannot start, for a tool fails: it leaves what it
-    found. So the connections go on, at the latest with a dprd that can."""
+    """dprd of n2 is killed, while others forward to it, and the next one cannot start, because a tool fails: it leaves
+    everything as it found it. So the connections go on, at the latest with a dprd that starts."""
     cluster = clusters.fresh(nodes=3, layout="own")
     cluster.set_policy("rr")
     tools = os.path.join(cluster.directory, "tools")
@@ -85,12 +85,13 @@ def test_d42_a_start_that_fails(clusters):
 
 
 def rules_of(cluster, which):
-    """What is left and set up in the kernel, but for the flows, which come and go."""
+    """Everything that dprd set up in the kernel, except the flows, which come and go."""
     return [line for line in state_of_kernel(cluster, which) if not FLOW_OF_SET.search(line)]
 
 
 def test_d43_two_of_them(clusters):
-    """Another dprd on the same node, with a run directory of its own, does not start and takes nothing from the first."""
+    """Another dprd on the same node, with a run directory of its own, does not start and takes nothing from the
+    first."""
     cluster = clusters.fresh(nodes=3, layout="own")
     cluster.set_policy("rr")
     other, directory = os.path.join(cluster.directory, "other.conf"), os.path.join(cluster.node("n1").directory, "run")
@@ -113,8 +114,8 @@ def test_d43_two_of_them(clusters):
 
 
 def test_d44_fewer_interfaces(clusters):
-    """dprd of n1 comes back with fewer Interfaces=, and flows to take over: where it has no programs any more none of the
-    former dprd is left."""
+    """dprd of n1 comes back with fewer Interfaces=, and flows to take over: interfaces without programs keep none of
+    the former dprd's."""
     cluster = clusters.fresh(nodes=3, layout="one")
     cluster.site.ip("n1", ["link add spare0 type veth peer name spare1", "addr add 198.18.0.1/24 dev spare0", "link set spare0 up"])
 
@@ -138,8 +139,8 @@ def test_d44_fewer_interfaces(clusters):
 
 
 def test_d45_stands_still_as_it_starts(clusters):
-    """dprd of n1 is killed, and the next one stands still while it has its queues but not its rules: what n1 forwards is
-    sent on, and what is forwarded to n1 comes out of the tunnel; also when it stands still again later."""
+    """dprd of n1 is killed, and the next one stands still while it has its queues but not its rules: packets that n1
+    forwards go on, and packets forwarded to n1 come out of the tunnel; also when it stands still again later."""
     cluster = clusters.fresh(nodes=3, layout="own")
     cluster.set_policy("rr")
     cluster.environment = [f"PATH={slow_tools(cluster)}:{os.environ['PATH']}"]

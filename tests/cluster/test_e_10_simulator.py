@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Simulator 10: dpr-sim says of eight nodes what eight real nodes do.
+"""Simulator 10: dpr-sim predicts the behaviour of eight real nodes.
 
     c1 --- r --- n1 .. n8      each node: one worker, exponential service times with a mean of 50 ms (it sleeps),
                                a queue of any length; Poisson arrivals at a load of 0.8, entry nodes even
@@ -8,21 +8,21 @@ The same connections, to the moment and the service time, come to the simulator 
 
     li, 200ms     the default
     least, 2s     a herd: loads 40 service times old
-    rr, 200ms     blind; nothing in it is left to chance
+    rr, 200ms     ignores loads; nothing in it is random
 
 and compared are the mean delay in service times, the ratio of each arm's to the first one's, the share of
-connections that another node than the entry node served, and the share that the second look sent back.
+connections that a node other than the entry node served, and the share that the second look sent back.
 
-The tolerance of each is 3 standard deviations of what chance does to a run of this length, measured with 40 runs of
-the simulator (agree.py), plus what the model leaves out: 5 % of the mean delay, 2 % of the connections. That is:
+The tolerance of each is 3 standard deviations of a run of this length, measured with 40 runs of the simulator
+(agree.py), plus effects that the model leaves out: 5 % of the mean delay, 2 % of the connections. That is:
 
  - TCP, the client and the server take time. It is measured, on connections that were not forwarded, and taken off
    the mean delay; but open connections last longer by it, so that the nodes see loads that are higher.
  - dprd looks at its own load at most once in a millisecond, and forwarding takes as long as it takes.
  - Rates of arrivals, which li uses, are true in the simulator from the beginning, and learnt within seconds here.
 
-What disagrees while the host was starved is skipped, and says so: when connections that were not forwarded took more
-than 0.2 service times beyond their queue on average, or the client was late by more than 100 ms.
+A disagreement while the host was starved is skipped, with a message: when connections that were not forwarded took
+more than 0.2 service times beyond their queue on average, or the client was late by more than 100 ms.
 """
 import json
 import os

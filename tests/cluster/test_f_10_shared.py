@@ -31,7 +31,7 @@ def shared(cluster, which):
 
 
 def has_share(cluster, which, others):
-    """Whether a node has a lease, and just these nodes have a part."""
+    """True when a node has a lease, and exactly these nodes have a part."""
     status = shared(cluster, which)
     return status.get("lease_ms") is not None and \
         sorted(member["name"] for member in status["members"]) == sorted(others)
@@ -102,7 +102,8 @@ def all_serve(work, names, least):
 
 
 def test_f10_everybody_serves(trio):
-    """All connections are answered, once each, and spread over the nodes; neighbours know the common hardware address."""
+    """All connections are answered, once each, and spread over the nodes; neighbours know the common hardware
+    address."""
     with work_on(trio) as work:
         time.sleep(2)
     work.check_flows()
@@ -122,8 +123,8 @@ def test_f10_everybody_serves(trio):
 
 
 def test_f11_forwarding(trio):
-    """The node that accepts a connection may still forward it: the SYN leaves by its tunnel, and the fellow takes the frames
-    that follow itself."""
+    """The node that accepts a connection may still forward it: the SYN leaves by its tunnel, and the fellow takes the
+    later frames itself."""
     trio.set_policy("rr")
     with work_on(trio) as work:
         time.sleep(2)
@@ -141,7 +142,7 @@ def test_f11_forwarding(trio):
 
 
 def test_f12_host_dies(trio):
-    """A host is gone: the others take its part over; what they served goes on."""
+    """A host is gone: the others take its part over; their connections go on."""
     with work_on(trio) as work:
         time.sleep(0.5)
         died = time.monotonic()
@@ -170,13 +171,14 @@ def test_f13_host_returns(trio):
         returned = time.monotonic()
         time.sleep(2)
     work.check_flows()
-    # A SYN may come just when nobody has its bucket; then its copy may meet an owner who waits for the former one's answer.
+    # A SYN may come just when its bucket has no owner; then its copy may meet an owner that waits for the former one's
+    # answer.
     work.check_connects(SECOND_SYN_S)
     assert set(work.served_by(since=returned)) == {"n1", "n2", "n3"}
 
 
 def test_f14_dprd_dies(trio):
-    """Without dprd on one node, the share goes on; so it does when dprd is back, and when that stops and starts."""
+    """Without dprd on one node the share goes on; also when dprd is back, and when it stops and starts."""
     with work_on(trio) as work:
         trio.kill("n2", "dprd")
         killed = time.monotonic()
@@ -198,7 +200,7 @@ def test_f14_dprd_dies(trio):
 
 
 def test_f15_announcer_dies(trio):
-    """Without loadcast the lease runs out: the node keeps what it has, and others take what is new."""
+    """Without loadcast the lease runs out: the node keeps its connections, and others take new ones."""
     with work_on(trio) as work:
         trio.kill("n1", "loadcast")
         wait_for(lambda: shared(trio, "n1").get("lease_ms") is None, "n1's lease ended", 2)
@@ -217,7 +219,7 @@ def hardware_address(cluster, name):
 
 
 def test_f19_hand_over(trio):
-    """A fellow that has no part of the share any more is handed the packets of its connections: to its own hardware address,
+    """A fellow without a part of the share gets the packets of its connections: to its own hardware address,
     one hop further."""
     trio.set_policy("rr")
     one, two = hardware_address(trio, "n1"), hardware_address(trio, "n2")
@@ -236,7 +238,7 @@ def test_f19_hand_over(trio):
 
 
 def test_f16_messages_and_purge(trio):
-    """A node says what is missing; neighbours are told at the start; --purge leaves nothing."""
+    """A node reports what is missing; neighbours are told at the start; --purge leaves nothing."""
     multicast = "ip", "maddress", "show", "dev", "eth0"
     assert HARDWARE[0] in trio.site.execute("n1", list(multicast))
     with Capture(trio, "sw", "r", "arp or icmp6 or igmp") as seen:
@@ -266,7 +268,7 @@ def total(cluster, name):
 
 
 def test_f17_half_open(trio):
-    """The answer to another SYN-ACK than this node's own is left alone: a reset would end what lives elsewhere."""
+    """An answer to another node's SYN-ACK is ignored: a reset would end a connection that lives there."""
     for number, address in enumerate(SHARED):
         with RawClient(trio, address, 8080, 20700 + number) as client:
             client.send(client.syn())
@@ -287,9 +289,9 @@ def test_f17_half_open(trio):
 
 
 def test_f18_cookies(trio):
-    """With SYN cookies there is no half-open socket: the kernel's own check says whose the answer is.
+    """With SYN cookies there is no half-open socket: the kernel's own check shows whether the answer is this node's.
 
-    Only n1 makes some: here all nodes have one kernel, and with it one secret."""
+    Only n1 makes cookies: here all nodes have one kernel, and with it one secret."""
     trio.site.sysctl("n1", {"net.ipv4.tcp_syncookies": 2})
     with work_on(trio) as work:
         time.sleep(1.5)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Bi-active 20: shared addresses while daemons die, stand still and do not hear each other, and on a host without a moment's
-rest. With STORM=long in the environment both go on for much longer; figures are in BUILD/storm.json.
+"""Bi-active 20: shared addresses while daemons die, stand still and do not hear each other, and on a host that is
+always busy. With STORM=long in the environment both go on for much longer; figures are in BUILD/storm.json.
 """
 import os
 import random
@@ -16,23 +16,23 @@ BUSY_PER_PROCESSOR, LOSS_PERCENT = 8, 30
 BUSY_S = 3600 if LONG else 120
 HELD, PER_SECOND = 60, 300
 SYNS = 100_000 if LONG else 10_000
-# So long a fault lasts, and so long the cluster has before the next one: never the same, as SYNs are sent again after 1, 3
-# and 7 s, and would meet every second fault.
+# The length of a fault, and the time before the next one: they vary, as SYNs are sent again after 1, 3 and 7 s, and
+# would meet every second fault.
 FAULT_S, REST_S, REST_MORE_S = 1.6, 2.4, 1.7
 SYN_TIMEOUT_S = 40
 SLOW_S = (1.5, 3.5, 7.5)
-# A node that was lost again and again within a minute is held down, for twice as long each time and a minute at most.
+# A node that was lost again and again within a minute is held down, twice as long each time, up to a minute.
 BACK_S = 75
 
 
 def since_change_ms(cluster):
-    """Of each node, how long ago the share was another one."""
+    """The age of each node's share."""
     return {name: shared(cluster, name)["changed_ms"] for name in NAMES}
 
 
 @pytest.fixture(name="busy_host")
 def fixture_busy_host(trio):
-    """Loops that do nothing, more than there are processors; they end by themselves, too."""
+    """Busy loops, more than there are processors; they also end by themselves."""
     count = BUSY_PER_PROCESSOR * os.cpu_count()
     loops = [trio.site.start("c1", ["timeout", str(BUSY_S + 60), "/bin/sh", "-c", "while :; do :; done"],
                              os.path.join(trio.directory, "busy.log")) for _ in range(count)]
@@ -47,8 +47,8 @@ def fixture_busy_host(trio):
 @pytest.mark.long("two minutes of a host without a moment's rest")
 @pytest.mark.seconds(BUSY_S + 120)
 def test_f20_no_false_take_over(busy_host):
-    """A third of the announcements to each node is lost, and every processor has eight others to serve: nobody is taken for
-    dead, and nobody's lease ends."""
+    """A third of the announcements to each node is lost, and every processor has eight others to serve: no node counts
+    as dead, and no lease ends."""
     for name in NAMES:
         busy_host.lose_announcements(name, LOSS_PERCENT)
     time.sleep(1)
@@ -81,7 +81,7 @@ def freeze(cluster, name, daemon):
 
 
 def deaf(cluster, name, _):
-    """It hears nothing, and is heard."""
+    """The node hears nothing, but is heard."""
     cluster.lose_announcements(name)
     time.sleep(FAULT_S)
     cluster.heal(name)
@@ -130,8 +130,8 @@ def test_f21_one_answer(trio):
 
 
 def test_f23_successor_without_lease(trio):
-    """loadcast is killed and starts at once while dprd stands still, so that it cannot get at the lease that lives on in the
-    kernel: no SYN is answered twice, no connection breaks, and the node has its share again."""
+    """loadcast is killed and starts at once while dprd stands still, so that it cannot reach the lease that lives on in
+    the kernel: no SYN is answered twice, no connection breaks, and the node has its share again."""
     answers = Answers(trio)
     held, steady = Held(trio, list(SHARED), {0.1: HELD}), Steady(trio, list(SHARED), PER_SECOND, 50, SYN_TIMEOUT_S)
     try:
@@ -156,8 +156,8 @@ def test_f23_successor_without_lease(trio):
 
 @pytest.mark.seconds(150)
 def test_f22_other_period(trio):
-    """Period= gets longer from node to node: it is said, no connection breaks, and when the slow announcer stands still no
-    SYN is answered twice."""
+    """Period= gets longer on node after node: that is logged, no connection breaks, and when the slow announcer stands
+    still no SYN is answered twice."""
     answers = Answers(trio)
     held, steady = Held(trio, list(SHARED), {0.1: HELD}), Steady(trio, list(SHARED), 50, 50, SYN_TIMEOUT_S)
     try:

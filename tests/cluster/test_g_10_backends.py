@@ -97,7 +97,7 @@ def test_g10_it_serves(pair, form):
     ("wlc", {"b1": 1, "b3": 3}, False, {"b1": 10, "b3": 30}, 2),
     ("lc", {"b1": 1, "b3": 3, "b4": 1}, False, {"b1": 13, "b3": 13, "b4": 13}, 2)), ids=("rr", "wrr", "wlc", "lc"))
 def test_g11_spread(own, policy, weights, serve_here, expected, off):
-    """40 connections are held at once: how many each has is what the policy says."""
+    """40 connections are held at once: each server has the number that the policy gives it."""
     with using(own, *weights, policy=policy, weights=tuple(weights.values()), serve_here=serve_here), \
             nothing_fails(own):
         forget_ended(own)
@@ -107,7 +107,7 @@ def test_g11_spread(own, policy, weights, serve_here, expected, off):
 
 
 def test_g12_the_nodes_own_server(own):
-    """n1 serves its part. Its web server ends: the real servers take all, and n1 is no worse a peer. It is back."""
+    """n1 serves its part. Its web server ends: the real servers take all, and n1 stays a good peer. It is back."""
     with using(own, "b1", "b3", serve_here=True):
         with load(own, ["n1"], flows=0, per_second=60) as work:
             time.sleep(1)
@@ -128,7 +128,7 @@ def test_g12_the_nodes_own_server(own):
 
 
 def test_g13_another_port(own):
-    """b1 listens elsewhere: whoever asks n1's port 80 gets b1's port 8080."""
+    """b1 listens elsewhere: a client of n1's port 80 gets b1's port 8080."""
     with using(own, "b1"):
         own.node("b1").port = 8080
         reload_both(own)
@@ -151,7 +151,8 @@ def first_line(cluster, address, port):
 
 @pytest.mark.parametrize("how, form", (("stopped", "nat"), ("cut", "nat"), ("stopped", "tunnel"), ("cut", "direct")))
 def test_g14_one_server_fails(own, how, form):
-    """Programs of one end, or its cable is pulled: within Interval x Fall + 1 s nobody new gets there. It is back."""
+    """Programs of one end, or its cable is pulled: within Interval x Fall + 1 s no new connection goes there. It is
+    back."""
     victim, gone_s = BY_FORM[form], GONE_S if how == "stopped" else SILENT_S
     others = set(BY_FORM.values()) - {victim}
     with using(own, *BY_FORM.values(), Flows=SHORT):
@@ -181,7 +182,7 @@ def test_g14_one_server_fails(own, how, form):
 
 @pytest.mark.parametrize("serve_here, instead", ((True, "n1"), (False, "n2")), ids=("here", "not-here"))
 def test_g15_all_servers_fail(own, serve_here, instead):
-    """No real server is left: n1 serves by itself, or, where it has no server, sends its clients to n2."""
+    """No real server is left: n1 serves itself or, where it has no server, sends its clients to n2."""
     names = set(BY_FORM.values())
     with using(own, *names, serve_here=serve_here, Flows=SHORT):
         with load(own, ["n1"], flows=0, per_second=60) as work:
@@ -206,7 +207,7 @@ def test_g15_all_servers_fail(own, serve_here, instead):
 
 
 def test_g16_weight_0(own):
-    """Two real servers get weight 0 by reload: nobody new comes to them, and what they have goes on."""
+    """Two real servers get weight 0 by reload: no new connection goes to them, and their present ones go on."""
     with using(own, *ALL, policy="lc"), nothing_fails(own):
         forget_ended(own)
         with load(own, ["n1"], flows=40, per_second=40) as work:
@@ -233,9 +234,9 @@ def without_dprd(cluster):
 
 @pytest.mark.parametrize("how", ("killed", "stopped"))
 def test_g17_without_dprd(pair, how):
-    """dprd of n1 is away for 2.5 s amid long transfers and held connections of each form: none breaks. With NAT none
-    waits, on the bpf plane none at all. New clients get n1 or a server behind NAT (on the bpf plane any). dprd comes
-    back and counts right."""
+    """dprd of n1 is away for 2.5 s amid long transfers and held connections of each form: none breaks. Those with NAT
+    do not wait, and on the bpf plane none waits. New clients get n1 or a server behind NAT (on the bpf plane any).
+    dprd comes back and counts right."""
     with using(pair, *ALL, policy="wlc", serve_here=True), nothing_fails(pair):
         forget_ended(pair)
         with load(pair, ["n1"], flows=60, per_second=40) as work:
@@ -254,7 +255,7 @@ def test_g17_without_dprd(pair, how):
             time.sleep(1)
             work.connects.end()
             fetched = downloads.join()
-            # On the nfqueue plane the farewell of one that was open when dprd left may have passed it by (g19).
+            # On the nfqueue plane the FIN of a connection that was open when dprd ended may have passed it by (g19).
             certain = ALL if pair.plane == "bpf" else ("b3", "b4")
             wait_for(lambda: counts_agree(pair, certain), "dprd counts what the servers have", 15)
             assert sum(backend["connections"] for backend in reported(pair).values()) > 30
@@ -285,8 +286,8 @@ def test_g18_without_dprd_and_nobody_here(own):
 
 
 def test_g19_closed_while_away(own):
-    """Clients leave while dprd is away. When it is back it does not take them for open: but on the nfqueue plane those
-    with NAT, whose farewell passed it by."""
+    """Clients leave while dprd is away. When it is back it does not count them as open, except on the nfqueue plane
+    those with NAT, whose FIN passed it by."""
     with using(own, *ALL):
         forget_ended(own)
         held = open_held(own, addresses_of(own.nodes[0]), 20)
@@ -297,7 +298,7 @@ def test_g19_closed_while_away(own):
         time.sleep(0.5)
         own.start("n1", "dprd")
         wait_for(lambda: usable(own) == set(ALL), "n1 knows its real servers again", RESTART_S)
-        # A farewell that nobody took is sent again, each time after twice as long.
+        # A FIN without an answer is sent again, each time after twice as long.
         names = ALL if own.plane == "bpf" else ("b3", "b4")
         wait_for(lambda: open_at(own, names) == 0, f"no connection is open at {names}", 15)
 
@@ -307,7 +308,7 @@ def test_g19_closed_while_away(own):
 @pytest.mark.parametrize("serve_here", (True, False), ids=("here", "not-here"))
 def test_g20_landed(pair, serve_here):
     """n2 forwards all its clients to n1: n1's servers behind NAT take them, by weight, and n1 if it serves. Without
-    n1's dprd those that are there go on (on the nfqueue plane, when it is back)."""
+    n1's dprd present connections go on (on the nfqueue plane, when it is back)."""
     expected = {"b1", "b2", "n1"} if serve_here else {"b1", "b2"}
     path = pair.add_file("one", ONE_MB)
     with using(pair, "b1", "b2", "b3", weights=(1, 3, 1), serve_here=serve_here), nothing_fails(pair):
@@ -347,8 +348,8 @@ def test_g21_copies(own):
 
 @pytest.mark.parametrize("close", ("reset", "fin"))
 def test_g22_a_port_used_again(own, close):
-    """One client port, 60 connections in a row, each to another server: what NAT remembers of the former one is no
-    hindrance, and none waits for a copy of its SYN."""
+    """One client port, 60 connections one after the other, each to another server: NAT's entry of the former one does
+    no harm, and none waits for a copy of its SYN."""
     worst_s, names = 0, collections.Counter()
     with using(own, *ALL, serve_here=True):
         for number in range(60):
@@ -369,8 +370,8 @@ def test_g22_a_port_used_again(own, close):
 
 @pytest.mark.parametrize("serve_here", (True, False), ids=("here-too", "not-here"))
 def test_g27_stray_segments(own, serve_here):
-    """Segments far outside of the window, which connection tracking takes for no part of their connection, come in
-    between: nobody resets it, and it goes on at the real server."""
+    """Segments far outside of the window, which connection tracking does not count to their connection, come in
+    between: no node resets it, and it goes on at the real server."""
     with using(own, "b1", serve_here=serve_here):
         for number, family in enumerate(FAMILIES * 4):
             with RawClient(own, service(own.nodes[0], family), ECHO_PORT, 20900 + number) as client:
@@ -388,7 +389,7 @@ def test_g27_stray_segments(own, serve_here):
 
 @contextlib.contextmanager
 def narrow_inside(cluster, node, wanted):
-    """The node sends no packet larger than NARROW_MTU to the network behind it, and says so by ICMP."""
+    """The node sends no packet larger than NARROW_MTU to the network behind it, and reports that by ICMP."""
     v4, v6 = f"10.81.{node.number}.0/24", f"fd81:{node.number}::/64"
     if wanted:
         cluster.site.ip(node.name, [
@@ -407,7 +408,8 @@ def narrow_inside(cluster, node, wanted):
 
 @forms
 def test_g23_full_packets(plain, form):
-    """5 MB each way in full packets: what the way to the server does not take, the client is told, or n1 cuts."""
+    """5 MB each way in full packets: where they do not fit on the way to the server, the client gets ICMP, or n1 cuts
+    them."""
     name, path, n1 = BY_FORM[form], plain.add_file("five", FIVE_MB), plain.node("n1")
     port = name + "c" if form == "tunnel" else name
     with using(plain, name), narrow_inside(plain, n1, form == "nat"):

@@ -37,7 +37,7 @@ def test_g25_shared(sharing):
             time.sleep(1.5)
             sharing.kill("n1", "dprd")
             away = time.monotonic()
-            # The programs do not know yet that it is gone.
+            # The programs do not know yet that dprd is gone.
             with holding(sharing, SHARED, BURST):
                 time.sleep(1.5)
                 end = time.monotonic()
@@ -54,7 +54,8 @@ def test_g25_shared(sharing):
 
 
 def test_g26_shared_host_dies(sharing):
-    """n2's host dies, and with it what b2 serves. n1 and its real servers take all, and keep what they have."""
+    """n2's host dies, and with it b2's connections. n1 and its real servers take all new connections, and keep their
+    own."""
     with work_on(sharing) as work:
         time.sleep(0.5)
         sharing.kill_host("n2")

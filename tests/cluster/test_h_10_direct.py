@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Direct 10: Form=direct. What is forwarded goes to the peer's hardware address, as it is but for a hop."""
+"""Direct 10: Form=direct. Forwarded packets go to the peer's hardware address, unchanged except for one hop."""
 import contextlib
 import json
 import time
@@ -14,13 +14,13 @@ from traffic import (FAMILIES, HEADERS, IP, Capture, IPv6, RawClient, TCP, count
 
 HOPS = 64
 ALL = ["n1", "n2", "n3"]
-# What a node serves for its peers stays when its dprd is gone.
+# Connections that a node serves for its peers stay when its dprd is gone.
 QUIET_MS = 500
 both = pytest.mark.parametrize("family", FAMILIES)
 
 
 def forms(cluster, node):
-    """{peer: how packets go to it, by family}"""
+    """{peer: the form of forwarding to it, by family}"""
     return {name: (member["form_v4"], member["form_v6"]) for name, member in members(cluster, node).items()
             if name != node}
 
@@ -42,7 +42,7 @@ def routes_of_peers(cluster, node):
 
 
 def test_h10_whole_frames(direct3):
-    """n1 drains. 10 MB up and down in both families by frames as large as the link's, and no tunnel anywhere."""
+    """n1 drains. 10 MB up and down in both families in frames as large as the link's MTU, and no tunnel anywhere."""
     forward_all(direct3)
     with counting(direct3) as moved, Capture(direct3, "n1", "eth1", "proto 4 or ip6 proto 41") as tunnelled:
         transfer_both_ways(direct3)
@@ -55,7 +55,7 @@ def test_h10_whole_frames(direct3):
 
 
 def test_h11_narrow_link(direct3):
-    """The nodes' link takes 1,400 bytes only, and the router says nothing of it: the MSS makes it fit."""
+    """The nodes' link takes 1,400 bytes only, and the router does not report it: the MSS makes it fit."""
     entry, mtu = forward_all(direct3), 1400
     try:
         set_mtu(direct3, "cluster", mtu)
@@ -69,7 +69,7 @@ def test_h11_narrow_link(direct3):
 
 @both
 def test_h12_a_hop_less(direct3, family):
-    """What n2 gets for n1 has a hop less than what n1 got; and what has none left goes nowhere."""
+    """Packets that n2 gets from n1 have one hop less than at n1; packets without hops left are dropped."""
     entry, target = forward_to(direct3, "n2")
     address, layer = service(entry, family), IP if family == "v4" else IPv6
     hops = {"v4": "ttl", "v6": "hlim"}[family]
@@ -99,8 +99,8 @@ def test_h13_too_big_reaches_the_serving_node(direct3, family):
 
 
 def test_h14_serving_needs_no_dprd(direct3):
-    """dprd of n2 is killed, then started and stopped: what n1 has forwarded to it goes on without a pause, and so does
-    what n1 forwards until it knows. Only --purge ends that."""
+    """dprd of n2 is killed, then started and stopped: connections that n1 has forwarded to it go on without a pause,
+    also those that n1 forwards until it knows. Only --purge ends that."""
     direct3.set_policy("rr")
     with load(direct3, ["n1"]) as work:
         direct3.kill("n2", "dprd")
@@ -122,8 +122,8 @@ def test_h14_serving_needs_no_dprd(direct3):
 
 
 def test_h15_by_a_router_in_a_tunnel(direct3):
-    """n1 reaches n2 by a router: what it sends to the router's hardware address would come back, so n2 gets a tunnel.
-    What n1 serves for others has the smaller MSS meanwhile."""
+    """n1 reaches n2 by a router: packets to the router's hardware address would come back, so n2 gets a tunnel.
+    Connections that n1 serves for others have the smaller MSS meanwhile."""
     network = {"v4": ("-4", direct3.node("n2").cluster_v4 + "/32", direct3.node("n3").cluster_v4),
                "v6": ("-6", direct3.node("n2").cluster_v6 + "/128", direct3.node("n3").cluster_v6)}
 
@@ -145,7 +145,7 @@ def test_h15_by_a_router_in_a_tunnel(direct3):
 
 
 def test_h16_from_one_form_to_the_other(own3):
-    """By reload, under load: every connection goes on, those that stand and those that are made meanwhile."""
+    """By reload, under load: every connection goes on, present ones and those made meanwhile."""
     own3.set_policy("rr")
     with load(own3, ["n1", "n2"]) as work:
         for form in ("direct", "tunnel", "direct"):

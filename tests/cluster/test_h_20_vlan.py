@@ -15,7 +15,7 @@ FILE_BYTES = 2_000_000
 
 @pytest.fixture(name="vlan3")
 def make_vlan3(clusters):
-    """The stranger x reaches n1's service addresses by the VLAN; so does what serves them reach x."""
+    """The stranger x reaches n1's service addresses by the VLAN, and their servers reach x the same way."""
     cluster = clusters.fresh(daemons=False, layout="own")
     for host, number in [("x", 200)] + [(node.name, 10 + node.number) for node in cluster.nodes]:
         add_vlan(cluster, host, "eth0", VLAN, [f"10.100.0.{number}/24", f"fd64::{number}/64"])
@@ -47,7 +47,7 @@ def test_h20_tagged_frames(vlan3):
 
 
 def decided(cluster):
-    """What n1 has decided about new connections."""
+    """The number of n1's decisions on new connections."""
     decisions = cluster.status("n1")["decisions"]
     return collections.Counter({reason: decisions[reason]["count"] for reason in
                                 ("local_policy", "chosen", "same_syn", "same_flow", "no_peer", "local_socket")})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the traffic tests share: connections of real kernels, and packets made and seen one by one."""
+"""Shared by the traffic tests: connections of real kernels, and packets made and seen one by one."""
 import contextlib
 import hashlib
 import json
@@ -56,13 +56,13 @@ def whoami(cluster, address, host="c1"):
 # ---- who serves ----
 
 def forward_all(cluster, entry="n1"):
-    """The entry node forwards every new connection: it drains."""
+    """Makes the entry node forward every new connection: it drains."""
     cluster.dprctl(entry, "drain")
     return cluster.node(entry)
 
 
 def forward_to(cluster, target, entry="n1"):
-    """Every new connection to the entry node goes to one node: the others have no weight."""
+    """Sends every new connection to the entry node to one node: the others have no weight."""
     for node in cluster.nodes:
         cluster.set_weight(node, 1 if node.name in (target, entry) else 0)
     cluster.write_config(entry)
@@ -96,8 +96,8 @@ def flow_of(cluster, node, family, port):
 
 
 def kernel_knows(cluster, node, family, port):
-    """Whether what the kernel goes by has a flow of this client port: the map of nftables, or the table of the BPF
-    programs (dprd/core/flow/slot.h)."""
+    """True when the kernel has a flow of this client port: in the map of nftables, or in the table of the BPF programs
+    (dprd/core/flow/slot.h)."""
     if cluster.plane == "bpf":
         client = socket.inet_pton(socket.AF_INET6 if family == "v6" else socket.AF_INET, CLIENT[family])
         with bpf.array_memory(os.path.join(node.pins, "v1/flows")) as memory:
@@ -111,7 +111,7 @@ def kernel_knows(cluster, node, family, port):
 
 
 def table_has(memory, client, port):
-    """Whether a slot of the flow table has this client address and port."""
+    """True when a slot of the flow table has this client address and port."""
     v6 = len(client) == 16
     pattern, place = (client, 16) if v6 else (port + client, 2)  # behind the start of the slot, or of two slots
     at = memory.find(pattern)
@@ -165,7 +165,7 @@ class Progress:
 
 
 def upload(cluster, address, data, host="c1"):
-    """To the sum server: (node, count, sha256, longest stall in seconds)."""
+    """Uploads to the sum server: (node, count, sha256, longest stall in seconds)."""
     with connect(cluster, address, 8081, host, timeout_s=20) as made:
         progress = Progress()
         view = memoryview(data)
@@ -179,7 +179,7 @@ def upload(cluster, address, data, host="c1"):
 
 
 def download(cluster, address, path, host="c1"):
-    """By HTTP/1.0: (node, sha256, bytes, longest stall in seconds)."""
+    """Downloads by HTTP/1.0: (node, sha256, bytes, longest stall in seconds)."""
     digest = hashlib.sha256()
     with connect(cluster, address, 80, host, timeout_s=20) as made:
         progress = Progress()
@@ -210,7 +210,7 @@ def file_sha256(path):
 # ---- links ----
 
 def set_mtu(cluster, network, mtu):
-    """The MTU of a whole network: all interfaces on it, and the switch's ports."""
+    """Sets the MTU of a whole network: all interfaces on it, and the switch's ports."""
     ends = {"client": [("r", "eth1", "rc")] + [(client, "eth0", client) for client in cluster.clients],
             "service": [("r", "eth0", "r"), ("x", "eth0", "x")] + [(n.name, "eth0", n.name) for n in cluster.nodes],
             "cluster": [("x", "eth1", "xc")] + [(n.name, "eth1", n.name + "c") for n in cluster.nodes]}
@@ -227,8 +227,8 @@ def nft(cluster, host, script):
 
 @contextlib.contextmanager
 def rules(cluster, host, lines, hook="output", name="lab_test", priority=-400, family="inet"):
-    """Rules of nftables in a host, for as long as the block runs. Yields a function: packets that rules with
-    "counter" met so far."""
+    """Rules of nftables in a host during the block. Yields a function that returns the packets that rules with
+    "counter" have met."""
     nft(cluster, host, f"add table {family} {name}\n"
         f"add chain {family} {name} chosen {{ type filter hook {hook} priority {priority}; }}\n" +
         "".join(f"add rule {family} {name} chosen {line}\n" for line in lines))
@@ -286,7 +286,7 @@ def tcp_of(frame):
 
 
 class RawClient:
-    """A TCP client made of single packets; the kernel's resets for its port are dropped."""
+    """A TCP client that sends single packets; resets of the kernel for its port are dropped."""
 
     def __init__(self, cluster, address, port, local_port, host="c1", mss=1460, **ip_fields):
         self.cluster, self.host, self.port, self.local_port = cluster, host, port, local_port
@@ -329,7 +329,7 @@ class RawClient:
                 if self.is_answer(packet) and packet[TCP].flags & 0x12 == 0x12]
 
     def open(self):
-        """The whole handshake; the SYN-ACK."""
+        """Does the whole handshake; returns the SYN-ACK."""
         self.send(self.syn())
         answer = self.capture.wait(lambda packet: self.is_answer(packet) and packet[TCP].flags == "SA")
         assert answer is not None, "no SYN-ACK"
@@ -339,7 +339,7 @@ class RawClient:
         return answer
 
     def say(self, payload, flags="PA"):
-        """The next segment; it acknowledges what was heard."""
+        """Sends the next segment; it acknowledges the bytes received."""
         if self.acknowledges:
             self.acknowledged = (self.first + len(self.heard())) & 0xFFFFFFFF
         self.send(self.packet(flags, payload))
@@ -360,7 +360,7 @@ class RawClient:
         return stream
 
     def wait_heard(self, condition, timeout_s=3):
-        """Whether condition(all bytes heard) comes true; acknowledges what comes, unless acknowledges is unset."""
+        """True when condition(all bytes received) comes true; acknowledges segments, unless acknowledges is unset."""
         deadline = time.monotonic() + timeout_s
         while True:
             heard = self.heard()
@@ -379,7 +379,7 @@ class RawClient:
 
 
 def ip_payload(packet):
-    """TCP payload by the lengths in the headers: without the padding of short frames."""
+    """The TCP payload by the lengths in the headers, without the padding of short frames."""
     if IP in packet:
         length = packet[IP].len - 4 * packet[IP].ihl - 4 * packet[TCP].dataofs
     else:
@@ -405,7 +405,8 @@ def too_big_mtu(packet):
 
 @contextlib.contextmanager
 def route_mtu(cluster, mtu):
-    """The router sends no packet larger than this on, both ways, and says so by ICMP; the links take more."""
+    """Makes the router forward no packet larger than this in both directions, and report that by ICMP; the links take
+    more."""
     v4 = (("192.0.2.0/24", "eth0", "192.0.2.1"), ("203.0.113.0/24", "eth1", "203.0.113.1"))
     v6 = (("2001:db8:a::/64", "eth0"), ("2001:db8:c::/64", "eth1"))
     cluster.site.ip("r", [f"route replace {net} dev {dev} proto kernel scope link src {src} mtu lock {mtu}"
@@ -417,7 +418,7 @@ def route_mtu(cluster, mtu):
         cluster.site.ip("r", [f"route replace {net} dev {dev} proto kernel scope link src {src}"
                               for net, dev, src in v4] +
                         [f"route del {net} dev {dev} metric 1" for net, dev in v6])
-        for node in cluster.nodes:  # what they learnt of the path
+        for node in cluster.nodes:  # path MTUs that they learnt
             cluster.site.execute(node.name, ["ip", "route", "flush", "cache"])
             cluster.site.execute(node.name, ["ip", "-6", "route", "flush", "cache"])
         for client in cluster.clients:
