@@ -72,13 +72,13 @@ static void members(FILE *out, const json_t *status)
 		{ "dpr_member_accept_queue", "Connections waiting for accept.", "accept_queue", 1 },
 		{ "dpr_member_cpu_ratio", "Utilisation of its processors.", "cpu_ratio", 1 },
 		{ "dpr_member_arrivals_per_second", "New connections that reach it.", "arrivals_per_second", 1 },
-		{ "dpr_member_redirected_connections", "Connections it forwards.", "redirected", 1 },
+		{ "dpr_member_redirected_connections", "Connections that it forwards.", "redirected", 1 },
 		{ "dpr_member_announce_age_seconds", "Age of its newest announcement.", "age_ms", 1e-3 },
 	};
 	const json_t *list = json_object_get(status, "members"), *member;
 	size_t i, g;
 
-	family(out, "dpr_member_up", "gauge", "Whether the member may get new connections.");
+	family(out, "dpr_member_up", "gauge", "1 when the member may get new connections, else 0.");
 	json_array_foreach(list, i, member)
 	{
 		fputs("dpr_member_up{", out);
@@ -106,7 +106,7 @@ static void connections(FILE *out, const json_t *status)
 			redirected += count;
 	}
 	totals = json_object_get(status, "totals");
-	family(out, "dpr_connections_total", "counter", "New connections decided about.");
+	family(out, "dpr_connections_total", "counter", "New connections that were decided.");
 	sample(out, "dpr_connections_total", "action", "local", totals, "served", 1);
 	fprintf(out, "dpr_connections_total{action=\"redirected\"} %.15g\n", redirected);
 	sample(out, "dpr_connections_total", "action", "backend", json_object_get(decisions, "backend"), "count", 1);
@@ -158,11 +158,12 @@ static void counters(FILE *out, const json_t *status)
 		{ "dpr_tunnel_errors_total", "Tunnel packets that the kernel would not send.", "tunnel_errors" },
 		{ "dpr_set_errors_total", "Changes of the kernel's flow set that failed.", "set_errors" },
 		{ "dpr_too_big_total", "ICMP too-big messages sent to clients.", "too_big_sent" },
-		{ "dpr_standby_served_total", "SYNs that passed while the daemon stood still.", "standby_served" },
-		{ "dpr_standby_tunnelled_total", "Tunnel packets that came out while the daemon stood still.",
-		  "standby_tunnelled" },
-		{ "dpr_standby_forwarded_total", "Packets of flows sent on while the daemon stood still.",
-		  "standby_forwarded" },
+		{ "dpr_standby_served_total", "SYNs that the standby process let pass while dprd stood still.",
+		  "standby_served" },
+		{ "dpr_standby_tunnelled_total",
+		  "Tunnel packets that the standby process took out while dprd stood still.", "standby_tunnelled" },
+		{ "dpr_standby_forwarded_total",
+		  "Packets of flows that the standby process sent on while dprd stood still.", "standby_forwarded" },
 		{ "dpr_table_errors_total", "Load tables that could not be read.", "table_errors" },
 	};
 	const json_t *counts = json_object_get(status, "counters"), *flows = json_object_get(status, "flows");
@@ -172,7 +173,7 @@ static void counters(FILE *out, const json_t *status)
 		single(out, counts, table[i].name, "counter", table[i].help, table[i].key);
 	single(out, status, "dpr_announcements_rejected_total", "counter", "Announcements that were not accepted.",
 	       "announcements_rejected");
-	single(out, status, "dpr_served_undecided_total", "counter", "SYNs of floods that passed by the daemon.",
+	single(out, status, "dpr_served_undecided_total", "counter", "SYNs of floods that dprd did not see.",
 	       "served_undecided");
 	single(out, status, "dpr_strangers_dropped_total", "counter", "Tunnel packets of hosts that are no members.",
 	       "strangers_dropped");
@@ -192,9 +193,11 @@ static void shared(FILE *out, const json_t *status)
 	if (!json_is_object(shared))
 		return;
 	counts = json_object_get(shared, "counters");
-	family(out, "dpr_shared_share_ratio", "gauge", "Part of the new connections to shared addresses.");
+	family(out, "dpr_shared_share_ratio", "gauge",
+	       "The part of new connections to shared addresses that this node accepts.");
 	sample(out, "dpr_shared_share_ratio", NULL, NULL, shared, "percent", 1e-2);
-	family(out, "dpr_shared_lease_seconds", "gauge", "Time left in which this node accepts them.");
+	family(out, "dpr_shared_lease_seconds", "gauge",
+	       "Time left in which this node accepts new connections to shared addresses.");
 	sample(out, "dpr_shared_lease_seconds", NULL, NULL, shared, "lease_ms", 1e-3);
 	family(out, "dpr_shared_frames_total", "counter", "Frames to shared addresses by verdict.");
 	json_object_foreach((json_t *)(uintptr_t)counts, name, count)
@@ -215,7 +218,7 @@ static void backends(FILE *out, const json_t *status)
 
 	if (!json_array_size(list))
 		return;
-	family(out, "dpr_backend_up", "gauge", "Whether the real server may get new connections.");
+	family(out, "dpr_backend_up", "gauge", "1 when the real server may get new connections, else 0.");
 	json_array_foreach(list, i, backend)
 	{
 		fputs("dpr_backend_up{", out);

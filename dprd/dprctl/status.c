@@ -23,7 +23,7 @@ static void render_datapath(FILE *out, const json_t *status)
 {
 	fprintf(out, "  datapath %s: %s\n", text_of(status, "datapath"), text_of(status, "datapath_why"));
 	fprintf(out, "  new connections are decided by %s\n",
-		strcmp(text_of(status, "decided_by"), "programs") ? "dprd" : "the programs");
+		strcmp(text_of(status, "decided_by"), "programs") ? "dprd" : "the BPF programs");
 }
 
 static void render_cluster(FILE *out, const json_t *status)
@@ -77,7 +77,7 @@ static const char *deciding(const json_t *status, const json_t *least)
 	if (strcmp(text_of(status, "policy"), "local") == 0)
 		return "serve here: policy local";
 	if (!flag_of(status, "policy_threshold"))
-		return "as the policy says";
+		return "the policy chooses";
 	if (!loads)
 		return "?";
 	return own < max ? "serve here: the own load is below MaxLoad" : "the policy chooses: MaxLoad is reached";

@@ -132,7 +132,7 @@ static void test_deciding(void **context)
 		{ "state", "'unhealthy'", "forward: the own web server fails" },
 		{ "minority", "true", "serve here: fewer than half" },
 		{ "policy", "'local'", "serve here: policy local" },
-		{ "policy_threshold", "false", "as the policy says" },
+		{ "policy_threshold", "false", "the policy chooses" },
 		{ "members", "[]", "serve here: no peer may take" },
 	};
 	unsigned i;
