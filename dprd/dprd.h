@@ -134,6 +134,7 @@ struct dprd {
 	bool minority;
 	uint64_t rate_window_ms; /* start of the second that new_flows counts */
 	unsigned new_flows;
+	unsigned flows_reserved; /* in the table, but not counted as made yet (path_syn.c) */
 	uint64_t too_big_window_ms;
 	unsigned too_big_count;
 	uint64_t own_load_ms; /* when a SYN last needed the own load */

@@ -17,8 +17,8 @@
 #include "dprd/base/log.h"
 #include "dprd/base/version.h"
 #include "dprd/check/preflight.h"
+#include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
-#include "dprd/cluster/view.h"
 #include "dprd/control/socket.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
@@ -181,7 +181,7 @@ static int dprd_open(struct dprd *d)
 	mutex_unlock(&d->lock);
 	shared_open(d);
 	ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);
-	view_read(d, clock_now_ms());
+	asks_refresh(d, clock_now_ms());
 	mutex_lock(&d->lock);
 	backend_refresh(d);
 	mutex_unlock(&d->lock);

@@ -7,8 +7,8 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
+#include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
-#include "dprd/cluster/view.h"
 #include "dprd/dprd.h"
 #include "dprd/host/tunnel.h"
 #include "dprd/plane/plane.h"
@@ -29,7 +29,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 	     alive = clock_is_recent(queue_heartbeat_ms(d), now_ms, HEARTBEAT_LATE_MS);
 
 	(void)at_us;
-	view_read(d, now_ms);
+	asks_refresh(d, now_ms);
 	plane_tick(d, alive);
 	shared_tick(d, now_ms);
 	queue_tick(d, each_second);

@@ -135,17 +135,21 @@ void backend_refresh(struct dprd *d)
 	memset(b->counted, 0, sizeof(b->counted));
 }
 
-void backend_count_made(struct dprd *d, unsigned own, const struct flow_key *key)
+void backend_reserve(struct dprd *d, unsigned own, const struct flow_key *key, bool reserved)
 {
 	struct backends *b = &d->backends;
 	struct flow flow;
+	/* The running count does not come again to the places that it has passed. */
+	bool passed = flow_find(d->flows, key, &flow) && flow.slot < b->cursor;
 
 	mutex_assert_held(&d->lock);
-	b->chosen[own]++;
-	b->connections[own]++;
-	/* Where the count has been it does not come again. */
-	if (flow_find(d->flows, key, &flow) && flow.slot < b->cursor)
-		b->counted[own]++;
+	if (reserved) {
+		b->connections[own]++;
+		b->counted[own] += passed;
+	} else {
+		b->connections[own] -= b->connections[own] > 0;
+		b->counted[own] -= passed && b->counted[own];
+	}
 }
 
 /* Of a node of the view; 0: it gets nothing. */

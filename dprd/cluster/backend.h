@@ -75,8 +75,8 @@ void backend_ahead_make(struct dprd *d, bool v6, uint64_t seed, const struct sch
 			struct backend_ahead *ret);
 /* The first of them were used. */
 void backend_ahead_count(struct dprd *d, bool v6, const struct backend_ahead *ahead, unsigned used);
-/* The flow of this key was made to it. */
-void backend_count_made(struct dprd *d, unsigned own, const struct flow_key *key);
+/* Counts a connection whose flow is in the table, or no longer counts it, before the flow goes. */
+void backend_reserve(struct dprd *d, unsigned own, const struct flow_key *key, bool reserved);
 void backend_status(const struct dprd *d, unsigned own, struct backend_status *ret);
 /* Connections at all of them. */
 unsigned backend_connections(const struct dprd *d);

@@ -8,10 +8,8 @@
 #include <string.h>
 
 #include "dprd/base/clock.h"
-#include "dprd/cluster/backend.h"
 #include "dprd/cluster/view.h"
 #include "dprd/dprd.h"
-#include "loadcast/sample.h"
 
 /* A peer that did not hear us for this long may have lost us; its table entry still counts as heard. */
 static bool is_fresh(const struct dprd *d, uint32_t age_ms)
@@ -38,6 +36,17 @@ const struct node_load *view_node_load(const struct dprd *d, uint32_t node_id)
 	for (i = 0; i < d->table.count; i++) {
 		if (d->table.nodes[i].id == node_id)
 			return &d->table.nodes[i];
+	}
+	return NULL;
+}
+
+struct view_node *view_node(struct dprd *d, uint32_t node_id)
+{
+	unsigned i;
+
+	for (i = 1; i < d->view.count; i++) {
+		if (d->view_nodes[i].node_id == node_id)
+			return &d->view_nodes[i];
 	}
 	return NULL;
 }
@@ -99,23 +108,6 @@ uint64_t view_living(const struct dprd *d, uint64_t now_ms)
 	return living;
 }
 
-double view_own_load(struct dprd *d)
-{
-	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
-	struct load_sample sample = self ? self->sample : (struct load_sample) { 0 };
-	struct flow_counts counts = flow_counts(d->flows);
-	unsigned elsewhere = backend_connections(d), flows = counts.half_open + counts.confirmed - counts.closing;
-
-	mutex_assert_held(&d->lock);
-	/* The cheap and decisive one is read now; the others are loadcast's newest. */
-	if (d->config.factors.connections != 0 && !sampler_open_connections(d->sampler, &sample.open_connections))
-		sample.open_connections += elsewhere;
-	d->backends.served_here = sample.open_connections > elsewhere ? sample.open_connections - elsewhere : 0;
-	sample.redirected = flows > elsewhere ? flows - elsewhere : 0;
-	d->view_nodes[0].load = view_load(&d->config, &sample);
-	return d->view_nodes[0].load;
-}
-
 /* The own slot: always there, always first. */
 static void view_fill_self(struct dprd *d)
 {
@@ -149,6 +141,7 @@ static void carry_sent(const struct view_node *old, unsigned count, bool news, s
 		if (old[i].node_id != node->node_id)
 			continue;
 		node->sent = news ? 0 : old[i].sent;
+		node->reserved = old[i].reserved;
 		node->sent_before_per_s = news ? rate_before(&old[i], node->heard_ms) : old[i].sent_before_per_s;
 		node->heard_ms = news ? node->heard_ms : old[i].heard_ms;
 		return;
@@ -236,18 +229,6 @@ void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, 
 	d->view.nodes = d->view_nodes;
 	view_fill_self(d);
 	view_fill_peers(d, &former, now_ms);
-	view_own_load(d);
-}
-
-void view_read(struct dprd *d, uint64_t now_ms)
-{
-	static struct load_table fresh; /* too large for a stack; main thread only */
-	int status = load_table_snapshot_new(d->config.table_file, &d->table_seen, &fresh);
-
-	mutex_lock(&d->lock);
-	d->counters.table_errors += status < 0 && status != -ENOENT;
-	view_refresh(d, status ? NULL : &fresh, status == -ENOENT, now_ms);
-	mutex_unlock(&d->lock);
 }
 
 void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms)

@@ -21,17 +21,15 @@ struct last_heard {
 	uint64_t ms;
 };
 
-/* Reads the load table's file and refreshes the view with it. Main thread, lock not held. */
-void view_read(struct dprd *d, uint64_t now_ms);
-
 /* Lock held for all that follow. */
 /* A fresh load table into d->table and d->view; NULL: there was none, only its age goes on. missing:
  * the file is not there at all. */
 void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, uint64_t now_ms);
 void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms); /* each second: the rate of SYNs here */
-double view_own_load(struct dprd *d); /* in the configured metric, read now; also into the view */
 void view_select_family(struct dprd *d, bool v6); /* view.nodes[].eligible for SYNs of this family */
 double view_load(const struct config *config, const struct load_sample *sample); /* in the configured metric */
+/* The peer's place in the view; NULL: it has none. */
+struct view_node *view_node(struct dprd *d, uint32_t node_id);
 const struct node_load *view_node_load(const struct dprd *d, uint32_t node_id); /* NULL: not in the table */
 /* What counts: the lower one of what is configured here and what the member announces. load: NULL: nothing. */
 unsigned view_weight(const struct member *member, const struct node_load *load);

@@ -6,13 +6,12 @@
 #include <stdlib.h>
 
 #include "dprd/base/clock.h"
+#include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
-#include "dprd/cluster/view.h"
 #include "dprd/core/decide/schedule.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/plane/decide.h"
-#include "dprd/queue/path.h"
 
 enum { SCHEDULE_LEAST = 64, SCHEDULE_FLOOD = 512 };
 
@@ -228,7 +227,7 @@ static void set_room(struct dprd *d, uint64_t now_ms)
 	flow_count_made(d->flows, made, least(behind, made));
 	d->new_flows += made;
 	make_room(d, came);
-	rate = path_rate_limited(d, now_ms) ? 0 : d->config.max_new_flows_per_s - d->new_flows;
+	rate = asks_new_flows_left(d, now_ms);
 	counts = flow_counts(d->flows);
 	table = least(left(d->config.max_half_open, counts.half_open),
 		      left(d->config.max_flows, counts.half_open + counts.confirmed));
@@ -247,7 +246,7 @@ void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 	if (!p)
 		return;
 	p->runs = schedule_pace_fast(&p->pace, now_ms, d->counters.syns) || d->config.decide_in == DECIDE_KERNEL;
-	path_decide_env(d, &env);
+	asks_env(d, &env);
 	for (v6 = 0; v6 < 2; v6++) {
 		used[v6] = *fastpath_cursor(d->fastpath, v6, true);
 		account(d, &env, v6);
@@ -269,7 +268,7 @@ void plane_decide_now(struct dprd *d)
 	if (!d->decide_ahead)
 		return;
 	mutex_lock(&d->lock);
-	view_own_load(d);
+	asks_own_load(d);
 	plane_decide_tick(d, clock_now_ms());
 	mutex_unlock(&d->lock);
 }

@@ -10,6 +10,7 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
+#include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/view.h"
 #include "dprd/dprd.h"
@@ -17,7 +18,6 @@
 #include "dprd/plane/decide.h"
 #include "dprd/plane/flowfile.h"
 #include "dprd/plane/plane.h"
-#include "dprd/queue/path.h"
 #include "dprd/rules/rules.h"
 #include "dprd/shared/shared.h"
 
@@ -359,7 +359,7 @@ void plane_tick(struct dprd *d, bool works)
 		return;
 	mutex_lock(&d->lock);
 	take_counters(d);
-	path_decide_env(d, &env);
+	asks_env(d, &env);
 	plane_second_look(d, &env);
 	/* A peer that comes to life forwards at once, and must not be a stranger until the next second. */
 	living = view_living(d, now_ms);

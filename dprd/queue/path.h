@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "dprd/cluster/ways.h"
-#include "dprd/core/decide/decide.h"
+#include "dprd/core/decide/why.h"
 
 struct dprd;
 struct flowset;
@@ -30,7 +30,9 @@ struct queued {
 	uint8_t *replace; /* verdict DECAPSULATE: what the stack gets instead */
 	uint32_t replace_bytes;
 	bool set_add, set_remove, evict; /* changes of the kernel's flow set */
-	bool fresh_flow; /* the flow was made by this packet */
+	bool fresh_flow; /* this packet made its flow, in the table: reserved until path_commit() */
+	uint32_t flow_node; /* fresh_flow: the node that it leads to */
+	bool noted; /* the decision is to be remembered, with the note of the batch */
 	bool tell_too_big; /* the client is told the tunnel's MTU */
 	/* These keep the values of a former packet until they are set. */
 	struct packet packet; /* its kind is OTHER when nothing was captured */
@@ -41,6 +43,7 @@ struct queued {
 
 struct batch {
 	struct queued packets[QUEUE_BATCH_MAX];
+	struct why_record notes[QUEUE_BATCH_MAX]; /* by packet, of those that are noted */
 	unsigned count;
 	bool maybe_stale; /* see queue.c */
 	uint64_t received_ms;
@@ -55,10 +58,5 @@ struct batch {
  */
 void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct socket_lookup *lookup,
 		struct tunnel *tunnel);
-
-/* What decide() may look at, but for what a packet adds. Lock held. */
-void path_decide_env(struct dprd *d, struct decide_env *ret);
-/* True while new flows are made faster than configured. Lock held. */
-bool path_rate_limited(struct dprd *d, uint64_t now_ms);
 
 #endif

@@ -22,7 +22,7 @@ void path_drop_late(struct path *p, struct queued *q, enum reason reason)
 {
 	mutex_assert_held(&p->d->lock);
 	q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = reason };
-	path_remember_why(p, q);
+	path_note_why(p, q);
 }
 
 void path_drop_late_flows(struct path *p)
@@ -51,7 +51,6 @@ void path_drop_late_tunnelled(struct path *p)
 
 		if (q->verdict.kind != VERDICT_DECAPSULATE || !packet_is_syn(&q->packet))
 			continue;
-		p->d->counters.decapsulated_bytes -= q->packet.total_bytes;
 		path_drop_late(p, q, REASON_STALE_TUNNEL_SYN);
 	}
 	mutex_unlock(&p->d->lock);

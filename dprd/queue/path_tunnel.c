@@ -41,6 +41,7 @@ static bool goes_back(struct path *p, struct queued *q)
 {
 	struct verdict v;
 
+	path_read_own_load(p);
 	path_env_syn(p, &q->packet);
 	v = decide_landed(&p->env, &q->packet, q->verdict.node_id);
 	if (v.kind != VERDICT_FORWARD) {
@@ -48,8 +49,8 @@ static bool goes_back(struct path *p, struct queued *q)
 		return false;
 	}
 	q->verdict = v;
-	path_remember_why(p, q);
-	if (!path_resolve_target(p, q))
+	path_note_why(p, q);
+	if (!path_find_way(p, q))
 		drop(q, REASON_NO_TUNNEL);
 	return true;
 }
@@ -59,6 +60,7 @@ static void take_back(struct path *p, struct queued *q)
 {
 	uint32_t from_id = q->verdict.node_id;
 
+	path_read_own_load(p);
 	path_env_syn(p, &q->packet);
 	/* The first decision is told before the second one. */
 	if (p->d->decide_ahead)
@@ -67,7 +69,7 @@ static void take_back(struct path *p, struct queued *q)
 	q->verdict = decide_returned(&p->env, &q->packet, from_id);
 	p->env.now_ms = p->flow_ms;
 	if (q->verdict.kind != VERDICT_DROP)
-		path_settle_syn(p, q);
+		path_plan_syn(p, q);
 }
 
 void path_decapsulate(struct path *p, struct queued *q)
@@ -94,6 +96,4 @@ void path_decapsulate(struct path *p, struct queued *q)
 	if (config->second_look && packet_is_syn(&inner) && encap_may_return(outer, inner.v6) && goes_back(p, q))
 		return;
 	tunnelled_to_alias(config, q->verdict.node_id, q->replace, &inner);
-	p->d->counters.decapsulated_bytes += inner.total_bytes;
-	p->d->last_decapsulated_ms = p->now_ms;
 }

@@ -6,8 +6,8 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
+#include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
-#include "dprd/cluster/view.h"
 #include "dprd/dprd.h"
 #include "dprd/plane/decide.h"
 #include "dprd/plane/plane.h"
@@ -68,7 +68,7 @@ int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG
 	mutex_unlock(&d->lock);
 	sampler_free(old);
 	ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);
-	view_read(d, clock_now_ms());
+	asks_refresh(d, clock_now_ms());
 	plane_update(d);
 	plane_decide_now(d);
 	/* or at once where they choose servers: who has asked for a reload may count on these then. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Traffic 40: a SYN has one target and one answer, however often it comes and whatever is lost."""
 import errno
+import json
 import select
 import socket
 import struct
@@ -106,6 +107,33 @@ def test_a42_a_local_connection_stays_local(cluster3, family):
         client.open()
         assert client.wait_heard(lambda heard: heard == b"n1\n")
         assert flow_of(cluster3, "n1", family, 20420) is None
+        client.reset()
+
+
+def last_decision(cluster, node, client):
+    """What "dprctl why" says of this client's last SYN."""
+    host = f"[{client.source}]" if ":" in client.source else client.source
+    said = json.loads(cluster.dprctl(node, "why", f"{host}:{client.local_port}", "--json"))
+    return said["decisions"][0]
+
+
+@both
+def test_a47_what_was_not_forwarded_is_not_told_as_forwarded(cluster3, family):
+    """n1 holds a connection, then drains, and a copy of the connection's SYN comes. n1 serves it, and says nothing else."""
+    with RawClient(cluster3, service(cluster3.nodes[0], family), 8080, 20470) as client:
+        client.open()
+        assert client.wait_heard(lambda heard: heard == b"n1\n")
+        forward_all(cluster3)
+        before = cluster3.counters("n1")["local_socket"]
+        with counting(cluster3) as moved:
+            client.send(client.syn())
+            cluster3.wait_until(lambda: cluster3.counters("n1")["local_socket"] > before, "n1 has the socket")
+        assert "flows_made" not in moved["n1"] and "draining" not in moved["n1"]
+        told = last_decision(cluster3, "n1", client)
+        # The BPF programs find the socket by themselves: the last decision is that on the first copy.
+        assert told["verdict"] == "serve"
+        assert cluster3.plane == "bpf" or told["reason"] == "local_socket"
+        assert flow_of(cluster3, "n1", family, 20470) is None
         client.reset()
 
 

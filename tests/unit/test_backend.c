@@ -111,6 +111,13 @@ static struct flow_key flow_to(struct dprd *d, unsigned own, uint16_t port, uint
 	return key;
 }
 
+/* As path_commit() leaves it: a connection whose flow is in the table. */
+static void make_connection(struct dprd *d, unsigned own, const struct flow_key *key)
+{
+	backend_reserve(d, own, key, true);
+	d->backends.chosen[own]++;
+}
+
 static void recount(struct dprd *d)
 {
 	do
@@ -169,14 +176,14 @@ static void test_least_connections(void **state)
 	d->backends.served_here = 5;
 	for (uint16_t i = 0; i < 3; i++) {
 		key = flow_to(d, 0, (uint16_t)(1000 + i), 0);
-		backend_count_made(d, 0, &key);
+		make_connection(d, 0, &key);
 		key = flow_to(d, 2, (uint16_t)(2000 + i), 0);
-		backend_count_made(d, 2, &key);
+		make_connection(d, 2, &key);
 	}
 	assert_int_equal(backend_choose(d, false, 1), 1);
 	for (uint16_t i = 0; i < 6; i++) {
 		key = flow_to(d, 1, (uint16_t)(3000 + i), 0);
-		backend_count_made(d, 1, &key);
+		make_connection(d, 1, &key);
 	}
 	assert_int_equal(backend_connections(d), 12);
 	/* The count notices ended connections: a falls below c. */
@@ -306,7 +313,7 @@ static void test_count_in_parts(void **state)
 		if (i == 100)
 			d->backends.counted[1] = 0;
 		key = flow_to(d, 1, (uint16_t)(4000 + i), 0);
-		backend_count_made(d, 1, &key);
+		make_connection(d, 1, &key);
 	}
 	backend_status(d, 1, &status);
 	assert_int_equal(status.connections, 200);
@@ -326,7 +333,7 @@ static void test_count_after_a_failure(void **state)
 	struct flow flow;
 
 	(void)state;
-	backend_count_made(d, 1, &key);
+	make_connection(d, 1, &key);
 	recount(d);
 	recount(d);
 	assert_int_equal(d->backends.connections[1], 1);
@@ -358,7 +365,7 @@ static void test_made_behind_the_count(void **state)
 	d->backends.cursor = slots - 1;
 	for (uint16_t i = 0; i < 50; i++) {
 		key = flow_to(d, 1, (uint16_t)(4000 + i), 0);
-		backend_count_made(d, 1, &key);
+		make_connection(d, 1, &key);
 	}
 	backend_refresh(d);
 	assert_int_equal(d->backends.cursor, 0);
@@ -456,6 +463,30 @@ static void test_ahead_of_a_reload(void **state)
 	stop(d);
 }
 
+/* A connection that was not to be is not counted, wherever the count is. */
+static void test_withdrawn(void **state)
+{
+	struct dprd *d = start("");
+	struct flow_key key;
+
+	(void)state;
+	for (uint16_t i = 0; i < 200; i++) {
+		struct flow flow;
+
+		d->backends.cursor = flow_slots(d->flows) / 2;
+		key = flow_to(d, 1, (uint16_t)(4000 + i), 0);
+		backend_reserve(d, 1, &key, true);
+		backend_reserve(d, 1, &key, false);
+		assert_int_equal(d->backends.connections[1], 0);
+		assert_int_equal(d->backends.counted[1], 0);
+		assert_true(flow_find(d->flows, &key, &flow));
+		flow_remove(d->flows, &flow);
+	}
+	recount(d);
+	assert_int_equal(backend_connections(d), 0);
+	stop(d);
+}
+
 static void test_reload(void **state)
 {
 	static struct config former;
@@ -463,7 +494,7 @@ static void test_reload(void **state)
 	struct flow_key key = flow_to(d, 1, 4000, 0);
 
 	(void)state;
-	backend_count_made(d, 1, &key);
+	make_connection(d, 1, &key);
 	former = d->config;
 	read_text(d, "", "[Backend \"c\"]\nAddress=10.1.0.23\nForm=direct\n[Backend \"b\"]\nAddress=10.1.0.22\n");
 	ways_configure(&d->ways, &d->config, &former);
@@ -497,6 +528,7 @@ int main(void)
 		cmocka_unit_test(test_ahead_in_turn),
 		cmocka_unit_test(test_ahead_least_connections),
 		cmocka_unit_test(test_ahead_of_a_reload),
+		cmocka_unit_test(test_withdrawn),
 		cmocka_unit_test(test_reload),
 	};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* path.c tells decide() how many flows may be made, and whether flows to a node are still useful. */
+/* path_syn.c finds the way to the node that a packet is to be forwarded to. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "dprd/queue/path.c" // NOLINT(bugprone-suspicious-include)
+#include "dprd/queue/path_batch.h"
 #include "tests/unit/control_fixture.h"
 
-enum { N1, N2, N3, N4, MOST = 10, OTHER_ID = 4711 };
+enum { N2 = 1, OTHER_ID = 4711 };
 
 static struct dprd d;
 static struct path path;
@@ -21,7 +21,6 @@ static int start(void **context)
 {
 	(void)context;
 	fixture_start(&d);
-	d.config.max_new_flows_per_s = MOST;
 	path = (struct path) { .d = &d, .now_ms = d.table.published_ms };
 	return 0;
 }
@@ -33,65 +32,6 @@ static int stop(void **context)
 	return 0;
 }
 
-/* The limit holds in each second, however SYNs come. */
-static void test_rate(void **context)
-{
-	uint64_t now_ms = 5000000;
-	unsigned second, made;
-
-	(void)context;
-	for (second = 0; second < 3; second++) {
-		for (made = 0; made < MOST; made++) {
-			assert_false(path_rate_limited(&d, now_ms + made * 90));
-			d.new_flows++;
-		}
-		assert_true(path_rate_limited(&d, now_ms + 950));
-		assert_true(path_rate_limited(&d, now_ms + 999));
-		now_ms += 1000;
-	}
-}
-
-static bool is_alive(unsigned member, uint32_t age_ms)
-{
-	d.table.nodes[member].age_ms = age_ms;
-	return node_alive(&path, d.table.nodes[member].id);
-}
-
-/* A flow is kept for DeadPeerTimeout=; silence that was not measured proves nothing. */
-static void test_alive(void **context)
-{
-	const unsigned timeout_ms = d.config.dead_peer_timeout_ms;
-
-	(void)context;
-	assert_true(is_alive(N4, timeout_ms - 1));
-	assert_false(is_alive(N4, timeout_ms));
-	assert_true(is_alive(N4, LOAD_AGE_NEVER_MS));
-	assert_true(is_alive(N2, 0));
-	/* The age counts until now, not until the table was written. */
-	path.now_ms += timeout_ms;
-	assert_false(is_alive(N2, 0));
-	assert_false(node_alive(&path, OTHER_ID));
-	d.table_valid = false;
-	assert_true(is_alive(N2, 0));
-	assert_false(node_alive(&path, OTHER_ID));
-}
-
-/* A copy of a SYN goes to a node that is heard now and can take it out of the tunnel. */
-static void test_takes_copies(void **context)
-{
-	const uint32_t n2 = d.table.nodes[N2].id;
-
-	(void)context;
-	d.table.nodes[N2].age_ms = d.config.dead_periods * d.config.period_ms;
-	assert_true(node_takes_copies(&path, n2));
-	path.now_ms++;
-	assert_false(node_takes_copies(&path, n2));
-	path.now_ms--;
-	d.table.nodes[N2].flags &= ~(uint32_t)NODE_DPRD_UP;
-	assert_false(node_takes_copies(&path, n2));
-	assert_false(node_takes_copies(&path, OTHER_ID));
-}
-
 /* No packet goes to a node whose way is unknown, or to a former member. */
 static void test_target(void **context)
 {
@@ -99,24 +39,21 @@ static void test_target(void **context)
 
 	(void)context;
 	q.packet.total_bytes = 1460;
-	assert_true(path_resolve_target(&path, &q));
+	assert_true(path_find_way(&path, &q));
 	assert_int_equal(q.way.inner_mtu, 1480 - IPV4_HEADER_BYTES);
 	assert_false(q.tell_too_big);
 	q.packet.total_bytes++;
-	assert_true(path_resolve_target(&path, &q));
+	assert_true(path_find_way(&path, &q));
 	assert_true(q.tell_too_big);
 	set_member_way(&d, N2, false, WAY_MTU_LEAST - 1);
-	assert_false(path_resolve_target(&path, &q));
+	assert_false(path_find_way(&path, &q));
 	q.verdict.node_id = OTHER_ID;
-	assert_false(path_resolve_target(&path, &q));
+	assert_false(path_find_way(&path, &q));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_rate, start, stop),
-		cmocka_unit_test_setup_teardown(test_alive, start, stop),
-		cmocka_unit_test_setup_teardown(test_takes_copies, start, stop),
 		cmocka_unit_test_setup_teardown(test_target, start, stop),
 	};
 

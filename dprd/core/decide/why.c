@@ -10,7 +10,7 @@ static struct why_peer peer_of(const struct view_node *node)
 	return (struct why_peer) {
 		.node_id = node->node_id,
 		.age_ms = node->age_ms,
-		.sent = node->sent,
+		.sent = node->sent + node->reserved,
 		.load = (float)policy_load(node),
 		.eligible = node->eligible,
 	};
@@ -40,14 +40,12 @@ static void keep_peer(struct why_record *record, struct why_peer peer, uint32_t 
 		record->peers[i] = peer;
 }
 
-void why_remember(struct why_ring *ring, uint64_t now_ms, const struct packet *packet, const struct verdict *verdict,
-		  const struct decide_env *env, double max_load)
+void why_note(struct why_record *ret, uint64_t now_ms, const struct packet *packet, const struct verdict *verdict,
+	      const struct decide_env *env, double max_load)
 {
-	struct why_record *record = &ring->records[ring->next % WHY_RECORDS];
 	uint32_t chosen_id = verdict->kind == VERDICT_FORWARD ? verdict->node_id : 0;
 
-	ring->next = (ring->next + 1) % WHY_RECORDS;
-	*record = (struct why_record) {
+	*ret = (struct why_record) {
 		.at_ms = now_ms ? now_ms : 1,
 		.key = packet->key,
 		.syn_sequence = packet->tcp_sequence,
@@ -58,7 +56,22 @@ void why_remember(struct why_ring *ring, uint64_t now_ms, const struct packet *p
 		.min_advantage = (float)env->min_advantage,
 	};
 	for (unsigned i = 1; i < policy_count(env->view); i++)
-		keep_peer(record, peer_of(&env->view->nodes[i]), chosen_id);
+		keep_peer(ret, peer_of(&env->view->nodes[i]), chosen_id);
+}
+
+void why_keep(struct why_ring *ring, const struct why_record *record)
+{
+	ring->records[ring->next % WHY_RECORDS] = *record;
+	ring->next = (ring->next + 1) % WHY_RECORDS;
+}
+
+void why_remember(struct why_ring *ring, uint64_t now_ms, const struct packet *packet, const struct verdict *verdict,
+		  const struct decide_env *env, double max_load)
+{
+	struct why_record record;
+
+	why_note(&record, now_ms, packet, verdict, env, max_load);
+	why_keep(ring, &record);
 }
 
 const struct why_record *why_find(const struct why_ring *ring, const struct addr *client, be16 client_port,

@@ -35,6 +35,12 @@ struct why_ring {
 	struct why_record records[WHY_RECORDS];
 };
 
+/* A record of a decision with what is known now. */
+void why_note(struct why_record *ret, uint64_t now_ms, const struct packet *packet, const struct verdict *verdict,
+	      const struct decide_env *env, double max_load);
+/* Into the ring, in place of the oldest one. */
+void why_keep(struct why_ring *ring, const struct why_record *record);
+/* Both at once, for a verdict that is final. */
 void why_remember(struct why_ring *ring, uint64_t now_ms, const struct packet *packet, const struct verdict *verdict,
 		  const struct decide_env *env, double max_load);
 

@@ -13,7 +13,7 @@ static double open_share(const struct view_node *node, double life_s)
 	double ages;
 
 	/* Without connections the share is 0; the exponential would be the most expensive step of a decision. */
-	if (life_s <= 0 || (!node->sent && node->sent_before_per_s <= 0))
+	if (life_s <= 0 || (!(node->sent + node->reserved) && node->sent_before_per_s <= 0))
 		return 0;
 	ages = node->age_ms / 1000.0 / life_s;
 	return ages < 1e-6 ? 1 : -expm1(-ages) / ages;
@@ -30,10 +30,10 @@ void policy_count_sent(const struct policy *policy, const struct load_view *view
 	life_s = arrivals_per_s > 0 ? loads / arrivals_per_s : INFINITY;
 	for (unsigned i = 1; i < policy_count(view); i++) {
 		struct view_node *node = &view->nodes[i];
-		double more = node->sent - node->sent_before_per_s * node->age_ms / 1000;
+		double sent = (double)node->sent + node->reserved;
+		double more = sent - node->sent_before_per_s * node->age_ms / 1000;
 
-		node->sent_open =
-			policy->counts_all_sent ? node->sent : fmax(-node->load, more * open_share(node, life_s));
+		node->sent_open = policy->counts_all_sent ? sent : fmax(-node->load, more * open_share(node, life_s));
 	}
 }
 

@@ -19,6 +19,7 @@ struct view_node {
 	bool eligible; /* may get a new connection: active, healthy, two-way, its dprd runs */
 	uint32_t age_ms; /* of its load; 0 for self */
 	uint32_t sent; /* forwarded there by us since this load was announced */
+	uint32_t reserved; /* connections that are about to be sent there, and may yet be served elsewhere */
 	double sent_before_per_s; /* the same before that announcement, as a rate */
 	double sent_open; /* change of its load by our own connections since then, by policy_count_sent() */
 	uint64_t heard_ms; /* when this load was announced; only the caller uses it */

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* asks.c - what decide() asks about this node and its peers. */
+#include "dprd/cluster/asks.h"
+
+#include <errno.h>
+
+#include "dprd/cluster/backend.h"
+#include "dprd/cluster/view.h"
+#include "dprd/dprd.h"
+#include "loadcast/sample.h"
+
+bool asks_node_alive(void *context, uint32_t node_id)
+{
+	const struct asks *asks = context;
+	const struct config *config = &asks->d->config;
+	const struct node_load *load = view_node_load(asks->d, node_id);
+
+	/* The connections of a real server that fails stay with it, but a client that begins anew should not wait for it. */
+	if (config_own_backend_by_id(config, node_id) >= 0)
+		return !load || load->state == NODE_ACTIVE;
+	if (config_member_by_id(config, node_id) < 0)
+		return false;
+	/* Without a table nothing is known against the node; nor with the table of a loadcast that has heard no node yet. */
+	return !load || load->age_ms == LOAD_AGE_NEVER_MS ||
+	       load_age_ms(&asks->d->table, load, asks->now_ms) < config->dead_peer_timeout_ms;
+}
+
+bool asks_node_takes_copies(void *context, uint32_t node_id)
+{
+	const struct asks *asks = context;
+	const struct config *config = &asks->d->config;
+	const struct node_load *load = view_node_load(asks->d, node_id);
+	int own = config_own_backend_by_id(config, node_id);
+
+	if (own >= 0)
+		return !asks->d->backends.why_not[own];
+	return load && (load->flags & NODE_DPRD_UP) && config_member_by_id(config, node_id) >= 0 &&
+	       load_age_ms(&asks->d->table, load, asks->now_ms) <= config->dead_periods * config->period_ms;
+}
+
+void asks_env(struct dprd *d, struct decide_env *ret)
+{
+	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
+
+	mutex_assert_held(&d->lock);
+	*ret = (struct decide_env) {
+		.flows = d->flows,
+		.view = &d->view,
+		.policy = d->policy,
+		.policy_state = d->policy_state,
+		.hash_key = d->hash_key,
+		.max_load_auto = d->config.max_load_auto,
+		.max_load = d->config.max_load,
+		.min_advantage = d->config.min_advantage,
+		.draining = d->draining,
+		.unhealthy = self && self->state == NODE_UNHEALTHY,
+		.minority = d->minority,
+	};
+}
+
+unsigned asks_new_flows_left(struct dprd *d, uint64_t now_ms)
+{
+	uint64_t made;
+
+	mutex_assert_held(&d->lock);
+	if (now_ms - d->rate_window_ms >= 1000) {
+		d->rate_window_ms = now_ms;
+		d->new_flows = 0;
+	}
+	made = (uint64_t)d->new_flows + d->flows_reserved;
+	return made < d->config.max_new_flows_per_s ? (unsigned)(d->config.max_new_flows_per_s - made) : 0;
+}
+
+double asks_own_load(struct dprd *d)
+{
+	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
+	struct load_sample sample = self ? self->sample : (struct load_sample) { 0 };
+	struct flow_counts counts = flow_counts(d->flows);
+	unsigned elsewhere = backend_connections(d), flows = counts.half_open + counts.confirmed - counts.closing;
+
+	mutex_assert_held(&d->lock);
+	/* The number of connections is cheap and decisive: it is read now. The other values are loadcast's newest. */
+	if (d->config.factors.connections != 0 && !sampler_open_connections(d->sampler, &sample.open_connections))
+		sample.open_connections += elsewhere;
+	d->backends.served_here = sample.open_connections > elsewhere ? sample.open_connections - elsewhere : 0;
+	sample.redirected = flows > elsewhere ? flows - elsewhere : 0;
+	d->view_nodes[0].load = view_load(&d->config, &sample);
+	return d->view_nodes[0].load;
+}
+
+void asks_refresh(struct dprd *d, uint64_t now_ms)
+{
+	static struct load_table fresh; /* too large for a stack; main thread only */
+	int status = load_table_snapshot_new(d->config.table_file, &d->table_seen, &fresh);
+
+	mutex_lock(&d->lock);
+	d->counters.table_errors += status < 0 && status != -ENOENT;
+	view_refresh(d, status ? NULL : &fresh, status == -ENOENT, now_ms);
+	asks_own_load(d);
+	mutex_unlock(&d->lock);
+}

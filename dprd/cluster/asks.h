@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * asks.h - what decide() asks about this node and its peers, answered from the view, the load table and the flows.
+ */
+#ifndef DPRD_ASKS_H
+#define DPRD_ASKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct decide_env;
+struct dprd;
+
+/* The context of the two questions. */
+struct asks {
+	const struct dprd *d;
+	uint64_t now_ms;
+};
+
+/* Lock held for all of these. */
+/* decide_env.node_alive: the flows of this node are worth keeping. context: struct asks. */
+bool asks_node_alive(void *context, uint32_t node_id);
+/* decide_env.node_eligible: the node is heard at this moment, and takes copies of SYNs. context: struct asks. */
+bool asks_node_takes_copies(void *context, uint32_t node_id);
+/* Fills in what is the same for all packets; the questions and the packet's part are the caller's. */
+void asks_env(struct dprd *d, struct decide_env *ret);
+/* How many flows more may be made in this second, besides those that are made but not committed yet. */
+unsigned asks_new_flows_left(struct dprd *d, uint64_t now_ms);
+/* The own load in the configured metric, read now; also into the view. */
+double asks_own_load(struct dprd *d);
+
+/* Reads the load table's file and refreshes the view with it, and the own load. Main thread, lock not held. */
+void asks_refresh(struct dprd *d, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * path_syn.c - the verdict on a SYN, and what it needs: a way, a real server, a flow.
+ *
+ * A new flow is reserved when the SYN is decided: it stands in the table from then on, so that copies of the SYN, which
+ * another worker may decide at the same time, follow it; and the decisions that come next reckon with it. It is made for
+ * good by path_commit(), once the SYN has left. When the plan fails before that (this node has a socket, the kernel does
+ * not take the flow into its set, the SYN cannot be sent), the flow is withdrawn, and the SYN is served here.
+ */
+#include "dprd/base/clock.h"
+#include "dprd/cluster/asks.h"
+#include "dprd/cluster/backend.h"
+#include "dprd/cluster/view.h"
+#include "dprd/core/decide/tunnelled.h"
+#include "dprd/dprd.h"
+#include "dprd/plane/plane.h"
+#include "dprd/queue/path_batch.h"
+#include "dprd/queue/standby.h"
+
+enum { TOO_BIG_PER_S = 100 }; /* ICMP messages to clients */
+
+static uint64_t next_random(struct dprd *d)
+{
+	/* A counter is mixed, not a chain of mixed values: policies take further bits from policy_mix(random). */
+	return policy_mix(d->random_state++);
+}
+
+/* --- what decide() is told --- */
+
+void path_env(struct path *p)
+{
+	asks_env(p->d, &p->env);
+	p->env.maybe_stale = p->batch->maybe_stale;
+	p->env.now_ms = p->flow_ms;
+	p->env.node_alive = asks_node_alive;
+	p->env.node_eligible = asks_node_takes_copies;
+	p->env.context = &p->asks;
+}
+
+void path_read_own_load(struct path *p)
+{
+	mutex_assert_held(&p->d->lock);
+	if (p->d->own_load_ms == p->now_ms)
+		return;
+	asks_own_load(p->d);
+	plane_second_look(p->d, &p->env);
+	p->served = 0;
+	p->d->own_load_ms = p->now_ms;
+}
+
+void path_env_syn(struct path *p, const struct packet *packet)
+{
+	struct dprd *d = p->d;
+
+	mutex_assert_held(&p->d->lock);
+	if (p->family != packet->v6) {
+		view_select_family(d, packet->v6);
+		p->family = packet->v6;
+	}
+	p->env.policy_state = &d->policy_state[packet->v6];
+	p->env.rate_limited = !asks_new_flows_left(d, p->now_ms);
+	p->env.table_full = !flow_has_room(d->flows, p->flow_ms);
+	p->env.from_cluster = tunnelled_is_cluster_address(&d->config, &packet->source);
+	p->env.random = next_random(d);
+}
+
+/* --- the way --- */
+
+static bool too_big_allowed(struct dprd *d, uint64_t now_ms)
+{
+	if (now_ms - d->too_big_window_ms >= 1000) {
+		d->too_big_window_ms = now_ms;
+		d->too_big_count = 0;
+	}
+	return d->too_big_count++ < TOO_BIG_PER_S;
+}
+
+bool path_find_way(struct path *p, struct queued *q)
+{
+	const struct config *config = &p->d->config;
+	int member = config_member_by_id(config, q->verdict.node_id);
+	int own = config_own_backend_by_id(config, q->verdict.node_id);
+
+	if (member < 0 && own < 0)
+		return false;
+	q->way = own < 0 ? p->d->ways.member[member][q->packet.v6] : p->d->ways.backend[own][q->packet.v6];
+	if (!way_is_usable(&q->way))
+		return false;
+	if (q->way.form == WAY_FORM_NAT) {
+		if (packet_is_syn(&q->packet))
+			q->backend_mark = q->way.mark;
+		return true;
+	}
+	/* A member takes both forms: a tunnel does until the hardware address is known. */
+	if (q->way.form == WAY_FORM_DIRECT && !q->way.next_hop.known) {
+		q->way.form = WAY_FORM_TUNNEL;
+		q->way.inner_mtu = q->way.tunnel_mtu;
+	}
+	q->tell_too_big = q->packet.total_bytes > q->way.inner_mtu && too_big_allowed(p->d, p->now_ms);
+	return true;
+}
+
+/* --- the flow --- */
+
+static void forget_flow(struct path *p, struct queued *q)
+{
+	struct flow flow;
+	bool found = flow_find(p->d->flows, &q->packet.key, &flow);
+
+	if (found)
+		flow_remove(p->d->flows, &flow);
+	q->set_remove = q->set_remove || found;
+	q->set_add = q->fresh_flow = false;
+}
+
+/* Counts, or no longer counts, the connection among those of its node until it is committed. */
+static void reserve(struct path *p, const struct queued *q, bool reserved)
+{
+	struct dprd *d = p->d;
+	int own = config_own_backend_by_id(&d->config, q->flow_node);
+	struct view_node *node = view_node(d, q->flow_node);
+
+	d->flows_reserved += reserved ? 1 : -1u;
+	if (own >= 0)
+		backend_reserve(d, (unsigned)own, &q->packet.key, reserved);
+	else if (node && (reserved || node->reserved))
+		node->reserved += reserved ? 1 : -1u;
+}
+
+/* A SYN that starts a forwarded flow: into the table, and soon into the kernel's set. */
+static void reserve_flow(struct path *p, struct queued *q)
+{
+	struct dprd *d = p->d;
+	bool replaces = flow_find(d->flows, &q->packet.key, NULL), made;
+	struct flow evicted;
+
+	made = flow_add(d->flows, &q->packet.key, q->verdict.node_id, q->packet.tcp_sequence, p->flow_ms, &evicted);
+	if (evicted.state != FLOW_FREE) {
+		q->evict = true;
+		q->evicted = evicted.key;
+	}
+	if (!made) {
+		q->set_remove = replaces;
+		path_serve_instead(p, q, REASON_TABLE_FULL);
+		return;
+	}
+	q->fresh_flow = q->set_add = true;
+	q->flow_node = q->verdict.node_id;
+	reserve(p, q, true);
+}
+
+void path_commit_flow(struct path *p, const struct queued *q)
+{
+	struct dprd *d = p->d;
+	int own = config_own_backend_by_id(&d->config, q->flow_node);
+	struct view_node *node = view_node(d, q->flow_node);
+
+	mutex_assert_held(&p->d->lock);
+	d->flows_reserved--;
+	d->new_flows++;
+	d->counters.flows_made++;
+	if (own >= 0) {
+		d->backends.chosen[own]++;
+	} else if (node) {
+		node->reserved -= node->reserved > 0;
+		node->sent++;
+	}
+}
+
+/* --- the verdict --- */
+
+static void count_served(struct path *p)
+{
+	p->d->view_nodes[0].load += p->d->config.factors.connections;
+	p->served++;
+}
+
+void path_serve_instead(struct path *p, struct queued *q, enum reason reason)
+{
+	mutex_assert_held(&p->d->lock);
+	if (q->fresh_flow)
+		reserve(p, q, false);
+	q->verdict = (struct verdict) { .kind = VERDICT_SERVE, .reason = reason };
+	/* The socket is here; otherwise the rules choose among this node and its real servers. */
+	q->backend_mark = reason == REASON_LOCAL_SOCKET ? BACKEND_MARK_SELF : 0;
+	forget_flow(p, q);
+	count_served(p);
+}
+
+/* The second stage: this node has real servers behind it. */
+static void choose_backend(struct path *p, struct queued *q)
+{
+	struct dprd *d = p->d;
+	bool old_flow = q->verdict.old_flow;
+	int own = backend_choose(d, q->packet.v6, next_random(d));
+
+	if (own >= 0) {
+		q->verdict = (struct verdict) { .kind = VERDICT_FORWARD,
+						.reason = REASON_BACKEND,
+						.node_id = config_own_backend(&d->config, (unsigned)own)->id,
+						.old_flow = old_flow };
+		path_find_way(p, q);
+	} else if (backend_serves_here(d)) {
+		q->backend_mark = BACKEND_MARK_SELF;
+	} else if (!d->config.serve_here) {
+		q->verdict =
+			(struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_BACKEND, .old_flow = old_flow };
+	}
+}
+
+void path_note_why(struct path *p, struct queued *q)
+{
+	mutex_assert_held(&p->d->lock);
+	if (!q->noted)
+		why_note(&p->batch->notes[q - p->batch->packets], p->now_ms, &q->packet, &q->verdict, &p->env,
+			 decide_max_load(&p->env));
+	q->noted = true;
+}
+
+static bool is_new_forward(const struct verdict *verdict)
+{
+	return verdict->kind == VERDICT_FORWARD && verdict->reason != REASON_SAME_SYN &&
+	       verdict->reason != REASON_SAME_FLOW;
+}
+
+void path_plan_syn(struct path *p, struct queued *q)
+{
+	mutex_assert_held(&p->d->lock);
+	if (q->verdict.kind == VERDICT_FORWARD && !path_find_way(p, q))
+		q->verdict =
+			(struct verdict) { .kind = VERDICT_SERVE, .reason = REASON_FORWARD_FAILED, .old_flow = true };
+	if (p->d->config.own_backend_count && q->verdict.kind == VERDICT_SERVE && backend_may_serve(q->verdict.reason))
+		choose_backend(p, q);
+	path_note_why(p, q);
+	if (q->verdict.kind == VERDICT_FORWARD) {
+		if (is_new_forward(&q->verdict))
+			reserve_flow(p, q);
+		return;
+	}
+	if (q->verdict.old_flow)
+		forget_flow(p, q);
+	if (q->verdict.kind != VERDICT_DROP)
+		count_served(p);
+}
+
+void path_decide_syn(struct path *p, struct queued *q)
+{
+	path_read_own_load(p);
+	path_env_syn(p, &q->packet);
+	q->verdict = decide(&p->env, &q->packet);
+	/* The standby process may hold a copy, which this node serves. */
+	if (is_new_forward(&q->verdict) && p->d->standby && standby_has_served(p->d->standby, &q->packet))
+		q->verdict = (struct verdict) { .kind = VERDICT_SERVE,
+						.reason = REASON_STALE_SYN,
+						.old_flow = q->verdict.old_flow };
+	p->syns++;
+	path_plan_syn(p, q);
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A verdict is remembered and counted once, when it is final: "dprctl why", the counters, the rate of new flows and the
+ * loads say only what happened to a SYN. The kernel's part (sockets, set, sending) is played by the test.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "dprd/host/flowset.h"
+#include "dprd/host/socket_lookup.h"
+#include "dprd/host/tunnel.h"
+#include "loadcast/sample.h"
+#include "tests/unit/control_fixture.h"
+#include "tests/unit/packets.h"
+
+/* What the kernel does in this test. */
+static struct {
+	bool has_socket, set_fails, send_fails;
+	unsigned sent, waiting[TUNNEL_PACKETS_MAX];
+} kernel;
+
+static int fake_find(struct socket_lookup *lookup, const struct flow_key *keys, unsigned count, bool *found)
+{
+	(void)lookup;
+	(void)keys;
+	memset(found, kernel.has_socket, count * sizeof(*found));
+	return 0;
+}
+
+static int fake_change(struct flowset *set, enum flowset_change change, const struct flow_key *keys, unsigned count)
+{
+	(void)set;
+	(void)keys;
+	(void)count;
+	return kernel.set_fails && change != FLOWSET_REMOVE ? -EINVAL : 0;
+}
+
+static bool fake_add(struct tunnel *t, const struct addr *destination, const void *head, unsigned head_bytes,
+		     const void *body, unsigned body_bytes, unsigned tag)
+{
+	(void)t;
+	(void)destination;
+	(void)head;
+	(void)head_bytes;
+	(void)body;
+	(void)body_bytes;
+	kernel.waiting[kernel.sent++] = tag;
+	return true;
+}
+
+static void fake_flush(struct tunnel *t, void (*failed)(void *context, unsigned tag, int error), void *context)
+{
+	unsigned i;
+
+	(void)t;
+	for (i = 0; kernel.send_fails && i < kernel.sent; i++)
+		failed(context, kernel.waiting[i], ENOBUFS);
+}
+
+static bool fake_room(const struct tunnel *t, unsigned packets, unsigned bytes)
+{
+	(void)t;
+	(void)packets;
+	(void)bytes;
+	return true;
+}
+
+static uint8_t *fake_scratch(struct tunnel *t, unsigned bytes)
+{
+	static uint8_t room[4096];
+	static unsigned used;
+
+	(void)t;
+	used = used + bytes > sizeof(room) ? bytes : used + bytes;
+	return room + used - bytes;
+}
+
+#define socket_lookup_find fake_find
+#define flowset_change fake_change
+#define tunnel_add fake_add
+#define tunnel_flush fake_flush
+#define tunnel_has_room fake_room
+#define tunnel_scratch fake_scratch
+#include "dprd/queue/path.c" // NOLINT(bugprone-suspicious-include)
+#include "dprd/queue/path_send.c" // NOLINT(bugprone-suspicious-include)
+
+enum { N2 = 1, SYNS = 3 };
+
+static struct dprd d;
+static struct batch batch;
+static uint8_t bytes[SYNS][sizeof(v4_syn)];
+
+/* n1 drains, so that all goes to n2, the only one that may get connections. */
+static int start(void **context)
+{
+	(void)context;
+	fixture_start(&d);
+	d.sampler = sampler_new(&d.config);
+	assert_non_null(d.sampler);
+	d.draining = true;
+	memset(&batch, 0, sizeof(batch));
+	memset(&kernel, 0, sizeof(kernel));
+	batch.from_decide = true;
+	return 0;
+}
+
+static int stop(void **context)
+{
+	(void)context;
+	sampler_free(d.sampler);
+	fixture_stop(&d);
+	return 0;
+}
+
+/* SYNs of different clients, from port 40000 on, come by the queue. */
+static void receive(unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		memcpy(bytes[i], v4_syn, sizeof(v4_syn));
+		bytes[i][21] = (uint8_t)(bytes[i][21] + i);
+		batch.packets[i] = (struct queued) { .bytes = bytes[i], .captured = sizeof(bytes[i]) };
+	}
+	batch.count = count;
+	batch.received_ms = clock_now_ms();
+	path_batch(&d, &batch, (struct flowset *)&kernel, (struct socket_lookup *)&kernel, (struct tunnel *)&kernel);
+}
+
+/* The one decision that is remembered about a client's port. */
+static const struct why_record *why(unsigned port)
+{
+	unsigned cursor = 0;
+	const struct why_record *found =
+		why_find(d.why, &batch.packets[0].packet.key.client, htons((uint16_t)port), &cursor);
+
+	assert_non_null(found);
+	assert_null(why_find(d.why, &batch.packets[0].packet.key.client, htons((uint16_t)port), &cursor));
+	return found;
+}
+
+/* Nothing says that the SYN was forwarded: it was served here, for this reason. */
+static void assert_served(enum reason reason)
+{
+	const struct why_record *record = why(40000);
+
+	assert_int_equal(batch.packets[0].verdict.kind, VERDICT_SERVE);
+	assert_int_equal(record->verdict.kind, VERDICT_SERVE);
+	assert_int_equal(record->verdict.reason, reason);
+	assert_int_equal(d.counters.reason[reason], 1);
+	assert_int_equal(d.counters.reason[REASON_DRAINING], 0);
+	assert_int_equal(d.counters.flows_made, 0);
+	assert_int_equal(d.new_flows, 0);
+	assert_int_equal(d.flows_reserved, 0);
+	assert_int_equal(d.view_nodes[N2].sent, 0);
+	assert_int_equal(d.view_nodes[N2].reserved, 0);
+	assert_false(flow_find(d.flows, &batch.packets[0].packet.key, NULL));
+}
+
+static void test_forwarded(void **context)
+{
+	struct flow flow;
+
+	(void)context;
+	receive(1);
+	assert_int_equal(kernel.sent, 1);
+	assert_int_equal(why(40000)->verdict.kind, VERDICT_FORWARD);
+	assert_int_equal(why(40000)->verdict.reason, REASON_DRAINING);
+	assert_int_equal(d.counters.reason[REASON_DRAINING], 1);
+	assert_int_equal(d.counters.flows_made, 1);
+	assert_int_equal(d.new_flows, 1);
+	assert_int_equal(d.flows_reserved, 0);
+	assert_int_equal(d.view_nodes[N2].sent, 1);
+	assert_int_equal(d.view_nodes[N2].reserved, 0);
+	assert_true(flow_find(d.flows, &batch.packets[0].packet.key, &flow));
+	assert_int_equal(flow.node_id, member_id("n2"));
+}
+
+static void test_local_socket(void **context)
+{
+	(void)context;
+	kernel.has_socket = true;
+	receive(1);
+	assert_served(REASON_LOCAL_SOCKET);
+	assert_int_equal(kernel.sent, 0);
+}
+
+static void test_set_fails(void **context)
+{
+	(void)context;
+	kernel.set_fails = true;
+	receive(1);
+	assert_served(REASON_FORWARD_FAILED);
+	assert_int_equal(kernel.sent, 0);
+	assert_int_equal(d.counters.set_errors, 1);
+}
+
+static void test_send_fails(void **context)
+{
+	(void)context;
+	kernel.send_fails = true;
+	receive(1);
+	assert_served(REASON_FORWARD_FAILED);
+	assert_int_equal(d.counters.tunnel_errors, 1);
+}
+
+/* The decisions of one batch know of each other, before any of them is final. */
+static void test_reserved(void **context)
+{
+	(void)context;
+	d.config.max_new_flows_per_s = 2;
+	receive(3);
+	assert_int_equal(why(40000)->peers[0].sent, 0);
+	assert_int_equal(why(40001)->peers[0].sent, 1);
+	assert_int_equal(why(40002)->verdict.reason, REASON_RATE_GUARD);
+	assert_int_equal(d.counters.flows_made, 2);
+	assert_int_equal(d.view_nodes[N2].sent, 2);
+}
+
+/* What is withdrawn does not count against the flows that may be made in this second. */
+static void test_withdrawn(void **context)
+{
+	(void)context;
+	d.config.max_new_flows_per_s = 1;
+	kernel.send_fails = true;
+	receive(1);
+	assert_served(REASON_FORWARD_FAILED);
+	kernel.send_fails = false;
+	receive(1);
+	assert_int_equal(batch.packets[0].verdict.reason, REASON_DRAINING);
+	assert_int_equal(d.counters.flows_made, 1);
+}
+
+/* A real server behind this node, reached by NAT, gets all that this node would serve. */
+static void start_backend(void)
+{
+	static struct config_errors errors;
+	char text[2 * sizeof(fixture_config)];
+
+	snprintf(text, sizeof(text), "%s[Backends]\nServeHere=no\n[Backend \"b1\"]\nAddress=10.1.0.21\n",
+		 fixture_config);
+	assert_int_equal(config_parse("test.conf", text, strlen(text), NULL, &d.config, &errors), 0);
+	d.table.nodes[d.table.count++] =
+		(struct node_load) { .id = config_own_backend(&d.config, 0)->id, .flags = NODE_BACKEND, .weight = 1 };
+	ways_configure(&d.ways, &d.config, NULL);
+	backend_configure(&d, NULL);
+	d.draining = false;
+	d.minority = true;
+}
+
+static void test_real_server(void **context)
+{
+	(void)context;
+	start_backend();
+	receive(1);
+	assert_int_equal(why(40000)->verdict.reason, REASON_BACKEND);
+	assert_int_equal(d.counters.flows_made, 1);
+	assert_int_equal(d.backends.chosen[0], 1);
+	assert_int_equal(backend_connections(&d), 1);
+}
+
+static void test_real_server_withdrawn(void **context)
+{
+	(void)context;
+	start_backend();
+	kernel.set_fails = true;
+	receive(1);
+	assert_served(REASON_FORWARD_FAILED);
+	assert_int_equal(d.backends.chosen[0], 0);
+	assert_int_equal(backend_connections(&d), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_forwarded, start, stop),
+		cmocka_unit_test_setup_teardown(test_local_socket, start, stop),
+		cmocka_unit_test_setup_teardown(test_set_fails, start, stop),
+		cmocka_unit_test_setup_teardown(test_send_fails, start, stop),
+		cmocka_unit_test_setup_teardown(test_reserved, start, stop),
+		cmocka_unit_test_setup_teardown(test_withdrawn, start, stop),
+		cmocka_unit_test_setup_teardown(test_real_server, start, stop),
+		cmocka_unit_test_setup_teardown(test_real_server_withdrawn, start, stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
