@@ -18,7 +18,6 @@
 #include "dprd/plane/decide.h"
 #include "dprd/plane/flowfile.h"
 #include "dprd/plane/plane.h"
-#include "dprd/rules/rules.h"
 #include "dprd/shared/shared.h"
 
 static int open_nfqueue(struct dprd *d)

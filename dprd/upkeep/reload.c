@@ -11,7 +11,6 @@
 #include "dprd/dprd.h"
 #include "dprd/plane/decide.h"
 #include "dprd/plane/plane.h"
-#include "dprd/tick.h"
 #include "dprd/upkeep/expire.h"
 #include "dprd/upkeep/keep_rules.h"
 #include "loadcast/sample.h"
