@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* craft.c - frames from lines. Built from the inside out: each layer goes in front of what is there. */
+/* craft.c - frames from lines. Built from the inside out: each layer goes in front of the present bytes. */
 #include "tests/bpf/craft.h"
 
 #include <stdio.h>
@@ -249,7 +249,7 @@ static void add_ipv6(struct craft *c, struct layer *l, unsigned i, bool tunnel)
 	struct addr a[2];
 
 	addresses(c, l, true, a);
-	has(l, "nodf"); /* what is never fragmented on its way has no such bit */
+	has(l, "nodf"); /* IPv6 is never fragmented on its way and has no such bit */
 	put32(ip, 0x60000000 | number(c, l, "tos", 0) << 20 | number(c, l, "flow", tunnel ? 0 : 0xabcde));
 	put16(ip + 4, (unsigned)number(c, l, "len", 40 + body) - 40);
 	ip[6] = (uint8_t)number(c, l, "proto", protocol_of(c, i + 1, true));

@@ -4,8 +4,8 @@
  *
  *   eth gw>me | ip cl>s1 ttl 63 | tcp 40000>80 S seq 1000 opt 020405b4 | data 20
  *
- * Layers from the outside in, each with its values. What is not said has a default; lengths, protocols
- * and checksums follow from what is there, unless said otherwise ("sum bad", "sum N" for any of them).
+ * Layers from the outside in, each with its values. Missing values have defaults; lengths, protocols and checksums
+ * follow from the content, unless the line sets them ("sum bad", "sum N" for any of them).
  *
  *   eth A>B [type N]     by default gw>me; the type follows from the next layer
  *   ip A>B ...           of the line's family; ip4, ip6: of that one. tos N, ttl N, proto N, len N (as it
@@ -20,7 +20,7 @@
  *   data N, hex HEX      N bytes of a pattern; these bytes
  *   *, *N                the datagram of another frame; its first N bytes
  *   pad N                at the end: bytes behind the datagram
- *   chop N               at the end: so many bytes are cut off
+ *   chop N               at the end: N bytes are cut off
  *
  * A line that cannot be understood ends the program.
  */
@@ -39,7 +39,7 @@ struct frame {
 	unsigned length;
 };
 
-/* What the names in a line mean. */
+/* The meaning of the names in a line. */
 struct craft_names {
 	bool v6; /* family of the line */
 	/* An address of this family; false: there is no such name. */
@@ -49,16 +49,16 @@ struct craft_names {
 	const void *context;
 };
 
-/* other: what "*" stands for, or NULL. */
+/* other: the frame that "*" stands for, or NULL. */
 void craft(const struct craft_names *names, const char *line, const struct frame *other, struct frame *ret);
 
-/* The datagram's length as its header says. */
+/* The datagram's length by its header. */
 unsigned frame_datagram_bytes(const struct frame *frame);
 
-/* Whether all checksums within are right: IP header, transport, and what it quotes or carries. */
+/* True when all checksums are right: IP header, transport, and the packet that it quotes or carries. */
 bool frame_sums_good(const struct frame *frame);
 
-/* The bytes in hex to standard output, sixteen to a line; what differs from other is marked. */
+/* Prints the bytes in hex, sixteen to a line, and marks differences from other. */
 void frame_print(const char *title, const struct frame *frame, const struct frame *other);
 
 #endif

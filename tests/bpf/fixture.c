@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* fixture.c - one packet through one program, and what must have happened. */
+/* fixture.c - sends one packet through one program, and checks the results. */
 #include "tests/bpf/fixture.h"
 
 #include <errno.h>
@@ -94,7 +94,7 @@ static void check_flow(const struct fixture *f, unsigned variant)
 
 	site_flow_text(variant, flow_of(f, words), after);
 	if (f->flow) {
-		/* The words without where the flow lies. */
+		/* The words without the flow's place. */
 		snprintf(before, sizeof(before), "%s", f->flow);
 		end = strstr(before, " age ");
 		assert_non_null(end);
@@ -103,7 +103,7 @@ static void check_flow(const struct fixture *f, unsigned variant)
 	assert_string_equal(after, f->after ? f->after : before);
 }
 
-/* Since when a packet waits: this one, if it goes to the queue for sure and was the first. */
+/* The time since when a packet waits: this packet, if it certainly goes to the queue and is the first. */
 static void check_waiting(const struct fixture *f, const struct plane *p, uint64_t waiting_before_ns)
 {
 	uint64_t waiting_ns = p->fastpath->control->waiting_ns, now_ns = plane_monotonic_ns();
@@ -115,12 +115,12 @@ static void check_waiting(const struct fixture *f, const struct plane *p, uint64
 		assert_in_range(waiting_ns, now_ns - SECOND_NS, now_ns);
 }
 
-/* What came of one run. */
+/* The outcome of one run. */
 struct outcome {
 	struct plane_run run;
 	struct frame in, out;
 	uint64_t waiting_before_ns;
-	bool others_touched; /* flows */
+	bool others_touched; /* other flows changed */
 	int error;
 };
 
@@ -146,8 +146,8 @@ static void run(const struct fixture *f, unsigned variant, bool sum_complete, st
 }
 
 /*
- * A device that sums whole packets makes no difference, and its sum stays right in what the own stack
- * gets. (What leaves in a tunnel is summed anew there; no result is seen of a run whose sum is wrong.)
+ * The sum of a device that sums whole packets makes no difference, and stays right in packets for the own stack.
+ * (Packets that leave in a tunnel are summed anew there; a run with a wrong sum gives no result.)
  */
 static void check(const struct fixture *f, unsigned variant, const struct outcome *o)
 {
@@ -182,7 +182,7 @@ void fixture_check(const struct fixture *f, unsigned variant)
 	check(f, variant, &outcome);
 }
 
-/* Times are in words of a fixture: a host that stood still in between makes other ones of them. */
+/* A fixture gives ages of flows: a host that stands still during the run changes them. */
 static void test_fixture(void **state)
 {
 	const struct test *t = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fixture.h - one packet through one program: what goes in, and all that must have happened then. A
- * fixture is run in each of its variants (family, layout of addresses), each a test of its own.
+ * fixture.h - one packet through one program: the input, and all expected results. A fixture runs in each of its
+ * variants (family, layout of addresses), each as a separate test.
  */
 #ifndef TESTS_BPF_FIXTURE_H
 #define TESTS_BPF_FIXTURE_H
@@ -36,26 +36,25 @@ struct fixture {
 	const char *name;
 	unsigned variants;
 	bool egress;
-	int beat_ago_ms; /* of dprd; STOPPED: it was stopped */
+	int beat_ago_ms; /* age of dprd's heartbeat; STOPPED: dprd was stopped */
 	int waiting_ms; /* a packet waits in dprd's queue; 0: none */
-	const char *flow; /* there before (site.h); NULL: none */
-	const char *way; /* what is special about n2's (site.h) */
+	const char *flow; /* the flow before (site.h); NULL: none */
+	const char *way; /* the special way to n2 (site.h) */
 	const char *schedule, *no_room; /* Decide=kernel (site.h) */
 	const char *choices; /* with dprd away (site.h); NULL: no real servers */
-	bool by_module; /* frames to shared addresses are judged behind the programs, */
-	bool elsewhere; /* and come in by another interface */
-	uint32_t second_look, look_room; /* what dprd says about it: LOOK_... */
+	bool by_module; /* frames to shared addresses are judged behind the programs */
+	bool elsewhere; /* these frames come in by another interface */
+	uint32_t second_look, look_room; /* dprd's setting: LOOK_... */
 	uint32_t mark_before;
 	uint32_t gso_bytes;
 	const char *in; /* the frame (craft.h) */
 	int verdict;
-	uint32_t mark; /* after */
-	const char *counted; /* all that was counted; NULL: nothing */
+	uint32_t mark; /* the mark after the run */
+	const char *counted; /* all counters that moved; NULL: none */
 	const char *after; /* the flow; NULL: unchanged, or still none */
-	const char
-		*made; /* of what tuple that is, when there was none before, in words of site.h; NULL: the usual one */
+	const char *made; /* the tuple of a new flow, in words of site.h; NULL: the usual one */
 	const char *out; /* the frame after ("*": the datagram that came in); NULL: unchanged */
-	bool gso_gone; /* it is no GSO packet any more */
+	bool gso_gone; /* it is not a GSO packet any more */
 	bool sum_kept; /* a device's sum over the packet stays right, though another host gets it */
 	bool sums_bad; /* checksums of the frame after are not all good, and need not be */
 };
@@ -75,7 +74,7 @@ struct fixtures {
 int fixture_main(const char *name, const struct fixtures *tables, size_t table_count, const struct CMUnitTest *others,
 		 size_t other_count);
 
-/* For tests of their own: the fixture in one variant, without what site_reset() does. */
+/* For separate tests: prepares the fixture in one variant, without site_reset(). */
 void fixture_prepare(const struct fixture *fixture, unsigned variant);
 void fixture_check(const struct fixture *fixture, unsigned variant);
 

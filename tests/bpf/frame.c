@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* frame.c - what can be said of a finished frame (craft.h). */
+/* frame.c - facts of a finished frame (craft.h). */
 #include <stdio.h>
 
 #include "tests/bpf/craft.h"

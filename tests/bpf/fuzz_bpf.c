@@ -4,9 +4,9 @@
  *
  *   fuzz_bpf [-n PACKETS | -t SECONDS] [-s SEED] [-e EPOCH]
  *
- * Packets come in epochs of one cluster each, whose tables, flows and ways are made anew; all of it follows
- * from the seed and the epoch's number. Compared are verdict, mark, bytes, counters and the flow table. On a
- * difference both are shown, and what to type to see it again; exit status 1.
+ * Packets come in epochs of one cluster each, whose tables, flows and ways are made anew, all from the seed and the
+ * epoch's number. It compares verdict, mark, bytes, counters and the flow table. On a difference it prints both, and
+ * the command that repeats it; exit status 1.
  */
 #define _GNU_SOURCE
 #include <bpf/bpf.h>
@@ -26,7 +26,7 @@
 enum {
 	EPOCH_PACKETS = 2048,
 	GENERATION_EPOCHS = 128, /* with the programs loaded once */
-	COVERED_PACKETS = 500000, /* in so many packets every verdict must have come */
+	COVERED_PACKETS = 500000, /* in this many packets every verdict must have come */
 	CONFIG_TRIES = 100,
 	CONNECT_TRIES = 100,
 	CONNECT_WAIT_US = 10000,
@@ -104,7 +104,7 @@ static bool connect_soon(int fd, const struct sockaddr_in6 *to)
 	return false;
 }
 
-/* IPv4 as well: over a v4-mapped address. They stay open for the rest of the process. */
+/* Connects a pair of sockets, IPv4 by a v4-mapped address. They stay open for the rest of the process. */
 static void connect_pair(const char *client, const char *service, struct flow_key *key)
 {
 	int listener = socket(AF_INET6, SOCK_STREAM, 0), fd = socket(AF_INET6, SOCK_STREAM, 0);
@@ -225,8 +225,8 @@ static const char *compare(struct fuzz *f, struct trial *t)
 }
 
 /*
- * Which tick the program saw is known when the clock did not go on meanwhile. On a host that stood still it may be
- * any in between, and dprd may have looked dead: what fits one of them is right.
+ * The tick that the program saw is known when the clock did not go on meanwhile. On a host that stood still it may be
+ * any in between, and dprd may have looked dead: a result that fits one of them is right.
  */
 static void run_trial(struct fuzz *f, struct trial *t)
 {
@@ -236,7 +236,7 @@ static void run_trial(struct fuzz *f, struct trial *t)
 	bool late;
 
 	run_program(f, t);
-	/* Setting the clock may have put it back a little: from the next tick, which the program may have seen. */
+	/* Setting the clock may have put it back a little, from the next tick, which the program may have seen. */
 	first = t->before_tick < t->after_tick ? t->before_tick : t->after_tick;
 	ticks = (t->before_tick < t->after_tick ? t->after_tick : t->before_tick) - first + 1 + t->set_back;
 	late = t->after_ns - t->before_ns > LATE_NS && !f->stopped;
@@ -299,7 +299,7 @@ static void open_generation(struct fuzz *f, long generation)
 		plane_give_up("no memory");
 }
 
-/* A sound configuration, with the first one's place for decisions. */
+/* A sound configuration, with the Decide= of the first one. */
 static void new_config(struct fuzz *f, struct random *r)
 {
 	static struct config_errors errors;
@@ -399,7 +399,7 @@ static bool run_all(struct fuzz *f)
 	return true;
 }
 
-/* One processor: its counters are all there are. */
+/* Stays on one processor: then only its counters move. */
 static void stay_on_processor(struct fuzz *f)
 {
 	cpu_set_t set;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* fuzz_report.c - what fuzz_bpf tells. */
+/* fuzz_report.c - the output of fuzz_bpf. */
 #include "tests/bpf/fuzz_report.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* fuzz_report.h - what fuzz_bpf tells: where the two sides differ, and what all packets came to. */
+/* fuzz_report.h - prints the differences of the two sides, and the totals of all packets. */
 #ifndef TESTS_BPF_FUZZ_REPORT_H
 #define TESTS_BPF_FUZZ_REPORT_H
 
@@ -11,13 +11,13 @@ struct fuzz_totals {
 	struct model_sent sent;
 };
 
-/* Slots of bytes of buckets that are not the same in others. */
+/* Prints the slots of bytes of buckets that differ from others. */
 void fuzz_print_flows(const char *title, const struct flow_bucket *buckets, const struct flow_bucket *others,
 		      size_t bytes);
 
 void fuzz_print_counters(const struct fastpath_counters *programs, const struct fastpath_counters *model);
 
-/* Whether all came that can: else packets or clusters are not what they should be, and what is missing is printed. */
+/* True when all verdicts came; otherwise packets or clusters are wrong, and the missing ones are printed. */
 bool fuzz_covered(const struct fuzz_totals *totals);
 
 void fuzz_report(const struct fuzz_totals *totals, double took_s);

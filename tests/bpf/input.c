@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* input.c - random packets: most of them nearly right, for it is there that mistakes show. */
+/* input.c - random packets: most of them nearly right, where mistakes show. */
 #include "dprd/core/packet/encap.h"
 #include "tests/bpf/input_private.h"
 
 enum {
 	PAYLOAD_MOST = 1700,
-	LEAST_BYTES = FRAME_ETHERNET_BYTES + IPV6_HEADER_BYTES, /* a test run takes nothing shorter */
+	LEAST_BYTES = FRAME_ETHERNET_BYTES + IPV6_HEADER_BYTES, /* a test run takes no shorter frame */
 };
 
 /* --- from the inside out --- */
@@ -30,7 +30,7 @@ static unsigned made_bytes(const struct maker *m)
 	return FRAME_BYTES - m->start;
 }
 
-/* Bytes that mean nothing; taken from a place that differs from packet to packet. */
+/* Bytes without meaning, from a place that differs from packet to packet. */
 static void add_payload(struct maker *m, unsigned bytes)
 {
 	static uint64_t noise[FRAME_BYTES / 4];
@@ -59,7 +59,7 @@ static unsigned payload_bytes(struct random *r)
 	}
 }
 
-/* For the identification or flow label: often the one that means something. */
+/* An identification or flow label, often the meaningful one. */
 static uint32_t random_label(struct random *r, uint32_t count)
 {
 	return input_one_in(r, 4) ? ENCAP_MAY_RETURN : random_below(r, count);
@@ -148,7 +148,7 @@ static uint8_t random_flags(struct random *r)
 	return input_one_in(r, 4) ? (uint8_t)random_next(r) : usual[random_below(r, sizeof(usual))];
 }
 
-/* A connection to one of this node's services, mostly one of which there is a flow. */
+/* A connection to one of this node's services, mostly one that has a flow. */
 static struct flow_key random_key(struct maker *m, uint32_t *sequence)
 {
 	unsigned which = random_below(m->r, m->site->key_count);
@@ -188,7 +188,7 @@ static void add_icmp_error(struct maker *m, const struct flow_key *key, const st
 	add_payload(m, payload_bytes(m->r));
 	add_tcp(m, key->service_port, key->client_port, TCP_ACK, 9);
 	add_ip(m, PROTO_TCP, &key->service, &key->client);
-	/* Cut behind what must be quoted, sometimes too early. */
+	/* Cuts behind the bytes that must be quoted, sometimes too early. */
 	all = made_bytes(m);
 	if (input_one_in(m->r, 2) && all > quoted) {
 		quoted += random_below(m->r, 30);
@@ -204,7 +204,7 @@ static void add_icmp_error(struct maker *m, const struct flow_key *key, const st
 	add_ip(m, m->v6 ? PROTO_ICMPV6 : PROTO_ICMP, from, &key->service);
 }
 
-/* Now and then a host that is not what it seems. */
+/* Now and then a host with a misleading address. */
 static struct addr random_host(struct maker *m)
 {
 	static const uint32_t odd_v4[] = { 0, 0x7f000001, 0xe0000001, 0xffffffff, 0xf0000001, 0x0a000001, 0xc0000209 };

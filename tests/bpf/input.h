@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * input.h - what the differential fuzzer tries: clusters, flows, ways and packets, all from one random
- * state, so that a seed and a number say everything.
+ * input.h - the input of the differential fuzzer: clusters, flows, ways and packets, all from one random state, so that
+ * a seed and a number repeat everything.
  */
 #ifndef TESTS_BPF_INPUT_H
 #define TESTS_BPF_INPUT_H
@@ -28,7 +28,7 @@ struct input_site {
 	struct fastpath_shared shared;
 };
 
-/* One packet, and what comes with it. */
+/* One packet and its surroundings. */
 struct input {
 	struct frame frame;
 	bool egress;
@@ -41,12 +41,12 @@ unsigned random_below(struct random *r, unsigned limit); /* limit > 0 */
 /* Text of a dprd.conf, which may not be a sound one. decide_kernel: Decide=kernel. */
 void input_config(struct random *r, bool decide_kernel, char text[INPUT_CONFIG_BYTES]);
 
-/* All that the programs are told but input_choices(): flows into an empty table, ways, schedules, who lives. */
+/* Sets all facts for the programs except input_choices(): flows in an empty table, ways, schedules, living peers. */
 void input_site(struct random *r, struct plane *p, struct input_site *ret);
 
 /*
- * Whom all new connections of a family go to while dprd is away, into the tables in use; ret: the same for the model.
- * False: there are no real servers.
+ * Chooses the target of all new connections of a family while dprd is away, in the tables in use; ret: the same for the
+ * model. False: there are no real servers.
  */
 bool input_choices(struct random *r, struct plane *p, uint8_t ret[2], bool *serves_here);
 

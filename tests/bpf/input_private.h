@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* input_private.h - what clusters (input_site.c) and packets (input.c) are made of. */
+/* input_private.h - shared by random clusters (input_site.c) and random packets (input.c). */
 #ifndef TESTS_BPF_INPUT_PRIVATE_H
 #define TESTS_BPF_INPUT_PRIVATE_H
 
@@ -16,7 +16,7 @@ struct addr input_client(struct random *r, bool v6);
 be16 input_client_port(struct random *r);
 uint32_t input_sequence(struct random *r);
 
-/* A service address of a member, of this family; of nobody when it has none. */
+/* A service address of a member, of this family; an unused one when it has none. */
 struct addr input_service(struct random *r, const struct config *config, unsigned member, bool v6);
 
 #endif

@@ -141,7 +141,7 @@ void input_config(struct random *r, bool decide_kernel, char text[INPUT_CONFIG_B
 
 /* --- flows and ways --- */
 
-/* A node that a flow may lead to: also this one, an own real server, or what is none of these any more. */
+/* A node that a flow may lead to: also this one, an own real server, or a former node. */
 static uint32_t random_node_id(struct random *r, const struct config *config)
 {
 	if (input_one_in(r, 16))

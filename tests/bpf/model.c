@@ -5,9 +5,9 @@
 #include "dprd/core/flow/memory.h"
 #include "tests/bpf/model_private.h"
 
-enum { OPTIONS_MOST = 12 }; /* looked at for an MSS */
+enum { OPTIONS_MOST = 12 }; /* searched for an MSS */
 
-/* Its flow's time is the start of the tick that the program saw. */
+/* A flow's time is the start of the tick that the program saw. */
 static uint64_t ms_of_tick(uint32_t tick)
 {
 	return (((uint64_t)tick << FLOW_TICK_SHIFT) + 999999) / 1000000;
@@ -22,7 +22,7 @@ static bool always(void *context, uint32_t node_id)
 	return true;
 }
 
-/* What decide() says when it would serve all new connections here. */
+/* The verdict of decide() when it would serve all new connections here. */
 static struct verdict decide_it(struct model *m, const struct packet *p)
 {
 	static struct policy_state state;
@@ -41,7 +41,7 @@ static struct verdict decide_it(struct model *m, const struct packet *p)
 	return decide(&env, p);
 }
 
-/* No client has a v4-mapped address in IPv6: an ICMP error that quotes one is about nothing that was sent. */
+/* No client has a v4-mapped address in IPv6: an ICMP error that quotes one is not about a packet that was sent. */
 bool model_find_flow(struct model *m, const struct packet *p, struct flow *ret)
 {
 	m->flows->now_ms = ms_of_tick(m->tick);
@@ -163,7 +163,7 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 		entry = s->entry[m->cursors[p->v6]++ & (s->count - 1)];
 	node = entry >> 8;
 	reason = entry & 0xff;
-	/* Differs: what is served here anyway is not asked for a socket. */
+	/* Differs: no search for a socket when the SYN is served here anyway. */
 	if ((!drawn || node || (m->choices && !m->serves_here) || reason == REASON_NO_BACKEND) &&
 	    is_left_to_socket(m, p))
 		return;
@@ -207,7 +207,7 @@ static bool is_young(const struct model *m, const struct flow *flow)
 	return ((m->tick - made) & (FLOW_TICKS - 1)) < flow_tick(COPY_PATIENCE_MS);
 }
 
-/* A SYN that finds a flow is a connection of its own when that one has ended or was served here. */
+/* A SYN that finds a flow is a new connection when that flow has ended or was served here. */
 static bool is_over(const struct model *m, const struct packet *p, const struct flow *flow)
 {
 	return !flow_same_sequence(flow, p->tcp_sequence) &&
@@ -232,7 +232,7 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 		new_alone(m, in, p, found ? &flow : NULL, gso_bytes, r);
 		return;
 	}
-	/* Differs: what the kernel module may still drop is dprd's to decide about. */
+	/* Differs: dprd decides SYNs that the kernel module may still drop. */
 	if (r->unjudged) {
 		queue_syn(m, p, found ? &flow : NULL, r);
 		return;
@@ -247,7 +247,7 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 	}
 }
 
-/* Differs: what belongs to no flow is not counted. */
+/* Differs: packets that belong to no flow are not counted. */
 static void entry(struct model *m, const struct frame *in, const struct packet *p, uint32_t gso_bytes,
 		  struct model_result *r)
 {
@@ -298,7 +298,7 @@ static bool is_for_daemon(struct model *m, const struct frame *in, const struct 
 	       encap_may_return(in->bytes + FRAME_ETHERNET_BYTES, outer->v6);
 }
 
-/* Like path_decapsulate(). */
+/* Works like path_decapsulate(). */
 static void decapsulate(struct model *m, const struct frame *in, const struct packet *p, uint32_t gso_bytes,
 			struct model_result *r)
 {
@@ -314,7 +314,7 @@ static void decapsulate(struct model *m, const struct frame *in, const struct pa
 	struct verdict v;
 	struct addr alias;
 
-	/* Before a queue there is a rule that drops what strangers tunnel, whatever it is. */
+	/* A rule before the queue drops all tunnel packets of strangers. */
 	if (model_living_peer(m, &p->source) < 0) {
 		model_drop(m, r, REASON_NOT_PEER);
 		return;
@@ -348,8 +348,10 @@ static void decapsulate(struct model *m, const struct frame *in, const struct pa
 
 /* --- frames --- */
 
-/* What the stack itself takes no further is left to it: another family than the frame says, longer than it is, IPv4
- * addresses in an IPv6 header, IPv6 from a multicast address. */
+/*
+ * Packets that the stack drops itself are left to it: another family than the frame's type, a length beyond the frame,
+ * IPv4 addresses in an IPv6 header, IPv6 from a multicast address.
+ */
 static bool parse(const struct frame *in, struct packet *p)
 {
 	unsigned type = in->bytes[12] << 8 | in->bytes[13], length = in->length - FRAME_ETHERNET_BYTES;
@@ -408,7 +410,7 @@ static void lower_mss(struct model_result *r, const struct packet *p, uint16_t m
 	const uint8_t *end = tcp + p->tcp_header_bytes;
 	unsigned looks;
 
-	/* Differs: only so many options are looked at; no SYN-ACK has more. */
+	/* Differs: reads only OPTIONS_MOST options; no SYN-ACK has more. */
 	for (looks = 0; looks < OPTIONS_MOST && option + 4 <= end && *option; looks++) {
 		if (*option == 1) {
 			option++;
@@ -443,7 +445,7 @@ void model_egress(const struct model *m, const struct frame *in, uint32_t mark, 
 		return;
 	alias = model_find_alias(m->config, &p.source, &service);
 	owner = config_member_by_service(m->config, &p.source);
-	/* Of a shared address all connections may be a peer's. */
+	/* Every connection to a shared address may be a peer's. */
 	if (!alias && (owner < 0 || owner == (int)m->config->self) && !config_is_shared(m->config, &p.source))
 		return;
 	if ((p.tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK))

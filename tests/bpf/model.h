@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * model.h - what the BPF programs should have done, said by the nfqueue plane's own code: packet_parse(),
- * decide(), flow_*(), encap_*(), decide_decapsulation(). The glue around it follows path.c and the rules in front of
- * the queues; where the two planes differ on purpose, a comment that begins with "Differs:" says so.
+ * model.h - computes the expected work of the BPF programs with the nfqueue plane's own code: packet_parse(), decide(),
+ * flow_*(), encap_*(), decide_decapsulation(). The glue around it follows path.c and the rules in front of the queues;
+ * a comment that begins with "Differs:" marks intended differences of the two planes.
  */
 #ifndef TESTS_BPF_MODEL_H
 #define TESTS_BPF_MODEL_H
@@ -11,12 +11,12 @@
 
 enum { MODEL_SUMS_MAX = 4 };
 
-/* What became of packets of forwarded flows. */
+/* Totals of packets of forwarded flows. */
 struct model_sent {
 	uint64_t tunnelled, direct, handed_over, to_nat;
 };
 
-/* What a model needs to know of the plane; all but flows, counted and sent is only read. */
+/* The facts of the plane that a model needs; it only reads them, except flows, counted and sent. */
 struct model {
 	const struct config *config;
 	struct flow_table *flows; /* its own copy */
@@ -25,17 +25,17 @@ struct model {
 	uint32_t cursors[2]; /* of the schedules */
 	uint32_t made, room, room_reason;
 	const struct fastpath_shared *shared; /* there is no lease, and no socket on any of the addresses */
-	bool choices; /* there are real servers; with dprd away all new connections go to one node: */
-	bool serves_here; /* and this node does, too */
+	bool choices; /* there are real servers; with dprd away all new connections go to one node */
+	bool serves_here; /* this node serves then, too */
 	uint8_t choice[2]; /* of the flow table, by family; 0: none */
 	uint64_t living;
 	uint16_t mss[2];
-	bool works; /* dprd does */
+	bool works; /* dprd works */
 	uint32_t second_look; /* enum fastpath_second_look */
 	uint32_t landed, look_room;
 	uint32_t tick;
 	bool (*has_socket)(const struct flow_key *key);
-	struct fastpath_counters counted; /* what the programs should have counted, and the running second */
+	struct fastpath_counters counted; /* expected counts of the programs, and the running second */
 	struct model_sent sent;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* model_cluster.c - what the model asks about the cluster: answered from the configuration, as path.c does. */
+/* model_cluster.c - answers the model's questions about the cluster from the configuration, as asks.c does. */
 #include "tests/bpf/model_private.h"
 
 bool model_has_port(const struct config *config, be16 port)

@@ -40,8 +40,10 @@ static bool too_big_allowed(struct model *m)
 	return m->counted.too_big_count++ < TOO_BIG_MOST;
 }
 
-/* Differs: dprd cuts the packet into segments; the program hands it to dprd for that. With dprd away the client is only
- * told, and no more than the headers is quoted. */
+/*
+ * Differs: dprd cuts the packet into segments; the program hands it to dprd for that. With dprd away the client only
+ * gets a message, which quotes just the headers.
+ */
 static void send_too_big(struct model *m, const struct frame *in, const struct packet *p, uint32_t mtu,
 			 struct model_result *r)
 {
@@ -73,7 +75,7 @@ struct target {
 	uint32_t mark; /* BACKEND_NAT */
 };
 
-/* What of it follows from the node and the configuration. False: there is no way. */
+/* The part of it that follows from the node and the configuration. False: there is no way. */
 static bool resolve(const struct model *m, const struct packet *p, uint32_t node_id, struct target *ret)
 {
 	int member = config_member_by_id(m->config, node_id), own = config_own_backend_by_id(m->config, node_id);
@@ -117,7 +119,7 @@ static void encapsulate(struct model *m, const struct frame *in, const struct pa
 
 	encap_write(outer, p, p->v6 ? &self->cluster_v6 : &self->cluster_v4, &to->address,
 		    may_return ? ENCAP_MAY_RETURN : 0);
-	/* With what lies behind the datagram. */
+	/* The bytes behind the datagram are copied, too. */
 	memcpy(outer + encap_bytes(p->v6), in->bytes + FRAME_ETHERNET_BYTES, in->length - FRAME_ETHERNET_BYTES);
 	r->out.length = in->length + encap_bytes(p->v6);
 	m->sent.tunnelled++;
@@ -159,7 +161,7 @@ static void hand_over(struct model *m, const struct packet *p, const struct fast
 	model_finish(r, REDIRECT);
 }
 
-/* It goes on into this node's own stack. */
+/* The packet goes on into this node's own stack. */
 static void leave_to_nat(struct model *m, const struct packet *p, const struct target *to, enum reason reason,
 			 struct model_result *r)
 {
@@ -177,7 +179,7 @@ static bool is_for_fellow(const struct model *m, const struct packet *p, const s
 	       m->shared->interface[p->v6] == 1;
 }
 
-/* Like path_resolve_target() and send_one(). Differs: dprd tunnels to fellows what it sends itself. */
+/* Works like the path does. Differs: packets that dprd itself sends to fellows go through a tunnel. */
 void model_forward(struct model *m, const struct frame *in, const struct packet *p, uint32_t node_id,
 		   enum reason reason, uint32_t gso_bytes, struct model_result *r)
 {
@@ -205,7 +207,7 @@ void model_forward(struct model *m, const struct frame *in, const struct packet 
 	room = way->mtu + (gso_bytes && !direct ? encap_bytes(p->v6) : 0);
 	if (segment > room && p->kind == PACKET_TCP)
 		send_too_big(m, in, p, way->mtu, r);
-	/* What a test run calls a large packet has no type: the kernel does not let its length be changed. */
+	/* A large packet of a test run has no type: the kernel does not let its length be changed. */
 	else if (segment > room || (gso_bytes && !direct))
 		model_drop(m, r, REASON_NO_TUNNEL);
 	else if (direct)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * model_shared.c - frames to addresses that all nodes share, without a lease and with no socket on any of them:
- * docs/biactive.md. What a lease decides is test_shared.c's.
+ * docs/biactive.md. test_shared.c tests the effect of a lease.
  */
 #include "dprd/core/packet/packet.h"
 #include "tests/bpf/model_private.h"
@@ -18,7 +18,7 @@ enum model_frame model_frame_to(const struct frame *in)
 	return in->bytes[0] & 1 ? MODEL_FRAME_MULTICAST : MODEL_FRAME_ELSEWHERE;
 }
 
-/* Whether this node forwards the connection. */
+/* True when this node forwards the connection. */
 static bool has_flow(struct model *m, const struct packet *p)
 {
 	struct flow flow;
@@ -52,7 +52,7 @@ bool model_takes_shared(struct model *m, const struct frame *in, const struct pa
 	enum model_frame to = model_frame_to(in);
 	enum biactive_counter counter;
 
-	/* What was handed over is not handed on. */
+	/* A packet that was handed over is not handed on. */
 	if (to == MODEL_FRAME_HERE || to == MODEL_FRAME_ELSEWHERE)
 		return false;
 	if (r->unjudged)

@@ -163,7 +163,7 @@ int plane_run(struct plane *p, struct plane_run *run, const struct frame *in, st
 	out->length = options.data_size_out;
 	run->verdict = (int)options.retval;
 	run->mark = after.mark;
-	/* Of what concerns segments, only their number comes back. */
+	/* The run returns only the number of segments, no other fact of them. */
 	run->gso_gone = run->gso_bytes && !after.gso_segs;
 	return error;
 }

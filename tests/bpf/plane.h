@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane.h - the BPF programs, loaded as dprd loads them, and run one packet at a time
- * (BPF_PROG_TEST_RUN) in a network namespace of the test's own. Nothing is attached.
+ * plane.h - the BPF programs, loaded as dprd loads them, and run one packet at a time (BPF_PROG_TEST_RUN) in a separate
+ * network namespace. They are not attached.
  */
 #ifndef TESTS_BPF_PLANE_H
 #define TESTS_BPF_PLANE_H
@@ -30,16 +30,18 @@ struct plane_run {
 	bool egress;
 	bool sum_complete; /* the device has summed the packet, and the kernel checks that the sum is kept right */
 	uint32_t mark; /* before and after */
-	uint32_t gso_bytes; /* 0: no GSO packet */
-	bool gso_gone; /* it is none any more */
+	uint32_t gso_bytes; /* 0: not a GSO packet */
+	bool gso_gone; /* it is not one any more */
 	int verdict;
 };
 
-/* Own network and mount namespaces, the loopback up, a bpf file system: for the rest of the process. Ends it when
- * that is not allowed. */
+/*
+ * Enters new network and mount namespaces with the loopback up and a bpf file system, for the rest of the process. Ends
+ * the process when that is not allowed.
+ */
 void plane_enter(void);
 
-/* Whether the kernel can check the device's sum in a test run (Linux 6.15). */
+/* True when the kernel can check the device's sum in a test run (Linux 6.15). */
 bool plane_checks_sums(const struct plane *p);
 
 /*
@@ -49,7 +51,7 @@ bool plane_checks_sums(const struct plane *p);
 void plane_open(struct plane *p, const char *config, unsigned max_flows);
 void plane_close(struct plane *p);
 
-/* The tables anew, from p->config, p->living and p->mss, into the place that is not in use; then that one is. */
+/* Makes the tables from p->config, p->living and p->mss in the place that is not in use, and then uses it. */
 void plane_fill(struct plane *p);
 
 /* The way to a member as the programs see it. */
@@ -61,11 +63,10 @@ uint64_t plane_monotonic_ns(void);
 /* The tick that the programs see now. */
 uint32_t plane_tick(const struct plane *p);
 
-/* dprd was last seen to work so long ago (negative: it was stopped), and a queued packet has waited for so long
- * (0: none waits). */
+/* Sets the age of dprd's heartbeat (negative: it was stopped), and the wait of a queued packet (0: none waits). */
 void plane_beat(struct plane *p, int ago_ms, int waiting_ms);
 
-/* All counters 0. */
+/* Sets all counters to 0. */
 void plane_forget_counters(struct plane *p);
 
 /* 0 or -errno; out may not be in. */
@@ -74,13 +75,13 @@ int plane_run(struct plane *p, struct plane_run *run, const struct frame *in, st
 /* Buckets that flows may lie in, behind the table's header. */
 void *plane_buckets(const struct plane *p);
 size_t plane_bucket_bytes(const struct plane *p);
-/* The bits that say which of them hold anything. */
+/* The bits of buckets that are not empty. */
 void *plane_occupied(const struct plane *p);
 size_t plane_occupied_bytes(const struct plane *p);
 /* Sets all bytes of both; 0: there are no flows. */
 void plane_set_flows(struct plane *p, uint8_t byte);
 
-/* Runs a command line of the shell; ends the process when it fails. */
+/* Runs a shell command; ends the process when it fails. */
 void plane_command(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The message of printf(3) to standard error; exit status 2: the test could not be made. */

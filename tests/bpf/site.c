@@ -12,7 +12,7 @@ enum { MAX_FLOWS = 100, MTU = 1500 };
 static const char head[] = "[Cluster]\nName=test\n[Node]\nName=n1\n[Service]\nPort=80 443\n"
 			   "[Shared]\nAddress=198.51.100.200 198.51.100.201 2001:db8:5::200 2001:db8:5::201\n";
 
-/* Frames to shared addresses are judged on the loopback interface, by which test runs come in. */
+/* Frames to shared addresses are judged on the loopback interface, where test runs come in. */
 static const struct fastpath_shared site_shared = { .key = { 0x0706050403020100, 0x0f0e0d0c0b0a0908 },
 						    .interface = { 1, 1 },
 						    .hardware = { 2, 0, 0, 0, 0, 1 } };
@@ -170,7 +170,7 @@ void site_choices(unsigned variant, const char *word)
 	uint8_t *mine = t->choice + (variant & SITE_V6 ? FASTPATH_CHOICES : 0);
 
 	t->choices = !word ? 0 : strchr(word, '+') ? CHOICES | CHOICES_HERE : CHOICES;
-	/* Who looks where nobody should, or in the other family's half, gets n4. */
+	/* A read of the wrong place, or of the other family's half, gives n4. */
 	memset(t->choice, index_of(variant, 3), sizeof(t->choice));
 	if (!word)
 		return;
@@ -279,7 +279,7 @@ void site_way(unsigned variant, const char *words)
 
 static const char *const state_names[] = { "half_open", "confirmed", "closing", "reset" };
 
-/* A flow as its words say. */
+/* A flow, read from its words. */
 struct words {
 	unsigned state, member, isn, age;
 	bool overflow, unoccupied;
@@ -403,8 +403,8 @@ void site_flow_text(unsigned variant, const char *words, char text[SITE_FLOW_BYT
 	snprintf(text, SITE_FLOW_BYTES, "%s n%d isn %u age %u", state_names[slot->state & FLOW_STATE_MASK], member + 1,
 		 slot->target >> FLOW_SEQUENCE_SHIFT, (made_tick - tick) & (FLOW_TICKS - 1));
 	/*
-	 * What was made now cannot be told from what was seen now: its age is 0, then. And the clock may just have been
-	 * set back, by a jiffy.
+	 * A flow made now looks like one seen now: its age is then 0. And the clock may just have been set back by a
+	 * jiffy.
 	 */
 	if (((tick - made_tick) & (FLOW_TICKS - 1)) <= now + 1 - made_tick && !strstr(words, " age 0"))
 		snprintf(strstr(text, " age"), 5, " now");
@@ -423,7 +423,7 @@ void *site_flows_copy(unsigned variant, const char *except)
 	if (slot) {
 		size_t at = (size_t)((uint8_t *)slot - (uint8_t *)plane_buckets(p));
 
-		/* Its bucket's overflow bit is not its own. */
+		/* The overflow bit belongs to the bucket, not to the flow. */
 		((struct flow_slot *)(void *)(copy + at))->state &= FLOW_OVERFLOW;
 		((struct flow_slot *)(void *)(copy + at))->target = 0;
 		((struct flow_slot *)(void *)(copy + at))->key = 0;

@@ -32,7 +32,7 @@ struct tap tap_new(const char *name, uint8_t hardware)
 	return tap;
 }
 
-/* In place of the checksum the sum that a device starts from. */
+/* Puts the sum that a device starts from in place of the checksum. */
 static void take_sum(uint8_t *ip, struct virtio_net_hdr *virtio)
 {
 	bool v6 = ip[0] >> 4 == 6;

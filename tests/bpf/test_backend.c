@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_backend.c - real servers behind this node: packets that leave with another hardware address alone, those that
- * the kernel's NAT sends on, and whom new connections go to while dprd is away.
+ * test_backend.c - real servers behind this node: packets that leave with only another hardware address, packets that
+ * the kernel's NAT forwards, and the target of new connections while dprd is away.
  */
 #include "tests/bpf/fixture.h"
 
@@ -60,7 +60,7 @@ static const struct fixture direct[] = {
 	  .beat_ago_ms = STOPPED, .flow = HALF_OPEN, .counted = "same_syn" },
 	{ DIRECT("the mark of others stays", "direct", "ip cl>s1 | tcp 40000>80 .", "ip cl>s1 ttl 62 | tcp 40000>80 ."),
 	  .flow = CONFIRMED, .counted = "flow", .mark_before = 0x1234, .mark = 0x1234 },
-	/* What is damaged stays so: the sums are changed, not made anew. */
+	/* Damaged packets stay damaged: sums are updated, not made anew. */
 	{ DIRECT("a wrong TCP checksum", "direct", "ip cl>s1 | tcp 40000>80 . sum bad | data 10",
 		 "ip cl>s1 ttl 62 | tcp 40000>80 . sum bad | data 10"),
 	  .flow = CONFIRMED, .counted = "flow", .sums_bad = true },
@@ -86,7 +86,7 @@ static const struct fixture direct_ways[] = {
 	  .after = "confirmed n2 isn 5 now" },
 };
 
-/* It has used up its hops, or does not fit. */
+/* The packet has no hops left, or does not fit. */
 #define LOST(name_, way_, in_)                                                                                    \
 	{                                                                                                         \
 		.name = name_, .flow = CONFIRMED, .way = way_, .in = in_, .verdict = DROP, .counted = "no_tunnel" \
@@ -236,7 +236,7 @@ static const struct fixture alone[] = {
 	  .counted = "refuse_no_lease" },
 };
 
-/* A lease for all buckets, as the only member, for so long from now on. */
+/* A lease for all buckets, as the only member, for this long from now on. */
 static void lease_all(struct plane *p, uint64_t for_ns)
 {
 	struct bucket_lease_cell cell = { .until_ns = clock_flow_ns() + for_ns };
@@ -260,7 +260,7 @@ static void check_leased(unsigned variant, const struct fixture *f)
 	lease_all(site_plane(variant), 0);
 }
 
-/* A SYN to all nodes that is this node's. */
+/* A SYN to all nodes whose bucket is this node's. */
 static void test_leased(void **state)
 {
 	const char in[] = "eth gw>all | ip cl>sh | tcp 40000>80 S seq 5";
@@ -285,7 +285,7 @@ static void test_leased(void **state)
 	check_leased(variant_of(state), &own_syn);
 }
 
-/* Decide=kernel: it is a fellow node's. */
+/* Decide=kernel: the bucket is a fellow node's. */
 static void test_leased_chosen(void **state)
 {
 	const struct fixture f = { .schedule = "n2/chosen",
@@ -339,7 +339,7 @@ static void test_no_place(void **state)
 	assert_string_equal(counted, "");
 }
 
-/* Where the SYN went, with a way by NAT to each node, whose mark is its number; 0: nowhere. */
+/* The node that got the SYN, with a way by NAT to each node, whose mark is its number; 0: none. */
 static unsigned draw(unsigned variant)
 {
 	struct plane *p = site_plane(variant);

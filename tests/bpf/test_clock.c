@@ -12,7 +12,7 @@ enum {
 	LATE_JIFFIES = 2, /* that a busy host may count one so late */
 };
 
-/* Since when a SYN waits that the programs queue now. */
+/* The time since when a SYN waits that the programs queue now. */
 static uint64_t programs_ns(struct plane *p)
 {
 	const struct craft_names names = site_names(0);
@@ -34,7 +34,7 @@ static void check_now(struct plane *p)
 	assert_in_range(ns, before_ns - allowed_ns, after_ns);
 }
 
-/* Set once, and then in the middle of any jiffy. */
+/* The clock is set once, and then in the middle of any jiffy. */
 static void test_goes_on(void **state)
 {
 	struct plane *p = site_plane(0);
@@ -49,7 +49,7 @@ static void test_goes_on(void **state)
 	}
 }
 
-/* As when jiffies were lost, and as nothing that is known makes it. What is set once holds until the next heartbeat. */
+/* The clock is wrong as after lost jiffies, and as nothing known makes it. A setting holds until the next heartbeat. */
 static void test_is_mended(void **state)
 {
 	static const int64_t off_ns[] = { -SECOND_NS, SECOND_NS };

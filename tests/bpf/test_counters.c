@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* test_counters.c - each processor counts for itself; what dprd takes is the sum, and each packet once. */
+/* test_counters.c - each processor counts separately; dprd takes the sum, and each packet once. */
 #define _GNU_SOURCE
 #include <sched.h>
 
@@ -7,7 +7,7 @@
 
 enum { TIMES = 3 };
 
-/* On this processor; false: the test may not run there. */
+/* Runs on this processor; false: the test may not run there. */
 static bool run_on(unsigned processor)
 {
 	const struct craft_names names = site_names(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_decapsulation.c - what comes in by a tunnel: what is taken, what is dropped and why, and that its
- * checksums are right when it goes on to the stack, also under an alias.
+ * test_decapsulation.c - packets from a tunnel: which are taken, which are dropped and why, and that checksums are
+ * right when they go on to the stack, also under an alias.
  */
 #include "tests/bpf/fixture.h"
 
@@ -75,13 +75,13 @@ static const struct fixture taken[] = {
 	  .out = OUT "ip cl>l2 | tcp 40000>80 ." },
 };
 
-/* An error about what this node sent to n2's client: the stack must find its socket by what is quoted. */
+/* An error about a packet of this node to n2's client: the stack must find its socket by the quoted packet. */
 #define ERROR(variants_, kind_)                                                                                   \
 	TAKEN("ICMP " kind_, variants_,                                                                           \
 	      "ip rt>s2 | icmp " kind_ " mtu 1400 quote 60 | ip s2>cl ttl 60 | tcp 80>40000 P. seq 9 | data 900", \
 	      "ip rt>l2 | icmp " kind_ " mtu 1400 quote 60 | ip l2>cl ttl 60 | tcp 80>40000 P. seq 9 | data 900")
 
-/* Of TCP no more than the ports and the sequence number is quoted to an alias: its checksum is not mended. */
+/* The quotes hold only ports and sequence number of TCP: the checksum is not mended for an alias. */
 static const struct fixture errors[] = {
 	ERROR(V4_OWN, "3/0"),
 	ERROR(V4_OWN, "3/1"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_decide.c - Decide=kernel: new connections get the verdicts of a schedule, one after the other; what a schedule
- * cannot say goes to dprd's queue.
+ * test_decide.c - Decide=kernel: new connections get the verdicts of a schedule, one after the other; cases that a
+ * schedule does not cover go to dprd's queue.
  */
 #include "tests/bpf/fixture.h"
 
@@ -186,7 +186,7 @@ static void test_families(void **state)
 	assert_int_equal(send_syn(variant, 40001), PASS);
 }
 
-/* A member's own connection is no part of the schedule, with real servers behind this node or without. */
+/* A member's own connection uses no verdict of the schedule, with real servers behind this node or without. */
 static void test_cluster_client(void **state)
 {
 	unsigned variant = variant_of(state), choices;
@@ -203,7 +203,7 @@ static void test_cluster_client(void **state)
 	}
 }
 
-/* Only so many flows before dprd looks again. */
+/* The programs make a limited number of flows until dprd's next tick. */
 static void test_room(void **state)
 {
 	unsigned variant = variant_of(state), i;
@@ -219,7 +219,7 @@ static void test_room(void **state)
 	assert_string_equal(counted, "rate_guard*3 chosen*5 syn*8 made*5");
 }
 
-/* Far beyond it no verdict is used up, and nothing is counted for the next tick any more. */
+/* Far beyond it no verdict is used up, and no flow counts for the next tick any more. */
 static void test_over_room(void **state)
 {
 	unsigned variant = variant_of(state), i;
@@ -238,7 +238,7 @@ static void test_over_room(void **state)
 	assert_string_equal(counted, "table_full*266 chosen*5 syn*271 made*5");
 }
 
-/* What the running round of expiry has passed is counted apart: its buckets, and no others. */
+/* Flows in buckets that the running round of expiry has passed are counted separately, and no others. */
 static void test_behind(void **state)
 {
 	unsigned variant = variant_of(state), i;
@@ -262,7 +262,7 @@ static void test_behind(void **state)
 	control->swept = 0;
 }
 
-/* Until both places of a flow are full: then what finds no place is served. */
+/* Connections are forwarded until both places of a flow are full: then they are served here. */
 static void test_no_place(void **state)
 {
 	unsigned variant = variant_of(state), i, made = 0, served = 0;
@@ -314,7 +314,7 @@ static void test_remembered(void **state)
 	assert_int_equal(d->key.client_port, htons(40001));
 }
 
-/* As many as dprd has not read yet; then no more, until it has. */
+/* The programs remember decisions until the ring is full; then none until dprd has read them. */
 static void test_forgotten(void **state)
 {
 	unsigned variant = variant_of(state), i;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_egress.c - what this node sends for its peers: the MSS of SYN-ACKs is lowered to what a tunnel takes (1440 for
+ * test_egress.c - packets that this node sends for its peers: the MSS of SYN-ACKs is lowered to fit a tunnel (1440 for
  * IPv4, 1400 for IPv6), and an alias becomes the service address again.
  */
 #include "tests/bpf/fixture.h"
 
-/* A SYN-ACK from what is local for n2, with these options. */
+/* A SYN-ACK from the local address for n2, with these options. */
 #define SYN_ACK(name_, variants_, options_, after_)                                                               \
 	{                                                                                                         \
 		.name = name_, .variants = variants_, .egress = true,                                             \
@@ -70,7 +70,7 @@ static const struct fixture kept[] = {
 	  .out = "eth me>gw | ip s2>cl | tcp 80>40000 S. seq 9 ack 6" },
 };
 
-/* What looks like an option, but in another packet. */
+/* Bytes that look like an option, in another kind of packet. */
 #define FROM_N2(name_, variants_, rest_)                                                                   \
 	{                                                                                                  \
 		.name = name_, .variants = variants_, .egress = true, .in = "eth me>gw | ip l2>cl " rest_, \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_fellow.c - flows to shared addresses that lead to a fellow node: what reaches it by itself, what it is handed,
- * and what it makes of that.
+ * test_fellow.c - flows to shared addresses that lead to a fellow node: packets that reach it without help, packets
+ * that are handed to it, and its handling of these.
  */
 #include "tests/bpf/fixture.h"
 
@@ -84,7 +84,7 @@ static const struct fixture fellow[] = {
 	{ FELLOW("this node by now", "self fellow", "ip cl>sh | tcp 40000>80 ."), .by_module = true, .verdict = PASS },
 };
 
-/* What came to this node's own hardware address a fellow handed over: it is never handed on. */
+/* A fellow handed over a packet to this node's own hardware address: it is never handed on. */
 #define KEPT(name_, flow_, in_)                                                                           \
 	{                                                                                                 \
 		.name = name_, .flow = flow_, .way = "fellow", .choices = "n2", .in = "eth gw>lo | " in_, \

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* test_forward.c - packets of forwarded flows: found, encapsulated, and what becomes of the flow. */
+/* test_forward.c - packets of forwarded flows: they are found and encapsulated, and the flow changes. */
 #include "tests/bpf/fixture.h"
 
 #define ACK "ip cl>s1 | tcp 40000>80 . seq 7"
 #define TO_N2 "eth me>n2 | tunnel c1>c2 | *"
 
-/* A packet with these flags for a flow in this state: what becomes of the flow. */
+/* A packet with these flags for a flow in this state, and the flow afterwards. */
 #define MOVES(name_, before_, flags_, after_)                                                                          \
 	{                                                                                                              \
 		.name = name_, .flow = before_, .in = "ip cl>s1 | tcp 40000>80 " flags_ " seq 7", .verdict = REDIRECT, \
 		.counted = "flow", .after = after_, .out = TO_N2,                                                      \
 	}
 
-/* Sixteen ticks and more are written for their time alone. */
+/* A state that is sixteen ticks old or older is written only for its time. */
 static const struct fixture states[] = {
 	MOVES("half-open, ACK: confirmed", "half_open n2 isn 5 age 3", ".", "confirmed n2 isn 5 now"),
 	MOVES("half-open, PSH ACK: confirmed", "half_open n2 isn 5 age 3", "P.", "confirmed n2 isn 5 now"),
@@ -75,7 +75,7 @@ static const struct fixture contents[] = {
 	HIT("urgent data, a closed window", 0, "ip cl>s1 | tcp 40000>80 . urg 3 win 0 | data 9", TO_N2),
 };
 
-/* What is damaged stays as it is: the receiver judges. */
+/* Damaged packets stay as they are: the receiver judges them. */
 static const struct fixture damaged[] = {
 	{ .name = "a wrong TCP checksum is carried along",
 	  .flow = "confirmed n2 isn 5 age 3",
@@ -184,7 +184,9 @@ static const struct fixture lookups[] = {
 	  .out = TO_N2 },
 };
 
-/* The way to the node. Without one a packet is dropped, never passed on: the own stack would answer with a reset. */
+/*
+ * The way to the node. Without one a packet is dropped, never passed to the own stack, which would answer with a reset.
+ */
 static const struct fixture ways[] = {
 	{ .name = "the flow leads to this node",
 	  .flow = "half_open n1 isn 5 age 3",
@@ -232,7 +234,7 @@ static const struct fixture ways[] = {
 	  .out = TO_N2 },
 };
 
-/* Every combination of flags, by a table of its own: what follows for each state. */
+/* Every combination of flags, by a separate table of the next state. */
 static void test_all_flags(void **state)
 {
 	static const char *const names[] = { "half_open", "confirmed", "closing", "reset" };
@@ -257,7 +259,7 @@ static void test_all_flags(void **state)
 			const char *to = rst ? "reset" : from >= 2 || fin ? "closing" : "confirmed";
 			bool kept = (from == 0 && syn) || strcmp(to, names[from]) == 0;
 
-			/* A SYN has an order of its own. */
+			/* A SYN has its own rules. */
 			if (syn && !fin && !rst && !ack)
 				continue;
 			snprintf(before, sizeof(before), "%s n2 isn 5 age 3", names[from]);

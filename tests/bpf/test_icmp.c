@@ -16,7 +16,7 @@
 	RELAYED("ICMP " kind_, variants_, "confirmed n2 isn 5 age 30", \
 		"ip rt>s1 nodf | icmp " kind_ " mtu 1400 quote " quote_ " | " QUOTED)
 
-/* With the least that routers quote: the IP header and 8 bytes. */
+/* With the least quote of a router: the IP header and 8 bytes. */
 static const struct fixture kinds[] = {
 	KIND(V4, "3/0", "28"),  KIND(V4, "3/1", "28"),  KIND(V4, "3/2", "28"),   KIND(V4, "3/3", "28"),
 	KIND(V4, "3/4", "28"),  KIND(V4, "3/13", "28"), KIND(V4, "3/255", "28"), KIND(V4, "11/0", "28"),
@@ -26,7 +26,7 @@ static const struct fixture kinds[] = {
 	KIND(V6, "4/2", "48"),
 };
 
-/* The flow stays as it is, in whatever state. */
+/* The flow stays as it is, in any state. */
 static const struct fixture flows[] = {
 	RELAYED("a half-open flow", 0, "half_open n2 isn 5 age 30",
 		"ip rt>s1 nodf | icmp unreachable quote 100 | " QUOTED),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_known.c - the addresses of a large cluster: some do not lie where their hash says, and are found as well. Those of a
- * small one all lie there.
+ * test_known.c - the addresses of a large cluster: some do not lie at the place of their hash, and must also be found.
+ * Those of a small one all lie there.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { MEMBERS = 64, SERVICES = 4, SMALL = 10, CONFIG_BYTES = 64 * 1024 };
 
-/* Part of a service address: far apart, as one after the other they all lie where their hash says. */
+/* Part of a service address. The addresses are far apart; consecutive ones would all lie at the place of their hash. */
 static unsigned far_v4(unsigned member, unsigned service)
 {
 	return (member * 97 + service * 31) % 250;
@@ -61,7 +61,7 @@ static bool hardware_of(const void *context, const char *name, uint8_t ret[6])
 	return true;
 }
 
-/* What becomes of an ACK that a client sent to a service of member "of", in a tunnel from member "from". */
+/* The fate of an ACK that a client sent to a service of member "of", in a tunnel from member "from". */
 static int verdict_of(struct plane *p, bool v6, unsigned from, unsigned of, unsigned service, unsigned port)
 {
 	const struct craft_names names = { .v6 = v6, .address = address_of, .hardware = hardware_of };
@@ -104,7 +104,7 @@ static void test_all_are_found(void **state)
 		for (n = 2; n <= MEMBERS; n++) {
 			for (s = 1; s <= SERVICES; s++)
 				assert_int_equal(verdict_of(&p, v6, n, n, s, ports[(n + s) % 3]), PASS);
-			/* Not the sender's; nobody's address; nobody's port; nobody. */
+			/* Not the sender's service; an unknown address; an unknown port; both unknown. */
 			assert_int_equal(verdict_of(&p, v6, n, n % MEMBERS + 1, 1, 80), DROP);
 			assert_int_equal(verdict_of(&p, v6, n, n, SERVICES + 1, 80), DROP);
 			assert_int_equal(verdict_of(&p, v6, n, n, 1, 81), DROP);

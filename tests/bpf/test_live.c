@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_live.c - what a single run of a program cannot show, where the programs work (live.h): where packets go,
- * hardware addresses that the kernel fills in, packets in pieces, checksums that are still to be made, large packets
- * that become segments.
+ * test_live.c - effects that a single run of a program cannot show, with attached programs (live.h): interfaces of
+ * packets, hardware addresses that the kernel fills in, packets in pieces, unfinished checksums, large packets that
+ * become segments.
  *
  * Layout: one address for each node.
  */
@@ -25,7 +25,7 @@ static int have_site(void **state)
 	if (live.client.fd)
 		return 0;
 	live = live_new();
-	/* n1's service address, what stands for its peers', and where they are. */
+	/* Sets n1's service address, the local addresses for its peers, and the routes. */
 	plane_command("ip addr add 198.51.100.1/24 dev cluster && ip addr add 2001:db8:5::1/64 dev cluster nodad");
 	plane_command("ip neigh add 198.51.100.2 lladdr 02:00:00:00:00:02 dev cluster nud permanent && "
 		      "ip neigh add 2001:db8:5::2 lladdr 02:00:00:00:00:02 dev cluster nud permanent");
@@ -42,7 +42,7 @@ static unsigned variant_of(void **state)
 
 /* --- the way out --- */
 
-/* In at one interface, out at the other. */
+/* Sends in at one interface and expects out at the other. */
 static void check_forwarded(unsigned variant, const char *line, const struct tap_offload *offload)
 {
 	struct frame in = live_make(variant, line, NULL), expected = live_make(variant, TO_N2, &in);
@@ -76,7 +76,9 @@ static void test_old_hardware_address(void **state)
 	check_forwarded(variant, "ip cl>s1 | tcp 40000>80 P. | data 101", NULL);
 }
 
-/* dprd's clock may be ahead of the programs'. The kernel would put the hardware address that it knows in its place. */
+/*
+ * dprd's clock may be ahead of the programs'. The kernel would replace the hardware address by the one that it knows.
+ */
 static void test_hardware_address_of_next_tick(void **state)
 {
 	unsigned variant = variant_of(state);
@@ -94,7 +96,7 @@ static void test_hardware_address_of_next_tick(void **state)
 	live_expect(&live.cluster, &expected);
 }
 
-/* Only so many bytes can be read before the program asks for more. */
+/* Only a few bytes can be read before the program asks for more. */
 static void test_forward_in_pieces(void **state)
 {
 	unsigned variant = variant_of(state);
@@ -134,7 +136,7 @@ static void test_missing_sum(void **state)
 	check_forwarded(variant_of(state), "ip cl>s1 | tcp 40000>80 P. | data 333", &offload);
 }
 
-/* Frames of a length that a single run does not take: nothing comes of them, and the next packet is forwarded. */
+/* Frames too short for a single run have no effect, and the next packet is forwarded. */
 static void test_short_frames(void **state)
 {
 	unsigned variant = variant_of(state), length;
@@ -153,7 +155,7 @@ static void test_short_frames(void **state)
 	check_forwarded(variant, "ip cl>s1 | tcp 40000>80 P. | data 100", NULL);
 }
 
-/* As it comes in by a cable; the kernel takes the tag off, and remembers it. */
+/* The frame as it comes from a cable; the kernel removes the tag and remembers it. */
 static struct frame tagged(const struct frame *frame, unsigned tag)
 {
 	const uint8_t bytes[4] = { 0x81, 0, (uint8_t)(tag >> 8), (uint8_t)tag };
@@ -165,7 +167,10 @@ static struct frame tagged(const struct frame *frame, unsigned tag)
 	return with;
 }
 
-/* A VLAN's frames are left to its own device, whatever they carry. A priority is no VLAN, and does not leave either. */
+/*
+ * A VLAN's frames are left to its own device, whatever they carry. A priority tag is not a VLAN, and does not leave
+ * either.
+ */
 static void test_tagged(void **state)
 {
 	static const char *const lines[] = { "ip cl>s1 | tcp 40000>80 P. | data 100", "ip cl>s1 | tcp 40000>80 S",
@@ -246,7 +251,7 @@ static void test_large(void **state)
 	check_large(variant, variant & SITE_V6 ? 1400 : 1440, variant & SITE_V6 ? 1400 : 1440);
 }
 
-/* Those of the client's own MSS are too long by the outer header: they are cut finer by just that. */
+/* Segments of the client's own MSS are too long by the outer header: they are cut that much finer. */
 static void test_large_cut_finer(void **state)
 {
 	unsigned variant = variant_of(state);
@@ -277,7 +282,7 @@ static void check_too_big(unsigned variant, const char *line, const struct tap_o
 	}
 	assert_int_equal(icmp[0] << 8 | icmp[1], variant & SITE_V6 ? 0x0200 : 0x0304);
 	assert_int_equal(get32(icmp + 4), variant & SITE_V6 ? 1460 : 1480);
-	/* But for the checksum, which the device may not have made yet. */
+	/* All except the checksum, which the device may not have made yet. */
 	assert_memory_equal(quoted, in.bytes + FRAME_ETHERNET_BYTES, ip_bytes + 16);
 	live_expect_counted(variant, "no_tunnel too_big");
 	live_expect_nothing(&live);
@@ -322,7 +327,7 @@ static int raw_socket(unsigned variant, int protocol)
 	return fd;
 }
 
-/* What the stack was given, from the transport's header on (IPv6), or from the IP header on. */
+/* Checks the packet given to the stack, from the transport's header on (IPv6), or from the IP header on. */
 static void check_delivered(unsigned variant, const char *inner, const char *local, int protocol,
 			    const struct tap_offload *offload)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_live_backend.c - real servers and fellow nodes behind the programs where they work (live.h): to whom packets
- * go when the kernel fills in hardware addresses, packets in pieces, large ones, and what the own stack takes.
+ * test_live_backend.c - real servers and fellow nodes with attached programs (live.h): targets of packets when the
+ * kernel fills in hardware addresses, packets in pieces, large ones, and packets for the own stack.
  *
  * Layout: own cluster addresses. The kernel knows n2's cluster address by n3's hardware address.
  */
@@ -40,7 +40,7 @@ static void prepare(unsigned variant, const char *flow, const char *way)
 	site_way(variant, way);
 }
 
-/* In at one interface, out at the other. */
+/* Sends in at one interface and expects out at the other. */
 static void check_sent(unsigned variant, const char *line, const char *expected_line, const struct tap_offload *offload)
 {
 	struct frame in = live_make(variant, line, NULL), expected = live_make(variant, expected_line, NULL);
@@ -58,7 +58,7 @@ static void test_direct(void **state)
 	live_expect_nothing(&live);
 }
 
-/* The next hop is the way's, not the packet's own destination; and it is no hop more. */
+/* The next hop is the way's, not the packet's own destination; and the packet uses no hop. */
 static void test_direct_next_hop(void **state)
 {
 	static const char *const ways[] = { "direct stale", "direct unknown" };
@@ -71,7 +71,7 @@ static void test_direct_next_hop(void **state)
 	}
 }
 
-/* Only so many bytes can be read before the program asks for more. */
+/* Only a few bytes can be read before the program asks for more. */
 static void test_direct_in_pieces(void **state)
 {
 	struct tap_offload offload = { .linear = 14 };
@@ -115,7 +115,7 @@ static void test_direct_large(void **state)
 	live_expect_counted(variant, "flow");
 }
 
-/* To a fellow node on the network that the packet came from: back there, though its tunnel leads elsewhere. */
+/* A packet to a fellow node goes back to the network that it came from, though the fellow's tunnel leads elsewhere. */
 static void test_fellow(void **state)
 {
 	unsigned variant = variant_of(state);
@@ -135,8 +135,8 @@ static void test_fellow(void **state)
 }
 
 /*
- * TCP answers nothing that was sent to all nodes. What is left to NAT it takes for a frame to this node: a segment of
- * no connection of its own, since there is no NAT here, is answered with a reset.
+ * TCP does not answer a frame to all nodes. A packet left to NAT counts as a frame to this node: as there is no NAT
+ * here, TCP answers a segment of an unknown connection with a reset.
  */
 static void test_nat(void **state)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_pass.c - what is none of the programs' business goes to the stack as it came, though a flow of its
- * addresses and ports is there.
+ * test_pass.c - packets that do not concern the programs go to the stack unchanged, though there is a flow of their
+ * addresses and ports.
  */
 #include "tests/bpf/fixture.h"
 
@@ -90,7 +90,7 @@ static const struct fixture addresses[] = {
 	UNTOUCHED("a peer as client", 0, "ip c2>s1 | tcp 40000>80 ."),
 };
 
-/* A SYN that no peer would take: dprd says so. */
+/* A SYN that no peer would take goes to dprd. */
 static const struct fixture syns[] = {
 	{ .name = "SYN from a multicast address",
 	  .variants = V4,

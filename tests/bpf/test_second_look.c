@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_second_look.c - which SYNs the programs leave to dprd for a second look, on either side, and what they do
- * with these when dprd is away.
+ * test_second_look.c - SYNs that the programs leave to dprd for a second look, on either side, and the fate of these
+ * when dprd is away.
  */
 #include <stdio.h>
 #include <string.h>
@@ -95,7 +95,7 @@ static const struct fixture returned[] = {
 
 #define OFFERED(variants_, look_) .variants = variants_, .second_look = look_, .in = "ip cl>s1 | tcp 40000>80 S seq 5"
 
-/* Decide=kernel: what the programs forward themselves. */
+/* Decide=kernel: SYNs that the programs forward themselves. */
 static const struct fixture offered[] = {
 	{ OFFERED(V4_KERNEL, LOOK_OFFER), .name = "the policy's choice, IPv4", .schedule = "n2/chosen",
 	  .verdict = REDIRECT, .counted = "chosen syn made", .after = "half_open n2 isn 5 now",
@@ -147,7 +147,9 @@ static void test_room(void **state)
 	site_plane(variant)->fastpath->control->second_look = 0;
 }
 
-/* Decide=kernel, an address that all nodes share: any of them may have been the entry node, so that it never returns. */
+/*
+ * Decide=kernel, an address that all nodes share: any of them may have been the entry node, so the SYN never returns.
+ */
 static void test_shared_address(void **state)
 {
 	unsigned variant = variant_of(state), id;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_shared.c - frames to an address that all nodes share: every verdict, both families; and that the programs
- * judge as bucket_judge() does. No listener is here: sockets are tests/cluster's.
+ * test_shared.c - frames to an address that all nodes share: every verdict, both families; and that the programs judge
+ * as bucket_judge() does. There is no listener: tests/cluster tests sockets.
  */
 #include "tests/bpf/fixture.h"
 
@@ -271,7 +271,7 @@ static uint64_t hash_of(const struct flow_key *key)
 	return bucket_hash(secret, client, service, key->client_port, key->service_port);
 }
 
-/* What the programs count for each verdict on a SYN. */
+/* The counter of the programs for each verdict on a SYN. */
 static const char *const counted[] = {
 	[BUCKET_ACCEPT] = "accept_syn",
 	[BUCKET_ACCEPT_COPY] = "accept_copy",
@@ -293,7 +293,7 @@ static struct bucket_share share_of(unsigned bits)
 	return share;
 }
 
-/* One SYN, with all that bears on it; the same question to bucket_judge(). */
+/* Sends one SYN with all its conditions, and asks bucket_judge() the same. */
 static void check_syn(unsigned variant, unsigned port, unsigned shares, unsigned times, bool refused, bool flow)
 {
 	struct plane *p = site_plane(variant);
@@ -362,7 +362,7 @@ static void test_syn(void **state)
 	}
 }
 
-/* Neither connection nor error: the bucket of the tuple, whatever came before. */
+/* For packets that are neither connection nor error the bucket of the tuple counts, whatever came before. */
 static void test_other(void **state)
 {
 	static const struct {
@@ -409,7 +409,7 @@ static void test_other(void **state)
 	}
 }
 
-/* With 64 members every one of them is looked at. */
+/* With 64 members every one is considered. */
 static void test_many(void **state)
 {
 	struct bucket_lease_cell cell = { .until_ns = clock_flow_ns() + 60000ull * MS };

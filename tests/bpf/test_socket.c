@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_socket.c - a SYN whose connection this node has already is not dprd's to give away. Real sockets,
- * in the namespace of the test.
+ * test_socket.c - a SYN whose connection this node has already must not be forwarded by dprd. Real sockets, in the
+ * namespace of the test.
  */
 #include "tests/bpf/fixture.h"
 
@@ -22,7 +22,7 @@ struct ends {
 	int listener, client, server;
 };
 
-/* Service and client on the loopback; what is sent to xx is swallowed there. */
+/* Service and client on the loopback; packets to xx disappear there. */
 static int have_addresses(void **state)
 {
 	static bool done;
@@ -85,7 +85,7 @@ static int new_listener(unsigned variant, const char *name, unsigned port)
 	return fd;
 }
 
-/* From cl:40000 to s1:80. */
+/* Makes a connection from cl:40000 to s1:80. */
 static struct ends connection(unsigned variant, bool accepted)
 {
 	struct ends e = { .listener = new_listener(variant, "s1", 80), .server = -1 };
@@ -100,7 +100,7 @@ static struct ends connection(unsigned variant, bool accepted)
 	return e;
 }
 
-/* With a reset, so that nothing is left for the next test. */
+/* Closes with a reset, so that nothing is left for the next test. */
 static void abort_socket(int fd)
 {
 	const struct linger at_once = { .l_onoff = 1 };
@@ -157,7 +157,7 @@ static void check_alone(unsigned variant)
 	fixture_check(&choices, variant);
 }
 
-/* What becomes of the SYN: here the connection's, or dprd's. */
+/* Checks the fate of the SYN: it belongs to the connection here, or goes to dprd. */
 static void check_syn(unsigned variant, bool local)
 {
 	const struct fixture alone = {
@@ -290,13 +290,13 @@ static void test_last_ack(void **state)
 	wait_for_end(e.server);
 	close(e.server);
 	wait_for_end(e.client);
-	/* Gone for good: the client is in TIME-WAIT, with the ports the other way round. */
+	/* The server's socket is gone: the client is in TIME-WAIT, with the ports the other way round. */
 	check_syn(variant_of(state), false);
 	e.server = -1;
 	abort_ends(&e);
 }
 
-/* A SYN that was answered, by a socket that is not yet one: it came from a host that says no more. */
+/* A SYN was answered by a half-open socket: its client sends nothing more. */
 static void test_syn_received(void **state)
 {
 	unsigned variant = variant_of(state);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_stack.c - what the kernel makes of the programs when they are loaded.
+ * test_stack.c - limits of the kernel's verifier when the programs are loaded.
  *
- * Their stacks as the oldest kernel that dprd knows counts them (Linux 6.1,
- * check_max_stack_depth()): each function's rounded up to 32 bytes, at most 512 for a chain of calls. The kernel below
- * this test may round to 16, and takes more. "make check-kernel" runs it on Linux 6.1 as well: whether that takes the
- * programs at all only that can say.
+ * Their stacks as the oldest kernel that dprd knows counts them (Linux 6.1, check_max_stack_depth()): each function's
+ * rounded up to 32 bytes, at most 512 for a chain of calls. The kernel below this test may round to 16, and takes more.
+ * "make check-kernel" runs it on Linux 6.1 as well: only that shows whether Linux 6.1 accepts the programs.
  *
- * And how many instructions it goes through for it: that is nearly all of the time in which dprd starts.
+ * It also limits the number of instructions that the verifier processes: they take nearly all of dprd's start.
  */
 #include <bpf/libbpf.h>
 #include <setjmp.h>
@@ -15,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka.h wants those before. */
+/* cmocka.h needs these before it. */
 #include <cmocka.h>
 
 #include "dprd/bpf/dprd.skel.h"
@@ -30,7 +29,7 @@ enum {
 	LOG_STATISTICS = 4,
 };
 
-/* The functions of a loaded program, in the order in which the kernel numbers them: by where they begin. */
+/* The functions of a loaded program, in the kernel's order: by their beginning. */
 struct functions {
 	const struct bpf_insn *insns;
 	size_t insn_count;
@@ -46,14 +45,14 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Or hands a function to a helper, which calls it. */
+/* True also when it hands a function to a helper, which calls it. */
 static bool is_call(const struct bpf_insn *insn)
 {
 	return (insn->code == (BPF_JMP | BPF_CALL) && insn->src_reg == BPF_PSEUDO_CALL) ||
 	       (insn->code == (BPF_LD | BPF_IMM | BPF_DW) && insn->src_reg == BPF_PSEUDO_FUNC);
 }
 
-/* By its first instruction; the count: there is none. */
+/* Finds a function by its first instruction; returns the count when there is none. */
 static unsigned function_at(const struct functions *f, size_t start)
 {
 	unsigned i = 0;
@@ -140,7 +139,7 @@ static void check_program(struct bpf_program *program, const char *log)
 	assert_true(bytes <= STACK_BYTES);
 }
 
-/* What is constant when a program is loaded makes other ways through it. */
+/* Constants set before loading change the paths through a program. */
 static void check_programs(bool decide_in_kernel)
 {
 	static char ingress_log[LOG_BYTES], egress_log[LOG_BYTES];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_syn.c - new connections. dprd decides about them, so they are marked for its queues; while it does not
- * work, copies and living flows keep their node, and all else is served here.
+ * test_syn.c - new connections. dprd decides about them, so they are marked for its queues; while it does not work,
+ * copies and living flows keep their node, and all other SYNs are served here.
  */
 #include "tests/bpf/fixture.h"
 
@@ -16,7 +16,7 @@ enum { MARK = 0x40000000, DECIDE = 0x20000000 };
 		.name = name_, .flow = flow_, .in = in_, .verdict = PASS, .mark = mark_ \
 	}
 
-/* It begins another connection. Should no rule bring it to the queue, what follows stays here. */
+/* The SYN begins another connection. If no rule queues it, its later packets stay here. */
 #define ENDED(name_, state, in_)                                                                           \
 	{                                                                                                  \
 		.name = name_, .flow = state " n2 isn 5 age 30", .in = in_, .verdict = PASS, .mark = MARK, \
@@ -71,7 +71,7 @@ static const struct fixture works[] = {
 	  .mark = MARK },
 };
 
-/* to its own address the cluster's tunnel packets come, not clients */
+/* its cluster address gets tunnel packets, not clients */
 static const struct fixture to_cluster[] = {
 	{ .name = "SYN to the cluster address",
 	  .variants = OWN,

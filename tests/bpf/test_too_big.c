@@ -163,7 +163,7 @@ static const struct fixture alone[] = {
 	  .out = TO_N2 },
 };
 
-/* One processor, so that its count is the only one. */
+/* Stays on one processor, so that its count is the only one. */
 static void stay_here(void)
 {
 	cpu_set_t set;
@@ -184,7 +184,7 @@ static int send_too_big(struct plane *p)
 	return run.verdict;
 }
 
-/* As if the running second had begun so long ago. */
+/* Moves the beginning of the running second back. */
 static void begin_second(struct plane *p, uint32_t ticks_ago)
 {
 	struct fastpath_counters *all = calloc(p->fastpath->processors, sizeof(*all));
