@@ -19,6 +19,7 @@
 #include "dprd/check/preflight.h"
 #include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
+#include "dprd/cluster/ways.h"
 #include "dprd/control/socket.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
@@ -29,6 +30,7 @@
 #include "dprd/rules/rules.h"
 #include "dprd/shared/shared.h"
 #include "dprd/tick.h"
+#include "dprd/upkeep/expire.h"
 #include "dprd/upkeep/presence.h"
 #include "dprd/upkeep/refill.h"
 #include "dprd/upkeep/reload.h"
@@ -130,23 +132,27 @@ static int dprd_open_loop(struct dprd *d)
 static int dprd_open_state(struct dprd *d)
 {
 	const struct config *config = &d->config;
+	struct sampler *sampler;
 
 	randombytes_buf(d->hash_key, sizeof(d->hash_key));
 	randombytes_buf(&d->random_state, sizeof(d->random_state));
 	d->flow_limits = (struct flow_limits) { .max_confirmed = config->max_flows,
 						.max_half_open = config->max_half_open,
 						.hash_key = { d->hash_key[0], d->hash_key[1] } };
-	reload_apply(d);
 	d->why = calloc(1, sizeof(*d->why));
-	d->sampler = sampler_new(config);
+	sampler = sampler_new(config);
 	d->set = flowset_new();
+	mutex_lock(&d->lock);
+	expire_reconfigure(d, NULL);
+	asks_reconfigure(d, sampler);
+	mutex_unlock(&d->lock);
 	if (!d->why || !d->sampler || !d->set) {
 		log_err("start: %s", strerror(errno));
 		return -ENOMEM;
 	}
 	d->rules_watch = rules_watch_new();
 	if (!d->rules_watch)
-		log_warning("nobody says when firewall rules are taken away (%s): it is looked every 2 s",
+		log_warning("cannot watch nftables for changes (%s); checking the rules every 2 s instead",
 			    strerror(errno));
 	d->found_rules = flowset_present(d->set);
 	ways_open(&d->ways, config);
@@ -177,9 +183,11 @@ static int dprd_open(struct dprd *d)
 	if (error)
 		return error;
 	mutex_lock(&d->lock);
-	backend_configure(d, NULL);
+	backend_reconfigure(d, NULL);
 	mutex_unlock(&d->lock);
-	shared_open(d);
+	error = shared_open(d);
+	if (error)
+		return error;
 	ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);
 	asks_refresh(d, clock_now_ms());
 	mutex_lock(&d->lock);

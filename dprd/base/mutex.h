@@ -31,25 +31,14 @@ static inline bool mutex_is_mine(const struct mutex *m)
 	return __atomic_load_n(&m->held, __ATOMIC_ACQUIRE) &&
 	       pthread_equal(__atomic_load_n(&m->owner, __ATOMIC_RELAXED), pthread_self());
 }
-#endif
 
-static inline void mutex_assert_held(const struct mutex *m)
-{
-#ifdef DPRD_DEBUG
-	assert(mutex_is_mine(m));
+/* Macros, so that the message names the caller. */
+#define mutex_assert_held(m) assert(mutex_is_mine(m))
+#define mutex_assert_free(m) assert(!mutex_is_mine(m))
 #else
-	(void)m;
+#define mutex_assert_held(m) ((void)(m))
+#define mutex_assert_free(m) ((void)(m))
 #endif
-}
-
-static inline void mutex_assert_free(const struct mutex *m)
-{
-#ifdef DPRD_DEBUG
-	assert(!mutex_is_mine(m));
-#else
-	(void)m;
-#endif
-}
 
 static inline void mutex_lock(struct mutex *m)
 {

@@ -88,6 +88,20 @@ double asks_own_load(struct dprd *d)
 	return d->view_nodes[0].load;
 }
 
+struct sampler *asks_reconfigure(struct dprd *d, struct sampler *sampler)
+{
+	const struct policy *policy = policy_find(d->config.policy);
+	struct sampler *former = d->sampler;
+
+	mutex_assert_held(&d->lock);
+	if (policy && policy != d->policy) {
+		d->policy = policy;
+		memset(d->policy_state, 0, sizeof(d->policy_state));
+	}
+	d->sampler = sampler;
+	return former;
+}
+
 void asks_refresh(struct dprd *d, uint64_t now_ms)
 {
 	static struct load_table fresh; /* too large for a stack; main thread only */

@@ -10,6 +10,7 @@
 
 struct decide_env;
 struct dprd;
+struct sampler;
 
 /* The context of the two questions. */
 struct asks {
@@ -28,6 +29,11 @@ void asks_env(struct dprd *d, struct decide_env *ret);
 unsigned asks_new_flows_left(struct dprd *d, uint64_t now_ms);
 /* The own load in the configured metric, read now; also into the view. */
 double asks_own_load(struct dprd *d);
+/*
+ * Takes the policy from the configuration, and a sampler that was made for it. Returns the former sampler, which the
+ * caller frees (NULL at start).
+ */
+struct sampler *asks_reconfigure(struct dprd *d, struct sampler *sampler);
 
 /* Reads the load table's file and refreshes the view with it, and the own load. Main thread, lock not held. */
 void asks_refresh(struct dprd *d, uint64_t now_ms);

@@ -7,6 +7,7 @@
 #include "dprd/base/clock.h"
 #include "dprd/dprd.h"
 #include "dprd/cluster/view.h"
+#include "dprd/cluster/ways.h"
 
 enum {
 	COUNT_TICKS = 5, /* the flow table is looked at in so many ticks, */
@@ -56,7 +57,7 @@ static void fill_view(struct dprd *d)
 	}
 }
 
-void backend_configure(struct dprd *d, const struct config *from)
+void backend_reconfigure(struct dprd *d, const struct config *from)
 {
 	struct backends *b = &d->backends;
 	uint64_t chosen[OWN_BACKENDS_MAX], failed_ms[OWN_BACKENDS_MAX];

@@ -52,7 +52,7 @@ struct backend_status {
 /* All of these: lock held. */
 
 /* After a change of the configuration: from (the former one) is NULL at start. What is known of those that stay, stays. */
-void backend_configure(struct dprd *d, const struct config *from);
+void backend_reconfigure(struct dprd *d, const struct config *from);
 /* Each tick: health of all of them, which the rules may have to learn, and the count of connections. */
 void backend_refresh(struct dprd *d);
 /*

@@ -9,6 +9,7 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/cluster/view.h"
+#include "dprd/cluster/ways.h"
 #include "dprd/dprd.h"
 
 /* A peer that did not hear us for this long may have lost us; its table entry still counts as heard. */

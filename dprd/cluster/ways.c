@@ -159,7 +159,7 @@ static struct way_facts facts_of_backend(const struct way *way)
 	return (struct way_facts) { .mtu = way->mtu, .source = way->source, .next_hop = way->next_hop };
 }
 
-void ways_configure(struct ways *ways, const struct config *config, const struct config *former)
+void ways_reconfigure(struct ways *ways, const struct config *config, const struct config *former)
 {
 	static struct ways old; /* too large for a stack; main thread only */
 	static const struct way none;
@@ -191,7 +191,7 @@ void ways_configure(struct ways *ways, const struct config *config, const struct
 void ways_open(struct ways *ways, const struct config *config)
 {
 	ways->neighbours = neighbour_open();
-	ways_configure(ways, config, NULL);
+	ways_reconfigure(ways, config, NULL);
 }
 
 void ways_close(struct ways *ways)

@@ -60,7 +60,7 @@ static inline bool way_is_usable(const struct way *way)
 	return way->form > WAY_FORM_SELF && !addr_is_zero(&way->destination);
 }
 
-/* Opens the socket that asks for hardware addresses. The ways are as ways_configure() leaves them. */
+/* Opens the socket that asks for hardware addresses. The ways are as ways_reconfigure() leaves them. */
 void ways_open(struct ways *ways, const struct config *config);
 void ways_close(struct ways *ways);
 
@@ -68,7 +68,7 @@ void ways_close(struct ways *ways);
  * After a change of the configuration: a node that stays keeps its path MTU, so that it does not lose its way until the
  * next ways_refresh(). former: NULL at start. Lock held.
  */
-void ways_configure(struct ways *ways, const struct config *config, const struct config *former);
+void ways_reconfigure(struct ways *ways, const struct config *config, const struct config *former);
 
 /*
  * Each second: asks the kernel about all paths and fills the ways. The answers are waited for without the lock, so that

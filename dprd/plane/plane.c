@@ -13,6 +13,7 @@
 #include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/view.h"
+#include "dprd/cluster/ways.h"
 #include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/plane/decide.h"
@@ -297,6 +298,12 @@ void plane_update(struct dprd *d)
 	else if (!failed && d->fastpath->failed)
 		log_info("the programs are attached again");
 	d->fastpath->failed = failed;
+}
+
+void plane_reconfigure(struct dprd *d)
+{
+	plane_update(d);
+	plane_decide_now(d);
 }
 
 static void take_counters(struct dprd *d)

@@ -24,6 +24,8 @@ const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */
 bool plane_serves_unseen(const struct dprd *d);
 /* Whether something on this node takes tunnel packets out: not while all interfaces of the programs are gone. */
 bool plane_carries(const struct dprd *d);
+/* After a change of the configuration and of the ways: the programs learn of it at once. Lock not held. */
+void plane_reconfigure(struct dprd *d);
 void plane_update(struct dprd *d); /* each second, and after a change: the programs, and what they are told */
 void plane_tick(struct dprd *d, bool works); /* every TICK_MS: that dprd works, and what the programs did */
 void plane_second_look(struct dprd *d, const struct decide_env *env); /* whether dprd wants to look. Lock held */

@@ -155,32 +155,34 @@ static void set_up(struct dprd *d)
 	if (s->used == before && d->second_ms)
 		return;
 	if (s->used == SHARED_USES_NONE)
-		log_err("no shared address is answered for: %s", s->why);
+		log_err("this node answers for no shared address: %s", s->why);
 	else
 		log_info("shared addresses by %s: %s",
 			 s->used == SHARED_USES_BPF ? "BPF programs" : "the kernel module", s->why);
 }
 
-void shared_open(struct dprd *d)
+int shared_open(struct dprd *d)
 {
 	struct shared *s;
 
 	if (!d->config.shared_count)
-		return;
+		return 0;
 	s = calloc(1, sizeof(*s));
-	if (!s)
-		return;
+	if (!s) {
+		log_err("cannot set up shared addresses: out of memory");
+		return -ENOMEM;
+	}
 	s->loadcast_fd = -1;
 	s->packet_fd = shared_interface_socket();
 	if (s->packet_fd < 0)
 		log_warning("neighbours and switches are told nothing about shared addresses: packet socket: %s",
 			    strerror(-s->packet_fd));
 	d->shared = s;
-	if (!read_key(d)) {
-		log_err("no shared address is answered for: %s", s->why);
-		return;
-	}
-	set_up(d);
+	if (read_key(d))
+		set_up(d);
+	else
+		log_err("this node answers for no shared address: %s", s->why);
+	return 0;
 }
 
 void shared_plane_changed(struct dprd *d)

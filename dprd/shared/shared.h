@@ -43,8 +43,11 @@ struct shared {
 	unsigned part[BUCKET_MEMBERS_MAX];
 };
 
-/* Once the plane is open; does nothing without shared addresses. What is wrong is logged, and said by why. */
-void shared_open(struct dprd *d);
+/*
+ * Sets up what judges the frames, once the plane is open. Does nothing without shared addresses. 0, also when this node
+ * cannot answer for them (logged, and said by why); -ENOMEM, which is logged, too.
+ */
+int shared_open(struct dprd *d);
 void shared_plane_changed(struct dprd *d); /* since then */
 /* Every TICK_MS. */
 void shared_tick(struct dprd *d, uint64_t now_ms);

@@ -103,7 +103,7 @@ void expire_tick(struct dprd *d, uint64_t now_ms, bool each_second)
 	mutex_unlock(&d->lock);
 }
 
-void expire_node(struct dprd *d, uint32_t node_id)
+static void expire_node(struct dprd *d, uint32_t node_id)
 {
 	static struct gone gone; /* too large for a stack; the lock is held */
 
@@ -111,4 +111,30 @@ void expire_node(struct dprd *d, uint32_t node_id)
 	gone = (struct gone) { .d = d, .counter = &d->counters.flows_dead_peer };
 	flow_remove_node(d->flows, node_id, gone_add, &gone);
 	gone_flush(&gone);
+}
+
+void expire_reconfigure(struct dprd *d, const struct config *former)
+{
+	unsigned i;
+
+	mutex_assert_held(&d->lock);
+	d->flow_limits.syn_timeout_ms = d->config.syn_timeout_ms;
+	d->flow_limits.idle_timeout_ms = d->config.idle_timeout_ms;
+	d->flow_limits.fin_timeout_ms = d->config.fin_timeout_ms;
+	d->flow_limits.rst_timeout_ms = d->config.rst_timeout_ms;
+	if (d->flows)
+		flow_table_set_timeouts(d->flows, &d->flow_limits);
+	if (!former)
+		return;
+	/* A member that is no longer one has no address to forward to. */
+	for (i = 0; i < former->member_count; i++) {
+		if (config_member_by_id(&d->config, former->member[i].id) < 0)
+			expire_node(d, former->member[i].id);
+	}
+	for (i = 0; i < former->own_backend_count; i++) {
+		uint32_t id = config_own_backend(former, i)->id;
+
+		if (config_own_backend_by_id(&d->config, id) < 0)
+			expire_node(d, id);
+	}
 }

@@ -8,11 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct config;
 struct dprd;
 
 /* Each tick: ends what timed out in a part of the table; each second also the flows of peers that are dead. */
 void expire_tick(struct dprd *d, uint64_t now_ms, bool each_second);
-/* Ends the flows to this node. Lock held. */
-void expire_node(struct dprd *d, uint32_t node_id);
+/* After a change of the configuration: new timeouts; the flows to removed nodes end. former: NULL at start. Lock held. */
+void expire_reconfigure(struct dprd *d, const struct config *former);
 
 #endif

@@ -112,3 +112,13 @@ void keep_rules_flood(struct dprd *d, uint64_t now_ms)
 	/* A flood that could not be ended is ended when it seems to be over once more. */
 	d->flood = (struct flood) { .on = !d->flood.on, .since_ms = now_ms };
 }
+
+void keep_rules_reconfigure(struct dprd *d, const struct config *former)
+{
+	mutex_lock(&d->lock);
+	d->rules_changed = true;
+	mutex_unlock(&d->lock);
+	/* The next tick sets them up. Rules that choose real servers are set up at once: the caller may rely on them. */
+	if (d->config.own_backend_count || former->own_backend_count)
+		keep_rules_tick(d, clock_now_ms());
+}

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+struct config;
 struct dprd;
 
 /* Each tick, and after a reload: sets up the rules if they are gone or must change. After a failure it tries again each
@@ -14,5 +15,8 @@ struct dprd;
 void keep_rules_tick(struct dprd *d, uint64_t now_ms);
 /* Each tick, nfqueue plane: tells the firewall when a flood of SYNs begins and ends. Main thread, lock not held. */
 void keep_rules_flood(struct dprd *d, uint64_t now_ms);
+
+/* After a change of the configuration: the rules must be set up again. Main thread, lock not held. */
+void keep_rules_reconfigure(struct dprd *d, const struct config *former);
 
 #endif

@@ -9,10 +9,9 @@
 
 struct dprd;
 
-/* Takes from the configuration what policy and flow table need; also at start. Lock held, or before any thread. */
-void reload_apply(struct dprd *d);
 /*
- * Reads and checks the file again; only then applies it. 0, or -EINVAL with *errors filled and nothing changed. note
+ * Reads and checks the file again; only then applies it. 0, or -errno with *errors filled and nothing changed (-EINVAL:
+ * the file has errors). note
  * names what takes effect at a restart only (queues, table sizes); else it is empty. Main thread, lock not held.
  */
 int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG_ERROR_BYTES]);

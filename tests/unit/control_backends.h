@@ -39,8 +39,8 @@ static inline int start_with_backends(void **context)
 		abort();
 	}
 	backends_table();
-	ways_configure(&d.ways, &d.config, NULL);
-	backend_configure(&d, NULL);
+	ways_reconfigure(&d.ways, &d.config, NULL);
+	backend_reconfigure(&d, NULL);
 	d.backends.chosen[0] = 204;
 	d.backends.connections[0] = 17;
 	d.backends.connections[2] = 3;

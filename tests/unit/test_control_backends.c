@@ -97,13 +97,13 @@ static void test_warnings(void **context)
 	assert_null(advice_of(status, "none of the real servers"));
 	d.table.nodes[4].state = NODE_UNHEALTHY;
 	d.table.nodes[5].state = NODE_ACTIVE;
-	backend_configure(&d, NULL);
+	backend_reconfigure(&d, NULL);
 	status = ask_status();
 	assert_string_equal(advice_of(status, "the real server b1"), "Check it: curl -gi http://10.1.0.21:8080/");
 	assert_string_equal(advice_of(status, "the real server b2"), "ip route get 10.1.0.22");
 	d.table.count = 6;
 	d.table.nodes[5].id = 1;
-	backend_configure(&d, NULL);
+	backend_reconfigure(&d, NULL);
 	assert_string_equal(advice_of(ask_status(), "the real server b2"),
 			    "loadcast does not know it: systemctl reload loadcast");
 	assert_non_null(advice_of(ask_status(), "none of the real servers behind this node takes new connections; its "

@@ -111,7 +111,9 @@ static void test_never_heard(void **context)
 static void test_forget(void **context)
 {
 	(void)context;
+	mutex_lock(&d.lock);
 	expire_node(&d, d.config.member[N3].id);
+	mutex_unlock(&d.lock);
 	assert_int_equal(flows_to(N3), 0);
 	assert_int_equal(flows_to(N2), FLOWS / 2);
 }

@@ -247,8 +247,8 @@ static void start_backend(void)
 	assert_int_equal(config_parse("test.conf", text, strlen(text), NULL, &d.config, &errors), 0);
 	d.table.nodes[d.table.count++] =
 		(struct node_load) { .id = config_own_backend(&d.config, 0)->id, .flags = NODE_BACKEND, .weight = 1 };
-	ways_configure(&d.ways, &d.config, NULL);
-	backend_configure(&d, NULL);
+	ways_reconfigure(&d.ways, &d.config, NULL);
+	backend_reconfigure(&d, NULL);
 	d.draining = false;
 	d.minority = true;
 }

@@ -54,8 +54,8 @@ static void configure(const char *more)
 	for (i = 0; i < d.config.own_backend_count; i++)
 		d.table.nodes[2 + i] =
 			(struct node_load) { .id = config_own_backend(&d.config, i)->id, .flags = NODE_BACKEND };
-	ways_configure(&d.ways, &d.config, NULL);
-	backend_configure(&d, NULL);
+	ways_reconfigure(&d.ways, &d.config, NULL);
+	backend_reconfigure(&d, NULL);
 }
 
 static int start(void **context)
@@ -151,7 +151,7 @@ static void test_down(void **context)
 {
 	(void)context;
 	d.table.nodes[2].state = NODE_UNHEALTHY;
-	backend_configure(&d, NULL);
+	backend_reconfigure(&d, NULL);
 	assert_chain("backend_choose4",
 		     "meta mark & 0x1f000000 == 0x01000000 meta l4proto tcp dnat ip to 10.1.0.21:8080\n"
 		     "meta mark & 0x1f000000 == 0x03000000 dnat ip to 10.1.0.23\n"
@@ -219,7 +219,7 @@ static void test_alias(void **context)
 	(void)context;
 	if (config_parse("test.conf", text, strlen(text), NULL, &d.config, &errors))
 		fail_msg("%s", errors.text[0]);
-	ways_configure(&d.ways, &d.config, NULL);
+	ways_reconfigure(&d.ways, &d.config, NULL);
 	address = config_alias(&d.config, 1, 0);
 	assert_false(addr_is_zero(&address));
 	snprintf(wanted, sizeof(wanted), "backend_service4 { 192.0.2.11 . 80, %s . 80 }", addr_format(&address, alias));
@@ -233,8 +233,8 @@ static void test_without_translation(void **context)
 	assert_true(config_has_nat(&d.config));
 	d.config.own_backend_count = 1;
 	d.config.own_backend[0] = d.config.own_backend[1]; /* b2 */
-	ways_configure(&d.ways, &d.config, NULL);
-	backend_configure(&d, NULL);
+	ways_reconfigure(&d.ways, &d.config, NULL);
+	backend_reconfigure(&d, NULL);
 	assert_false(config_has_nat(&d.config));
 	assert_chain("backend", "iifname \"lo\" accept\n");
 	assert_chain("backend_choose4", "");

@@ -95,8 +95,8 @@ static void set_up(const char *more, bool programs)
 	d.table.count = 2;
 	d.table.nodes[0] = (struct node_load) { .id = member_id("n1"), .flags = NODE_HEARD };
 	d.table.nodes[1] = (struct node_load) { .id = member_id("n2"), .flags = NODE_HEARD };
-	ways_configure(&d.ways, &d.config, NULL);
-	backend_configure(&d, NULL);
+	ways_reconfigure(&d.ways, &d.config, NULL);
+	backend_reconfigure(&d, NULL);
 	d.fastpath = programs ? (struct fastpath *)&d : NULL; /* it is never read */
 	assert_int_equal(rules_install(&d), 0);
 	assert_true(rules_present(&d));

@@ -262,7 +262,7 @@ static void test_configure(void **context)
 	set(N3, V4, 9000);
 	former = config;
 	configure("[Member \"n0\"]\nService=192.0.2.10\nCluster=10.0.0.10\n", members);
-	ways_configure(&ways, &config, &former);
+	ways_reconfigure(&ways, &config, &former);
 	assert_no_way(&ways.member[0][V4]);
 	assert_int_equal(ways.member[1][V4].form, WAY_FORM_SELF);
 	assert_sizes(&ways.member[2][V4], 1400, 1380, 1380, 1380 - TCP_IP_V4);
@@ -270,7 +270,7 @@ static void test_configure(void **context)
 	assert_sizes(&ways.member[3][V4], 9000, 8980, 8980, 8980 - TCP_IP_V4);
 	former = config;
 	configure(members, "");
-	ways_configure(&ways, &config, &former);
+	ways_reconfigure(&ways, &config, &former);
 	assert_sizes(&ways.member[N2][V4], 1400, 1380, 1380, 1380 - TCP_IP_V4);
 	assert_no_way(&ways.member[3][V4]);
 }
@@ -279,7 +279,7 @@ static void test_configure_backends(void **context)
 {
 	(void)context;
 	configure(members, backends);
-	ways_configure(&ways, &config, NULL);
+	ways_reconfigure(&ways, &config, NULL);
 	assert_int_equal(ways.backend[NAT][V4].form, WAY_FORM_NAT);
 	assert_no_way(&ways.backend[DIRECT][V4]);
 	ways.backend[DIRECT][V4] = backend_way(DIRECT, V4, 1500, &on_link);
@@ -287,7 +287,7 @@ static void test_configure_backends(void **context)
 	former = config;
 	configure(members, "[Backend \"c\"]\nAddress=10.1.0.23 fd01::23\nForm=tunnel\n"
 			   "[Backend \"b\"]\nAddress=10.1.0.22\nForm=nat\n");
-	ways_configure(&ways, &config, &former);
+	ways_reconfigure(&ways, &config, &former);
 	assert_sizes(&ways.backend[0][V6], 1400, 1360, 1360, 1360 - TCP_IP_V6);
 	assert_int_equal(ways.backend[0][V6].next_hop.interface, on_link.interface);
 	assert_int_equal(ways.backend[1][V4].form, WAY_FORM_NAT);
