@@ -2,9 +2,9 @@
 /*
  * acceptall - the empty NFQUEUE program: receives one packet, accepts it, receives the next one.
  *
- * What dprd is measured against. Plain libnetfilter_queue over libmnl as its manual shows it, with
- * the same queue length, fail-open and socket buffer as dprd, so that only the programs differ.
- * Says "ready" when its queue is bound, and how many packets it accepted when it is told to end.
+ * dprd is compared with it. It uses plain libnetfilter_queue over libmnl as in its manual, with the same queue length,
+ * fail-open and socket buffer as dprd, so that only the programs differ. It prints "ready" when its queue is bound, and
+ * the number of accepted packets when it is told to end.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -11,14 +11,14 @@
 
 enum { TCP_FLAGS_AT = BARE_TCP + 13, SYN = 0x02, ACK = 0x10, DECAP_L3_IPV4 = 1 << 7 };
 
-/* Of bare.c. */
+/* Set by bare.c. */
 const volatile uint32_t service, tunnel_end, out_interface;
 const volatile bool leave_syns;
 const volatile bool looks;
 uint8_t outer[BARE_OUTER_BYTES]; /* Ethernet and IPv4 header, with a length of 0 */
-uint32_t outer_sum; /* of that, not folded */
+uint32_t outer_sum; /* sum of the outer header, not folded */
 
-/* A line is what a bucket of dprd's flow table is. */
+/* A line corresponds to a bucket of dprd's flow table. */
 struct line {
 	uint64_t flow[8];
 };
@@ -30,7 +30,7 @@ struct {
 	__type(value, struct line);
 } flows SEC(".maps");
 
-/* Whether this host has a socket that a SYN must not be taken away from. */
+/* True when this host has a socket to which a SYN must go. */
 static __always_inline bool has_socket(struct __sk_buff *skb, const uint8_t *data)
 {
 	struct bpf_sock_tuple tuple = { 0 };
@@ -48,7 +48,7 @@ static __always_inline bool has_socket(struct __sk_buff *skb, const uint8_t *dat
 	return found;
 }
 
-/* The least that remembers: a SYN is put where its connection's other packets find it again. False: not forwarded. */
+/* The smallest memory: a SYN is stored where its connection's other packets find it. False: not forwarded. */
 static __always_inline bool look(struct __sk_buff *skb, const uint8_t *data)
 {
 	uint64_t port = *(const uint16_t *)(data + BARE_TCP);
@@ -117,7 +117,7 @@ int bare_serving(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* What leaves pays for being looked at, and no more. */
+/* An empty program that reads packets which leave, for its cost. */
 SEC("tc")
 int bare_leaving(struct __sk_buff *skb)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * bare - the least that forwards in a tunnel: no flow (but for -f), no decision, no check, no counter. What any program in
- * dprd's place costs at least on this host.
+ * bare - the least program that forwards in a tunnel: no flow (except with -f), no decision, no check, no counter. It
+ * shows the least cost of any program in dprd's place on this host.
  *
  *   bare serving IF TUNNEL_END          takes packets out of the tunnel
  *   bare entry IF OUT_IF OUT_MAC SERVICE FROM TO [QUEUE]
@@ -10,10 +10,10 @@
  *   bare all FROM TO QUEUE              each packet takes that way, without BPF
  *   bare take QUEUE                     takes each packet of the queue out of the tunnel, without BPF
  *
- * -l IF, once or more before "serving" or "entry": an empty program looks at what leaves by IF.
- * -f, then, before "entry" without QUEUE: of each connection a word is remembered, and each packet looks for it.
+ * -l IF, once or more before "serving" or "entry": an empty program reads packets that leave by IF. -f, then, before
+ * "entry" without QUEUE: it remembers a word of each connection, and each packet searches for it.
  *
- * As long as this one runs; it says "ready" when it is so.
+ * It works as long as the process runs, and prints "ready" when it works.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -41,7 +41,7 @@ enum { TCX_INGRESS = 46, TCX_EGRESS = 47, BEFORE_ALL = 1 << 3 };
 enum {
 	BATCH = 64,
 	COPY_BYTES = 0xffff,
-	/* A packet of the wire's size, and what the kernel says of it; an odd number of cache lines, as in dprd. */
+	/* A packet of the wire's size, and the kernel's facts of it; an odd number of cache lines, as in dprd. */
 	MESSAGE_BYTES = 2048 + 64,
 	ANSWERS_BYTES = BATCH * MESSAGE_BYTES,
 	QUEUE_LENGTH = 4096,
@@ -49,11 +49,11 @@ enum {
 	LEAVING_MAX = 4,
 };
 
-/* A queue, and what waits to be sent of a batch of its packets. */
+/* A queue, and the unsent packets of a batch. */
 struct loop {
 	struct mnl_socket *netlink;
 	unsigned number;
-	int raw; /* -1: what is tunnelled is taken out instead */
+	int raw; /* -1: packets are taken out of the tunnel instead */
 	uint8_t outer[BARE_OUTER_BYTES];
 	uint8_t header[BATCH][BARE_IP_BYTES];
 	uint8_t received[BATCH][MESSAGE_BYTES] __attribute__((aligned(8)));
@@ -104,7 +104,7 @@ static uint32_t interface_of(const char *name)
 	return interface;
 }
 
-/* With a length of 0; the sum of its words, not folded. */
+/* Makes an outer header with a length of 0; returns the sum of its words, not folded. */
 static uint32_t make_outer(uint8_t outer[BARE_OUTER_BYTES], const char *from, const char *to)
 {
 	uint32_t source = address_of(from), destination = address_of(to), sum = 0;
@@ -171,7 +171,7 @@ static void forward(unsigned i, uint8_t *packet, uint16_t bytes)
 	};
 }
 
-/* The place for one answer more. */
+/* The place for one more answer. */
 static struct nlmsghdr *next_answer(uint16_t type)
 {
 	return nfq_nlmsg_put((char *)loop.answers + loop.answers_bytes, type, loop.number);
@@ -267,7 +267,7 @@ static void attach_leaving(const struct bare_bpf *bare)
 
 static void load(struct bare_bpf *bare)
 {
-	/* Who remembers nothing needs no room for it. */
+	/* A program that remembers nothing needs no room for it. */
 	if (bare && !looks)
 		bpf_map__set_max_entries(bare->maps.flows, 1);
 	if (!bare || bare_bpf__load(bare))

@@ -5,7 +5,7 @@
 
 enum {
 	BARE_IPV4_ETHERTYPE = 0x0800,
-	BARE_IP = 14, /* where the IP header begins */
+	BARE_IP = 14, /* offset of the IP header */
 	BARE_PROTOCOL = BARE_IP + 9,
 	BARE_IP_SUM = BARE_IP + 10,
 	BARE_SOURCE = BARE_IP + 12,

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The least that forwards in a tunnel (bare.c), in dprd's places: what this host lets any such program reach."""
+"""The least program that forwards in a tunnel (bare.c), in dprd's places: the limit of any such program on this
+host."""
 import bench_peers
 from bench_dprd import QUEUE
 from bench_measure import pin_node
 from cluster import NODE_SYSCTLS
 
-# How packets come to it: all by BPF, SYNs by a queue, all by queues on both nodes. "bare-hooks" is the first with what
-# dprd needs beside it: a program that sees what leaves (SYN-ACKs' MSS), and the rule by which marked packets are queued.
-# "bare-flows" also remembers: one line of memory for each packet, one look for a local socket for each SYN.
+# The ways of packets to it: all by BPF, SYNs by a queue, all by queues on both nodes. "bare-hooks" is the first with
+# the other parts that dprd needs: a program for leaving packets (the MSS of SYN-ACKs), and the rule that queues marked
+# packets. "bare-flows" also remembers: one line of memory for each packet, one search for a local socket for each SYN.
 BARE = ("bare", "bare-hooks", "bare-flows", "bare-syns", "bare-all")
 HOOKED = ("bare-hooks", "bare-flows")
 MARKED = ["-m", "mark", "!", "--mark", "0/0x60000000"]
@@ -53,7 +54,8 @@ def _start_pair(bench, entry, number):
 
 
 def start_hooks(bench, host):
-    """On the way of a SYN that nobody decides about: a program that passes it on, and the rule for marked packets."""
+    """The parts on the way of a SYN that no program decides: a program that passes it on, and the rule for marked
+    packets."""
     address = bench.address(host)
     bench_peers.start_web(bench, host)
     _queue_rule(bench, host, MARKED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One connection that carries much: upload through the entry node, download straight from the server."""
+"""One connection with much data: upload through the entry node, download directly from the server."""
 import json
 
 from bench_connections import all_paths

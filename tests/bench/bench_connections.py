@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a connection costs by every path: connections per second, delay, processor time, errors."""
+"""The cost of a connection on every path: connections per second, delay, processor time, errors."""
 import json
 import os
 import re
@@ -13,10 +13,10 @@ from netns import LabError
 
 IN_FLIGHT = 64
 DEALT_PORT = 8081  # bench_peers.NGINX_CONF
-CLIENTS = 2  # processes: one alone would be the limit
+CLIENTS = 2  # processes: a single one would be the limit
 HTTPERF_RATE = 4000
-# So many times the rounds for connections that stay: in each of those they are dealt to the workers anew, and one differs
-# from the next by a tenth. By few paths it is many more, for what a hop leaves of direct is near to what is wanted.
+# Factors on the rounds for connections that stay: in each round the kernel deals them to the workers anew, and rounds
+# differ by a tenth. A few paths get many more rounds, because the ratio of a hop to direct is close to the goal.
 STAY_ROUNDS, STAY_FEW_ROUNDS = 2, 8
 
 # result, value of Connected, path, compared with
@@ -78,7 +78,7 @@ class Path:
 
 
 def all_paths(bench, names=None):
-    """In this order; names: only these."""
+    """The paths in this order; names: only these."""
     paths = [Path("direct", "plain", ["plain"]), Path("router", "router", ["plain"])]
     paths += [Path(pair.name, pair.name, [pair.name, pair.name + "-b"]) for pair in PAIRS if pair.name in bench.pairs]
     paths += [Path(name, name, [name, name + "-b"]) for name in BARE]
@@ -141,7 +141,8 @@ def find_number(pattern, text, otherwise=None):
 
 
 def wrk(bench, path, seconds, close):
-    """One process on each processor, as the servers' workers: where the scheduler puts threads is another question."""
+    """One process on each processor, as the servers' workers have it: the scheduler's placing of threads is not
+    measured."""
     processors = sorted(os.sched_getaffinity(0))[:CLIENTS]
     words = ["wrk", "-t1", f"-c{IN_FLIGHT // len(processors)}", f"-d{seconds}s"]
     address = bench.address(path.host)
@@ -166,7 +167,7 @@ def httperf(bench, path, seconds):
 
 
 def add_errors(results, found):
-    """Of all connections of a path: a single one is too rare for a ratio of rounds."""
+    """Counts over all connections of a path: a single one is too rare for a ratio of rounds."""
     for path, series in found.items():
         suffix = "" if path == "auto" else "_" + path.replace("-", "_")
         total = sum(one.connections + one.errors for one in series) / 1e6
@@ -188,7 +189,7 @@ def run_delays(bench, results, rounds, seconds):
 
 
 def run_requests(bench, results, rounds, seconds, quick):
-    # A short run leaves out what only tells the host's limits.
+    # A short run leaves out measurements of the host's limits.
     most = names_without_bare(bench) if quick else None
     queued = bench.pairs["auto"].queued() if "auto" in bench.pairs else 0
     found = Rounds(f"requests of a connection each, {IN_FLIGHT} in flight, {seconds} s each: connections/s, processor "
@@ -253,7 +254,7 @@ def run_stay(bench, results, rounds, few):
 
 
 def run(bench, results, arguments):
-    # Many short rounds: the host's speed changes within seconds, and what is compared must see the same one.
+    # Many short rounds: the host's speed changes within seconds, and compared paths must see the same speed.
     rounds = arguments.rounds or (5 if arguments.quick else 25)
     some = max(min(5, rounds), rounds // 3)
     run_delays(bench, results, some, 0.2 if arguments.short else 0.5)

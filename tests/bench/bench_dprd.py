@@ -24,7 +24,7 @@ def queue_state(pid, number=QUEUE):
 
 
 class Plan:
-    """What is special about a pair. share: weights of the two nodes for the policy "random"; with one of
+    """The special settings of a pair. share: weights of the two nodes for the policy "random"; with one of
     1,000 that serves its own share of 0.1 %, "all forwarded" is a decision like any other."""
 
     def __init__(self, name, plane, decide, share, form="tunnel"):
@@ -104,13 +104,13 @@ class Pair(Daemons):
         self.set_config("Queue", "First", QUEUE)
         self.set_config("Queue", "Length", QUEUE_LENGTH * (8 if self.plane == "bpf" else 1))
         self.set_config("Queue", "Workers", 1)
-        # The guard against floods would turn what is to be forwarded into local service.
+        # The guard against floods would serve here connections that must be forwarded.
         self.set_config("Flows", "MaxNewFlowsPerSecond", 10_000_000)
         if self.bench.for_flood and plan.share[1]:
-            # Half-open flows younger than a second do not give way, what is above them is served locally.
+            # Half-open flows younger than a second do not give way; more connections are served locally.
             self.set_config("Flows", "MaxFlows", MAX_FLOWS)
             self.set_config("Flows", "MaxHalfOpen", 262_144)
-        # Else the ended flows of a few rounds would fill the table.
+        # Otherwise the ended flows of a few rounds would fill the table.
         self.set_config("Flows", "FinTimeout", "2s")
         self.set_config("Flows", "RstTimeout", "2s")
 
@@ -130,14 +130,14 @@ class Pair(Daemons):
         return sum(queue_state(pid, number)[1] for number in (QUEUE, QUEUE + 1))
 
     def check_forwarded(self):
-        """That what was to be forwarded was: a table without room would serve it here, and look faster."""
+        """Checks that connections were forwarded: a table without room would serve them here, and look faster."""
         counts = {name: one["count"] for name, one in self.status(self.entry)["decisions"].items()}
         refused = counts["table_full"] + counts["rate_guard"]
         if refused > counts["chosen"] / 1000:
             raise LabError(f"{self.entry.name} had no room for {refused} flows, and forwarded {counts['chosen']}")
 
     def _decides_as_planned(self, connections):
-        """Whether SYNs, and nothing else with BPF, come to the queue; none where the kernel decides."""
+        """Checks that SYNs, and with BPF nothing else, come to the queue; none where the kernel decides."""
         before = self.queued()
         self.bench.answers(self.entry.service_v4, connections)
         each = (self.queued() - before) / connections

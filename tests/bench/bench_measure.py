@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What all parts of the benchmark share: the host's state, processor time, results."""
+"""Shared by all parts of the benchmark: the host's state, processor time, results."""
 import atexit
 import json
 import os
@@ -14,7 +14,7 @@ LEFT_OUT = "not in a short run"
 
 
 def build_directory():
-    """DPRD_BUILD, or what make was given as BUILD, or build/."""
+    """DPRD_BUILD, or make's BUILD, or build/."""
     named = os.environ.get("DPRD_BUILD") or os.environ.get("BUILD") or "build"
     return os.path.join(TOP, named)
 
@@ -26,16 +26,16 @@ def _set_autogroup(path, nice):
 
 def raise_priority(pid="self"):
     """Puts the session of a process before the others of the host. Where the scheduler groups sessions
-    (autogroup), the niceness of a process only counts within its own session. Says what worked."""
+    (autogroup), the niceness of a process only counts within its own session. Tells what worked."""
     path = f"/proc/{pid}/autogroup"
     try:
         with open(path, encoding="ascii") as file:
             before = file.read().split()
-        # Empty: of no session's group, as what the first process starts itself. There niceness counts.
+        # Empty: outside of all sessions' groups, as for children of the first process. There niceness counts.
         if before:
             _set_autogroup(path, "-20")
             if pid == "self":
-                # The session is not ours alone: who called us goes on in it.
+                # The session is not only ours: our caller goes on in it.
                 atexit.register(_set_autogroup, path, before[-1])
             return "autogroup -20"
     except OSError:
@@ -58,7 +58,7 @@ def _cpu_ticks():
 
 
 def idle_percent(pause_s=PAUSE_S):
-    """How much of the host is idle while the benchmark does nothing: what the neighbours leave."""
+    """The idle share of the host while the benchmark does nothing: the neighbours leave this much."""
     idle_before, all_before = _cpu_ticks()
     time.sleep(pause_s)
     idle_after, all_after = _cpu_ticks()
@@ -79,7 +79,7 @@ def softirq_pids():
 
 
 def pin(pid, processors):
-    """All threads of a process onto these processors; ones that it starts later follow."""
+    """Puts all threads of a process on these processors; threads that it starts later follow."""
     for task in os.listdir(f"/proc/{pid}/task"):
         os.sched_setaffinity(int(task), processors)
 
@@ -103,8 +103,8 @@ class Results:
                              "min": _short(min(values)), "max": _short(max(values)), "rounds": len(values)})
 
     def add_ratio(self, name, values, base):
-        """Round by round, so that what slowed the host down in a round slowed both sides; and of the medians.
-        base may have more rounds, behind those."""
+        """The ratio round by round, so that a slow host slows both sides of a round; and the ratio of the medians. base
+        may have more rounds, after these."""
         base = base[:len(values)]
         self.add(name, "ratio", [value / other for value, other in zip(values, base)])
         self.results[-1]["of_medians"] = _short(statistics.median(values) / statistics.median(base))
@@ -141,7 +141,7 @@ class Results:
 
 
 def _short(value):
-    """Five digits are more than any of these measurements can tell."""
+    """Five digits are more than the precision of these measurements."""
     return float(f"{value:.5g}")
 
 
@@ -171,7 +171,8 @@ class Rounds:
 
 
 def add_ratio(bench, results, found, result):
-    """result: its name, the attribute that counts, the arm, and the one to compare it with; says why there is none."""
+    """result: its name, the attribute that counts, the arm, and the one to compare it with; the reason when there is
+    none."""
     name, value, path, base = result
     absent = [one for one in (path, base) if one not in found]
     if absent:

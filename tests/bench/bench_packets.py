@@ -11,7 +11,7 @@ from netns import LabError
 PROCESSOR = max(os.sched_getaffinity(0))
 FLOWS = 1000
 
-# The first thing that a packet meets behind the BPF programs: no stack takes part.
+# The sink is the first thing behind the BPF programs: no stack takes part.
 DROP_RULES = """\
 add table ip bench
 add counter ip bench arrived
@@ -21,7 +21,7 @@ add rule ip bench arriving ip saddr 198.18.0.0/16 counter name arrived drop
 
 
 class Arrived:
-    """What one run showed."""
+    """The result of one run."""
 
     def __init__(self, sent, arrived, seconds):
         self.rate = arrived / seconds
@@ -64,7 +64,7 @@ def run(bench, results, arguments):
     seconds = 0.4
     hosts = {target(path) for path in paths}
     for path in paths:
-        # Frames of XDP come in by NAPI alone.
+        # Frames of XDP come in only by NAPI.
         bench.site.execute(path.host, ["ethtool", "-K", "eth0", "gro", "on"])
     for host in hosts:
         bench.site.execute(host, ["nft", "-f", "-"], text_in=DROP_RULES)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The web server, and what else could stand where dprd stands: a router, nft DNAT, HAProxy, nginx stream."""
+"""The web server, and other programs that could stand in dprd's place: a router, nft DNAT, HAProxy, nginx stream."""
 import os
 
 PEERS = ("router", "dnat", "haproxy", "stream")
 
-# By port 8081 the kernel deals connections to the workers. By port 80 who accepts one is a race: for connections that stay it
-# decides how many have client and server on the same processor, and with it the rate, which differs by half.
+# On port 8081 the kernel deals connections to the workers. On port 80 the workers race for each connection. For
+# connections that stay, this decides how many have client and server on the same processor, and so the rate, which
+# differs by half.
 NGINX_CONF = """\
 daemon off;
 worker_processes 2;
@@ -123,7 +124,7 @@ def start(bench):
 
 
 def _start_router(bench, backend):
-    """The router has an address of its own; the one that it leads to is another one of plain's."""
+    """The router has its own address; it leads to a second address of plain."""
     routed = bench.address("router")
     bench.site.sysctl("router", {"net.ipv4.ip_forward": 1, "net.ipv4.conf.all.send_redirects": 0})
     bench.site.ip("router", ["addr add 192.0.2.1/32 dev eth0", f"addr del {routed}/32 dev eth0",

@@ -14,7 +14,7 @@ def difference(values, base):
 
 
 def add_results(results, ns, tables):
-    """ns: {(case, flows): [per pass]}. Net of an empty program where nothing else is said."""
+    """ns: {(case, flows): [per pass]}. Without the time of an empty program, except where noted."""
     first = min(SIZES)
     empty = ns["empty", first]
 

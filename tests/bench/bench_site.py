@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The benchmark's hosts, in network namespaces: one client, and what it can reach a web server by.
+"""The benchmark's hosts, in network namespaces: one client, and its paths to a web server.
 
               +------ plain                        the web server alone, no dprd: "direct"
               +------ router ------- plain         the kernel forwards, plain answers directly
@@ -12,16 +12,16 @@
               +------ kernel ------- kernel-b --+  the same, decided by the BPF programs
               +------ form-direct -- ...-b -----+  the same, to the hardware address instead of by a tunnel
               +------ nfqueue ------ nfqueue-b -+  the same without any BPF
-              +------ bare --------- bare-b ----+  the least that forwards: without a look, by BPF (bare.c)
-              +------ bare-hooks --- bare-hooks-b  the same, with a program for what leaves and a rule for a queue
-              +------ bare-flows --- bare-flows-b  the same, and each packet looks for what its SYN left in a table
+              +------ bare --------- bare-b ----+  the least program that forwards, by BPF (bare.c)
+              +------ bare-hooks --- bare-hooks-b  the same, with a program for leaving packets and a rule for a queue
+              +------ bare-flows --- bare-flows-b  the same, and each packet searches its SYN's entry in a table
               +------ bare-syns ---- bare-syns-b   the same, SYNs by a queue
               +------ bare-all ----- bare-all-b +  the same, every packet by queues, without any BPF
               +---------------------------------+
     client ---------- accept                       no server: the accept-all program, for SYNs
     client ---------- hooks                        plain, behind a program and a rule that let SYNs pass
 
-Every line is a veth pair. Answers of the nodes X-b go to the client by a link of their own: triangles.
+Every line is a veth pair. Answers of the nodes X-b go to the client by a separate link: triangles.
 All web servers are nginx with two workers and the same configuration. All of it runs during the whole
 measurement; only the traffic goes to one after the other.
 """
@@ -52,8 +52,8 @@ class BenchSite:
     """Raised by "with"; removed at its end in any case."""
 
     def __init__(self, build, for_flood=False):
-        """for_flood: dprd's flow table has room for a flood that is forwarded. Else it is as without configuration."""
-        # As /run is where it belongs: on a disk each replaced file may wait for the device.
+        """for_flood: dprd's flow table has room for a forwarded flood. Otherwise it has the default size."""
+        # It is in memory like /run: on a disk each replaced file may wait for the device.
         if os.path.ismount(MEMORY):
             tempfile.tempdir = MEMORY
         self.build, self.for_flood, self.client_address = build, for_flood, CLIENT_ADDRESS
@@ -61,11 +61,11 @@ class BenchSite:
         self.directory = None
         self.addresses = {}
         self.links = []  # (host, interface) of every end
-        self.offloads = {}  # what every link has when it is new
+        self.offloads = {}  # settings of a new link
         self.pairs = {}
-        # In a flood auto is what kernel is, and what is forwarded ends at the other node's wire.
+        # In a flood auto behaves as kernel, and forwarded packets end at the other node's wire.
         self.plans = [plan for plan in PAIRS if not (for_flood and (plan.decide == "auto" or plan.form == "direct"))]
-        self.missing = {}  # pair that could not be started -> why
+        self.missing = {}  # pair that could not be started -> reason
 
     def __enter__(self):
         if os.geteuid() != 0:
@@ -96,7 +96,7 @@ class BenchSite:
         return [pid for host in hosts for pid in self.site.pids(host)]
 
     def client(self, command):
-        """Runs a tool on the client to its end; its standard output."""
+        """Runs a tool on the client to its end; returns its standard output."""
         return self.site.execute("client", ["timeout", str(TOOL_TIMEOUT_S)] + command)
 
     def start_tool(self, host, name, words):
@@ -118,8 +118,8 @@ class BenchSite:
         return json.loads(shown)[0]["address"]
 
     def set_offloads(self, wanted):
-        """On both ends of every link: those that were there, or none: every packet is one of the wire then, with its
-        checksum."""
+        """Sets the offloads on both ends of every link: the first ones, or none. Without offloads every packet is one
+        of the wire, with its checksum."""
         if not self.offloads:
             host, interface = self.links[0]
             shown = self.site.execute(host, ["ethtool", "-k", interface])
@@ -174,7 +174,7 @@ class BenchSite:
         self.raise_priorities()
 
     def _start_pair(self, plan, number):
-        """A plane that this host or this dprd does not offer is left out, and the results say why."""
+        """A plane that this host or this dprd does not offer is left out, and the results give the reason."""
         pair = Pair(self, plan, number)
         try:
             pair.up()
@@ -206,7 +206,7 @@ class BenchSite:
         self.site.ip("client", [f"route add {self.addresses[host]} dev {host} src {CLIENT_ADDRESS}"])
 
     def raise_priorities(self):
-        """Every server and daemon has a session of its own; all get what the generators have."""
+        """Every server and daemon has a session of its own; all get the same niceness as the generators."""
         for name in self.site.record["namespaces"]:
             for pid in run(["ip", "netns", "pids", name], check=False).split():
                 raise_priority(int(pid))

@@ -24,7 +24,7 @@ add chain inet bench prerouting { type filter hook prerouting priority -150 ; }
 add rule inet bench prerouting ip saddr 198.19.0.0/16 counter name behind drop
 """
 
-# result, arm, compared with. In a flood Decide=auto, the default, is what Decide=kernel is.
+# result, arm, compared with. In a flood Decide=auto, the default, behaves as Decide=kernel.
 FLOOD_RATIOS = [
     ("flood_rate_of_accept_all", "kernel-local", "accept_all"),
     ("flood_rate_forwarded_of_accept_all", "kernel", "accept_all"),
@@ -49,8 +49,8 @@ DRAIN_RATIOS = [
 
 
 class Arm:
-    """One side of a comparison: a host that gets SYNs, and the program that judges them; none (pid 0) where
-    they pass by any queue."""
+    """One side of a comparison: a host that gets SYNs, and the program that judges them; none (pid 0) where they pass
+    by all queues."""
 
     def __init__(self, bench, name, host, pid):
         self.name, self.host, self.pid = name, host, pid
@@ -81,7 +81,7 @@ def start_sinks(bench):
 
 
 def set_rules(bench, arms, wanted):
-    """Only while they are needed: every packet pays for them."""
+    """Sets the counting rules only while they are needed: every packet pays for them."""
     for arm in arms:
         bench.site.execute(arm.host, ["nft", "-f", "-"], text_in=DROP_RULES if wanted else "delete table inet bench\n")
 
@@ -100,7 +100,7 @@ def forwarded_by(bench, arm):
 
 
 class Flooded:
-    """What one flood showed of one program."""
+    """The result of one flood with one program."""
 
     def __init__(self, sent, seconds, decided, cpu_s, forwarded):
         self.forwarded = forwarded / decided
@@ -114,7 +114,7 @@ class Flooded:
 
 
 def generate(bench, arm, processor, words):
-    """Runs the SYN generator towards one arm; what it printed."""
+    """Runs the SYN generator towards one arm; returns its output."""
     return json.loads(bench.client([
         "taskset", "-c", str(processor), bench.program("tests/bench/synflood"), arm.host, arm.mac, arm.address]
         + [str(word) for word in words]))
@@ -134,9 +134,9 @@ def wait_for_queue(arm):
 
 
 def flood(bench, arm, seconds):
-    """SYNs as fast as the generator can for a while. Counted is what the queue took and the program
-    answered; with a full queue the rest passes by it (fail-open) and does not count. Without a queue: what
-    was forwarded, or came to the rule behind."""
+    """Sends SYNs as fast as the generator can for a while. It counts SYNs that the queue took and the program answered;
+    with a full queue the others pass by it (fail-open) and do not count. Without a queue it counts SYNs that were
+    forwarded, or came to the rule behind."""
     forwarded_before = forwarded_by(bench, arm)
     if arm.pid:
         pin(arm.pid, {PROGRAM})
@@ -158,7 +158,7 @@ def flood(bench, arm, seconds):
 
 
 def segments_sent(bench, host):
-    """By the TCP of a host, so far."""
+    """SYN-ACKs sent by the TCP of a host so far."""
     names, values = [line.split() for line in bench.site.execute(host, ["cat", "/proc/net/snmp"]).splitlines()
                      if line.startswith("Tcp:")]
     return int(values[names.index("OutSegs")])
@@ -220,7 +220,7 @@ def run_drain(bench, results, arms, rounds, chunks):
 
 
 def add_memory(bench, results):
-    """Of a dprd with room for 1 M flows, all that is its own; the flow table is the kernel's (bytes_per_flow)."""
+    """The own memory of a dprd with room for 1 M flows; the flow table is the kernel's (bytes_per_flow)."""
     if "queue" not in bench.pairs:
         return
     pair = bench.pairs["queue"]

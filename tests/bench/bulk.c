@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * bulk - one connection that carries as much as it can for a while, in one direction.
+ * bulk - one connection that carries as much data as it can for a while, in one direction.
  *
  *   bulk serve PORT                        serves one connection after the other, until it is told to end
  *   bulk up|down ADDRESS PORT SECONDS      {"bytes":N,"seconds":S}
@@ -41,7 +41,7 @@ static double clock_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Bytes until the other side's end; ends early at the time given, unless that is 0. */
+/* Receives until the other side's end and returns the bytes; ends early at the given time, unless that is 0. */
 static uint64_t receive_all(int fd, double end)
 {
 	uint64_t total = 0;
@@ -84,7 +84,7 @@ static void serve(const struct sockaddr_in *at)
 
 		if (peer < 0)
 			die("accept");
-		/* A client that is gone without a word must not block the next one. */
+		/* A client that has silently gone must not block the next one. */
 		setsockopt(peer, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
 		setsockopt(peer, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence));
 		serve_one(peer);

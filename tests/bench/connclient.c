@@ -4,15 +4,15 @@
  *
  *   connclient ADDRESS PORT connect|request IN_FLIGHT SECONDS [PROCESSES]
  *
- * "connect" measures until the connection stands and then resets it, so that no ports are used up;
- * "request" sends one GET, reads to the end, and checks that the answer is a 200. Prints one line:
+ * "connect" measures until the connection is established and then resets it, so that no ports are used up; "request"
+ * sends one GET, reads to the end, and checks that the answer is a 200. Prints one line:
  *
  *   {"connections":N,"errors":N,"resets":N,"rate":..,"p50_us":..,"p99_us":..,"cpu_seconds":..}
  *
- * The delays: of connecting, or from before connect() to the end of the answer. rate: those per second
- * that ended within the time. What the server has not finished LAST_WAIT_MS later is an error; resets
- * are those errors that were an RST. PROCESSES (1) share the slots, for a server that is faster than
- * one client; each stays on a processor of its own, as long as there are enough.
+ * The delays: of connecting, or from before connect() to the end of the answer. rate: those per second that ended
+ * within the time. A request that the server has not finished LAST_WAIT_MS later is an error; resets are those errors
+ * that were an RST. PROCESSES (1) share the slots, for a server that is faster than one client; each stays on a
+ * processor of its own, as long as there are enough.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -35,9 +35,9 @@
 enum {
 	PROCESSES_MAX = 8,
 	SLOTS_MAX = 1024,
-	SAMPLES_MAX = 2 * 1000 * 1000, /* of one process; what comes later is counted but has no delay */
+	SAMPLES_MAX = 2 * 1000 * 1000, /* of one process; later connections are counted but have no delay */
 	SECONDS_MAX = 60,
-	LAST_WAIT_MS = 3000, /* for what is under way at the end */
+	LAST_WAIT_MS = 3000, /* for connections under way at the end */
 	STATUS_BYTES = 12, /* "HTTP/1.1 200" */
 };
 
@@ -61,7 +61,7 @@ static bool requests;
 static int epoll_fd;
 static unsigned active;
 
-/* What one process found, in memory that all share. */
+/* The result of one process, in memory that all share. */
 struct found {
 	uint64_t connections, errors, resets, sample_count;
 	double rate, cpu_s;
@@ -192,7 +192,7 @@ static void run(unsigned in_flight, double seconds)
 			over = true;
 			found->rate = (double)found->connections * 1e9 / (double)(clock_ns() - start);
 		}
-		/* Also those that failed at once: they must not spin without a look at the clock. */
+		/* Slots that failed at once are also started here: they must not spin without reading the clock. */
 		for (i = 0; !over && i < in_flight; i++) {
 			if (slots[i].fd < 0)
 				slot_start(&slots[i]);
@@ -201,7 +201,7 @@ static void run(unsigned in_flight, double seconds)
 	found->errors += active;
 }
 
-/* Onto the processor of this number among those that may be used. */
+/* Moves this process to the processor of this number among the allowed ones. */
 static void stay_on(unsigned number)
 {
 	cpu_set_t all, one;
@@ -220,7 +220,7 @@ static void stay_on(unsigned number)
 	}
 }
 
-/* A process of its own; *into is its place in the shared memory. */
+/* Starts a process; *into is its place in the shared memory. */
 static pid_t start_process(struct found *into, unsigned number, unsigned in_flight, double seconds)
 {
 	struct rusage usage;
@@ -264,7 +264,7 @@ static double quantile(const float *sorted, uint64_t count, double q)
 	return count ? (double)sorted[(uint64_t)(q * (double)(count - 1))] : 0;
 }
 
-/* All processes' results become those of the first. */
+/* Adds all processes' results to those of the first. */
 static void merge(struct found *all, int processes)
 {
 	float *samples;

@@ -5,7 +5,7 @@
 
 #include "tests/bench/livegen.h"
 
-/* Of livegen.c. */
+/* Set by livegen.c. */
 uint8_t headers[LIVEGEN_FRAME_BYTES]; /* checksums zero, source address and port the first flow's */
 uint32_t ip_sum, tcp_sum; /* of headers[], without address and port of the source; not folded */
 uint32_t flow_count, interface;
@@ -35,7 +35,7 @@ int livegen_next(struct xdp_md *context)
 	next_flow = flow + 1 < flow_count ? flow + 1 : 0;
 	source = LIVEGEN_SOURCES | (flow & (LIVEGEN_SOURCE_COUNT - 1));
 	port = LIVEGEN_PORTS + flow / LIVEGEN_SOURCE_COUNT;
-	/* Whole: the frame is what the way of a former packet has left of it. */
+	/* The whole frame is written: the former packet's way has changed it. */
 	__builtin_memcpy(frame, headers, LIVEGEN_FRAME_BYTES);
 	write_be16(frame + LIVEGEN_IP + 12, source >> 16);
 	write_be16(frame + LIVEGEN_IP + 14, source & 0xffff);

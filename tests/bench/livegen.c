@@ -4,10 +4,9 @@
  *
  *   livegen IF MAC DESTINATION FLOWS syn|ack SECONDS      {"sent":N,"seconds":S}
  *
- * "ack": packets of established flows, one flow after the other, as fast as they go. "syn": one SYN of
- * each, slowly, so that no queue overflows; SECONDS does not count. The other end of the link needs
- * "gro on" (frames of XDP come by its NAPI). Sources are from 198.18.0.0/16, destinations must be in
- * 192.0.2.0/24, port 80.
+ * "ack": packets of established flows, one flow after the other, as fast as possible. "syn": one SYN of each, slowly,
+ * so that no queue overflows; SECONDS does not count. The other end of the link needs "gro on" (frames of XDP come by
+ * its NAPI). Sources are from 198.18.0.0/16, destinations must be in 192.0.2.0/24, port 80.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -59,7 +58,7 @@ static void put_be16(uint8_t *at, unsigned value)
 	at[1] = (uint8_t)value;
 }
 
-/* Of an even number of bytes, not folded: a few words do not overflow it. */
+/* The sum of an even number of bytes, not folded: a few words do not overflow it. */
 static uint32_t sum_of(const uint8_t *data, unsigned bytes)
 {
 	uint32_t sum = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * micro - what the pure parts of a decision and of an announcement cost, in ns per call.
+ * micro - the cost of the pure parts of a decision and of an announcement, in ns per call.
  *
  *   micro ROUNDS MILLISECONDS
  *
@@ -39,7 +39,7 @@ struct bench {
 
 static struct bench benches[CASES_MAX];
 static unsigned bench_count;
-/* What comes out of the calls ends here, so that none can be left out. */
+/* Results of the calls end here, so that the compiler cannot leave one out. */
 static volatile uint64_t sink;
 static struct flow_key keys[KEYS];
 static const uint64_t hash_key[2] = { 0x0123456789abcdef, 0xfedcba9876543210 };
@@ -85,7 +85,7 @@ static void make_keys(void)
 
 	for (i = 0; i < KEYS; i++) {
 		random = policy_mix(random);
-		/* Index and address together make every key another one. */
+		/* Index and address together make every key different. */
 		keys[i] =
 			(struct flow_key) { .client = addr_from_v4(htonl(0xc6120000 | (i & 0xffff))),
 					    .service = addr_from_v4(htonl(0xc000020b)),
@@ -225,7 +225,7 @@ static struct flow_case *new_flow_case(unsigned entries)
 	return c;
 }
 
-/* In an order that is not the one they were made in. */
+/* Finds flows in another order than that of their making. */
 static void run_find(unsigned calls, void *context)
 {
 	struct flow_case *c = context;
@@ -307,7 +307,7 @@ static void run_encode(unsigned calls, void *context)
 	}
 }
 
-/* Everything that reception does with the bytes: header, MAC, payload. */
+/* Does everything that reception does with the bytes: header, MAC, payload. */
 static void run_receive(unsigned calls, void *context)
 {
 	static struct announcement got;

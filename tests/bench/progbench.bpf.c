@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What progbench.c measures dprd's programs against, and with.
+ * The programs with which progbench.c measures dprd's programs, and compares them.
  *
- * A program that forwards changes the packet, and BPF_PROG_TEST_RUN gives the next run the changed one.
- * So every program here first brings the packet back (takes an outer header off, or puts one on) and
- * makes it a packet of a random flow; then comes dprd's own code, all of it. What bringing back costs is
- * part of what is measured.
+ * A program that forwards changes the packet, and BPF_PROG_TEST_RUN gives the next run the changed one. So every
+ * program here first brings the packet back (takes an outer header off, or puts one on) and makes it a packet of a
+ * random flow; then comes all of dprd's own code. The measured time includes bringing the packet back.
  *
- * One thing differs from what is attached to interfaces: a packet that the kernel took for encapsulated
- * once stays so, and could not be encapsulated a second time.
+ * One thing differs from the attached programs: a packet that the kernel took for encapsulated once stays so, and could
+ * not be encapsulated a second time.
  */
 #include <linux/bpf.h>
 #define BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 0
@@ -21,7 +20,7 @@ enum {
 	PORTS = 1024, /* the first one */
 };
 
-/* Of progbench.c. */
+/* Set by progbench.c. */
 uint32_t flow_count, service;
 uint8_t outer_header[OUTER_BYTES] __attribute__((aligned(4)));
 uint64_t random_state;
@@ -72,7 +71,7 @@ INLINE long outer_room(struct __sk_buff *skb)
 				   BPF_F_ADJ_ROOM_NO_CSUM_RESET | BPF_F_ADJ_ROOM_FIXED_GSO);
 }
 
-/* Word by word: of bytes that were just written one by one, the processor cannot read a word at once. */
+/* Word by word: the processor cannot read a word at once from bytes that were just written one by one. */
 INLINE bool outer_write(struct __sk_buff *skb)
 {
 	uint8_t *data = (void *)(long)skb->data;
@@ -106,7 +105,7 @@ int bench_undo(struct __sk_buff *skb)
 	return become_flow(skb) && !outer_room(skb) && !outer_off(skb) ? TC_ACT_UNSPEC : TC_ACT_SHOT;
 }
 
-/* The limit: no look at the packet, no flow, no counter; a header in front, and out it goes. */
+/* The limit: it reads no packet, flow or counter; it only adds a header and sends the packet. */
 SEC("tc")
 int bench_mutate(struct __sk_buff *skb)
 {
@@ -132,8 +131,8 @@ int bench_decapsulate(struct __sk_buff *skb)
 }
 
 /*
- * A flow's key from nowhere, and the same looked up in dprd's table by dprd's own function. The next key
- * hangs on what was found: else the processor would look up several at once.
+ * Makes a flow's key without a packet, and looks it up in dprd's table with dprd's own function. The next key depends
+ * on the result: otherwise the processor would look up several at once.
  */
 INLINE void make_key(struct packet *p)
 {

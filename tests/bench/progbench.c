@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * progbench - what one run of dprd's BPF programs takes, in ns, by BPF_PROG_TEST_RUN.
+ * progbench - the time of one run of dprd's BPF programs, in ns, by BPF_PROG_TEST_RUN.
  *
  *   progbench PASSES ROUNDS RUNS FLOWS...
  *
- * For each number of FLOWS there is a table of its own with as many flows; packets are of random ones.
- * Prints one line per case: {"name":"encapsulate","flows":1000,"ns":[..]}, one value per pass: the least
- * of its ROUNDS, of RUNS each. The kernel counts wall time, so that whatever disturbs makes it more,
- * never less. All cases take turns. For each pass the programs are loaded anew: where in memory the kernel puts one is
- * worth up to half of an empty program's time on some processors, and no two loads get the same place.
+ * For each number of FLOWS there is a separate table with this many flows; packets belong to random ones. Prints one
+ * line per case: {"name":"encapsulate","flows":1000,"ns":[..]}, one value per pass: the least of its ROUNDS, of RUNS
+ * each. The kernel counts wall time, so that whatever disturbs makes it more, never less. All cases take turns. For
+ * each pass the programs are loaded anew: their place in memory costs up to half of an empty program's time on some
+ * processors, and no two loads get the same place.
  *
- * And one line per table: {"flows":N,"bytes":B,"lost":N}: memory of the map as the kernel says, and
- * flows that found no room.
+ * And one line per table: {"flows":N,"bytes":B,"lost":N}: memory of the map by the kernel's account, and flows that
+ * found no room.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -61,7 +61,7 @@ struct bench_case {
 	struct site *site;
 	const uint8_t *packet;
 	unsigned packet_bytes;
-	uint32_t wanted; /* what the last run returns */
+	uint32_t wanted; /* return value expected of the last run */
 	double ns[PASSES_MAX];
 };
 
@@ -203,7 +203,7 @@ static void load_programs(struct site *s)
 	s->programs = p;
 }
 
-/* The former ones stay loaded, or these would get their place. */
+/* The former programs stay loaded, or these would get their place. */
 static void open_site(struct site *s)
 {
 	load_programs(s);
@@ -226,7 +226,7 @@ static void add_case(struct site *s, const char *name, const char *program, cons
 						    .wanted = wanted };
 }
 
-/* Those that look nothing up are the same for every table. */
+/* Programs that look nothing up are the same for every table. */
 static void add_cases(struct site *s, bool first)
 {
 	const uint32_t pass = (uint32_t)TC_ACT_UNSPEC;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * synflood - SYNs onto one link, as fast as they go or in chunks for a stopped program.
+ * synflood - SYNs onto one link, as fast as possible, or in chunks for a stopped program.
  *
  *   synflood [OPTIONS] IF MAC DESTINATION flood SECONDS [COUNT]      {"sent":N,"seconds":S}
  *   synflood [OPTIONS] IF MAC DESTINATION drain PID QUEUE CHUNK N    {"ns_per_syn":[...]}
  *
  *   -p PORT   of the destination (80)
- *   -r RATE   of a flood: at most so many per second (0: as many as go)
+ *   -r RATE   of a flood: at most this many per second (0: no limit)
  *
- * "drain" stops the process PID, queues CHUNK SYNs in NFQUEUE number QUEUE of its namespace, lets it
- * go on and reads how much processor time all its threads took until the queue was empty; N times.
+ * "drain" stops the process PID, queues CHUNK SYNs in NFQUEUE number QUEUE of its namespace, lets it go on and reads
+ * the processor time of all its threads until the queue was empty; N times.
  *
  * Every SYN comes from another address and port. Sources are from 198.19.0.0/16 and destinations must
  * be in 192.0.2.0/24: ranges that no network of the world uses (RFC 2544, RFC 5737).
@@ -81,7 +81,7 @@ static uint64_t clock_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* xorshift64: fast, and nobody guesses at these. */
+/* xorshift64: fast; these numbers need not be secret. */
 static uint64_t next_random(void)
 {
 	random_state ^= random_state << 13;
@@ -140,7 +140,7 @@ static void frame_vary(struct frame *f)
 	f->tcp.check = checksum(&f->tcp, tcp_bytes, addresses + IPPROTO_TCP + tcp_bytes);
 }
 
-/* Sends at most count (and at most a batch); how many left. */
+/* Sends at most count (and at most a batch); returns the number sent. */
 static unsigned send_batch(unsigned count)
 {
 	unsigned i;
@@ -246,7 +246,7 @@ static int queue_total(int pid, unsigned queue)
 	return found;
 }
 
-/* Leaves the process running, however this program ends. */
+/* The process must run again, however this program ends. */
 static int stopped_pid;
 
 static void let_go(void)
@@ -255,8 +255,10 @@ static void let_go(void)
 		kill(stopped_pid, SIGCONT);
 }
 
-/* ns per SYN; below 0: most of them passed by the queue. That happens when this program had to wait while
- * the other one was stopped: dprd's BPF programs take a daemon that is silent for long for dead. */
+/*
+ * ns per SYN; below 0: most of them passed by the queue. That happens when this program had to wait while the other one
+ * was stopped: dprd's BPF programs regard a daemon that is silent for long as dead.
+ */
 static double drain_once(int pid, unsigned queue, unsigned chunk)
 {
 	uint64_t deadline, before, after;

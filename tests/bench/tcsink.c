@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * tcsink - IP-in-IP packets that arrive on an interface are lost, before any other program of the
- * interface sees them. As long as this one runs; it says "ready" when it is so.
+ * tcsink - IP-in-IP packets that arrive on an interface are lost, before any other program of the interface sees them.
+ * It works as long as the process runs, and prints "ready" when it works.
  *
  *   tcsink IF
  */

@@ -3,8 +3,9 @@
 
 Load is two things at once, from the client c1, on both families:
 
-    flows long connections to the echo servers; byteclient checks every byte (invariants I1, I2) connects short
-connections, one after the other, that measure the time until a node answers (I3, I11); each notes the node
+    flows     long connections to the echo servers; byteclient checks every byte (invariants I1, I2)
+    connects  short connections, one after the other, that measure the time until a node answers
+              (I3, I11); each notes the node
 """
 import collections
 import contextlib

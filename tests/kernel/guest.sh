@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
-# guest.sh - what the runners of guests share. A guest is a kernel on this host's files, which it sees under a layer of
+# guest.sh - shared by the runners of guests. A guest is a kernel on this host's files, which it sees under a layer of
 # memory; it runs one command and gives back, in the directory $guest_out:
-#   stdout    what the command printed, errors too; the runner prints it as it comes
+#   stdout    output of the command, errors too; the runner prints it as it comes
 #   status    the command's exit status; not there when the guest ended before the command did
-#   dmesg     what the kernel said while the command ran; boot: what it said before
-#   console   what else came out of the guest
+#   dmesg     messages of the kernel while the command ran; boot: messages before
+#   console   other output of the guest
 # An exit status of a runner is the command's, or one of these:
-#   77    it cannot be done here; a line "skipped: why" says what is missing
+#   77    it is impossible here; a line "skipped: why" names the missing thing
 #   124   it was silent for too long
 #   125   the guest ended before the command did
 #   126   the command succeeded, but the kernel complained (BUG, WARNING, KASAN, ...)
@@ -40,7 +40,7 @@ guest_need() {
 	done
 }
 
-# Nothing that a guest started stays behind: all its processes are one group.
+# Nothing that a guest started is left: all its processes are one group.
 guest_stop() {
 	local group
 	for group in $guest_watcher $guest_process; do
@@ -54,7 +54,8 @@ guest_clean() {
 	[ -z "$guest_scratch" ] || rm -rf "$guest_scratch"
 }
 
-# A guest's root may be no more than nobody is on this host. Where nobody may not read the tree it has to be us.
+# On this host a guest's root may only have the rights of nobody. Where nobody may not read the tree, it is our own
+# user.
 guest_drop_rights() {
 	[ "$(id -u)" -eq 0 ] && [ "${GUEST_USER:-nobody}" != root ] || return 0
 	guest_as=(setpriv "--reuid=${GUEST_USER:-nobody}" --regid=nogroup --clear-groups --no-new-privs)
@@ -63,7 +64,7 @@ guest_drop_rights() {
 	guest_as=()
 }
 
-# guest_prepare OUT COMMAND [WORD...]: OUT may be empty: then what comes back is thrown away.
+# guest_prepare OUT COMMAND [WORD...]: OUT may be empty: then the results are thrown away.
 guest_prepare() {
 	local owner
 	case $guest_tree in
@@ -90,9 +91,9 @@ guest_prepare() {
 	fi
 }
 
-# Ends the guest when nothing has come out of it for $1 seconds, or ten times as many are over. This finds a guest that
-# hangs, on a busy host, too: seconds are turns of this loop, which become longer with all else, and until the command
-# says something they are two minutes at least.
+# Ends the guest when it has printed nothing for $1 seconds, or after ten times as many. This also finds a hanging guest
+# on a busy host: seconds are turns of this loop, which become longer with everything else, and until the first output
+# of the command they are at least two minutes.
 guest_watch() {
 	local most=$1 silent=0 turns=0 sizes="" before allowed=$(($1 > 120 ? $1 : 120))
 	while sleep 1; do
@@ -112,7 +113,7 @@ guest_watch() {
 	done
 }
 
-# guest_run SECONDS COMMAND [WORD...]: the guest's own process on this host, as a group of its own.
+# guest_run SECONDS COMMAND [WORD...]: runs the guest's process on this host, as a separate group.
 guest_run() {
 	local seconds=$1 status shower
 	shift
@@ -121,7 +122,7 @@ guest_run() {
 	guest_process=$!
 	guest_watch "$seconds" </dev/null >/dev/null 2>&1 &
 	guest_watcher=$!
-	disown "$guest_watcher" # the shell need not tell of its end
+	disown "$guest_watcher" # the shell need not report its end
 	set +m
 	tail -n +1 -s 0.2 -F --pid="$guest_process" "$guest_out/stdout" 2>/dev/null &
 	shower=$!

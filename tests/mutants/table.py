@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tables of mutants, AREA.txt beside this file: the change, the damage, and the test that must find it.
 
-    == NAME file: flow.c its name; its folder does not matter breaks: what goes wrong then promise: I9 an invariant of
-docs/architecture.md, or a sentence stage: unit test_flow the narrowest of "make check" that claims it; several: the
-first that fails counts -lines of the source, exactly once in files of that name; blanks at their ends do not count
-+what stands there instead; more such pairs may follow
+    == NAME
+    file: flow.c                    its name; its folder does not matter
+    breaks: the damage
+    promise: I9                     an invariant of docs/architecture.md, or a sentence
+    stage: unit test_flow           the narrowest of "make check" that claims it; several: the first that fails counts
+    -lines of the source, exactly once in files of that name; blanks at their ends do not count
+    +the lines in their place; more such pairs may follow
 
 Stages: unit PROGRAM, bpf PROGRAM, fuzz NAME (the stored inputs), docs CHECK, lint CHECK, cluster PLANE SCENARIO...
 """

@@ -7,7 +7,7 @@
       +----------------------------------------------------+
                        10.3.0.0/24: answers that need not pass the director
 
-Each measurement has hosts of its own: what a path leaves behind would be in the way of the next one.
+Each measurement has new hosts, so that the remains of a path do not disturb the next one.
 """
 import itertools
 import json
@@ -23,7 +23,7 @@ from servers import NGINX_CONF
 
 SERVICE, SERVER_SERVICE, CLIENT = "192.0.2.1", "192.0.2.2", "203.0.113.10"
 DIRECTOR, SERVER = "10.2.0.1", "10.2.0.2"
-# How often is asked, not how long: the guest's clock runs ahead while the guest waits for a file of this host.
+# A number of tries, not a time: the guest's clock runs ahead while the guest waits for a file of this host.
 POLLS_MAX = 600
 POLL_S = 0.5
 LEASE_MS = 3_600_000
@@ -103,7 +103,7 @@ class Hosts:
         self.site.start(host, [self.program("nginx"), "-e", log, "-c", conf, "-p", directory], log)
 
     def who_answers(self):
-        """The host that answers a request to the service; None while nobody does."""
+        """The host that answers a request to the service; None while no host does."""
         try:
             with self.site.connect("client", SERVICE, 80, 5) as made:
                 made.sendall(b"GET /whoami HTTP/1.0\r\n\r\n")
@@ -159,13 +159,13 @@ def ipvs_nat(hosts, _):
 
 
 def fastpath(hosts, _):
-    """The like of IPVS DR: another hardware address is all that a packet gets."""
+    """The counterpart of IPVS DR: a packet only gets another hardware address."""
     hosts.site.ip("server", [f"addr add {SERVICE}/32 dev lo"])
     Director(hosts, "direct").up()
 
 
 def kernel_decision(hosts, _):
-    """The same, and the programs decide about SYNs, too."""
+    """The same, and the programs also decide SYNs."""
     hosts.site.ip("server", [f"addr add {SERVICE}/32 dev lo"])
     director = Director(hosts, "direct")
     director.set_config("Datapath", "Decide", "kernel")
@@ -187,7 +187,7 @@ def queue(hosts, only_packets):
 
 
 def module(hosts, only_packets):
-    """The director has a shared address and the module. For packets alone the other node has all of the share."""
+    """The director has a shared address and the module. For packets only, the other node has all of the share."""
     hosts.site.ip("director", [f"addr add {SERVICE}/32 dev eth0"])
     hosts.site.ip("client", [f"route replace {SERVICE} dev eth0 src {CLIENT}"])
     hosts.shared("set", "eth0", "early", "00112233445566778899aabbccddeeff", "0", SERVICE)
@@ -208,8 +208,8 @@ class Node:
 
 
 class Balanced(Daemons):
-    """dprd on the director and the server; the director is drained: it forwards every connection. For packets alone the
-    server has no BPF programs: what it does with them is not to be measured, and they would come first."""
+    """dprd on the director and the server; the director is drained: it forwards every connection. For packets only, the
+    server has no BPF programs: their work must not be measured, and they would run before the sink."""
 
     layout, ipv6, decide = "own", False, {"Decide": "queue"}
 
@@ -228,7 +228,7 @@ class Balanced(Daemons):
         self.set_config("Service", "Port", 80)
         self.set_config("Balance", "Policy", "random")
         self.set_config("Queue", "Workers", 1)
-        # The guard against floods would turn what is to be forwarded into local service.
+        # The guard against floods would serve here connections that must be forwarded.
         self.set_config("Flows", "MaxNewFlowsPerSecond", 10_000_000)
         self.set_config("Flows", "MaxFlows", 65_536)
         self.set_config("Flows", "MaxHalfOpen", 32_768)
@@ -251,7 +251,7 @@ class Balanced(Daemons):
         self.hosts.wait_answer("server")
 
     def _wait(self, node):
-        """The kernel takes its time over the programs, when it is emulated; who asks often keeps it from its work."""
+        """An emulated kernel is slow with the programs, and asking often keeps it from its work."""
         for _ in range(POLLS_MAX):
             if self._runs(node):
                 return
@@ -272,7 +272,7 @@ class Balanced(Daemons):
 
 
 class Director(Balanced):
-    """dprd on the director alone, which serves nothing itself and has the server behind it."""
+    """dprd only on the director, which serves nothing itself and has the server behind it."""
 
     def __init__(self, hosts, form):
         super().__init__(hosts, "bpf", False)
@@ -299,8 +299,8 @@ class Director(Balanced):
 
 
 def copy_programs(paths):
-    """Into memory, and what they are linked with into the cache: a guest whose clock does not wait for files must not
-    wait for them while it measures. The directory."""
+    """Copies the programs into memory, and reads their libraries into the cache: a guest whose clock does not wait for
+    files must not wait for them while it measures. Returns the directory."""
     directory = tempfile.mkdtemp(prefix="programs-")
     os.chmod(directory, 0o755)
     libraries = set()

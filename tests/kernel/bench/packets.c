@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * packets.c - what a packet costs on its way through other namespaces, on a clock that counts instructions.
+ * packets.c - the cost of a packet on its way through other namespaces, on a clock that counts instructions.
  *
  *   packets FROM INTERFACE MAC ADDRESS PORT  TO SINK_INTERFACE  FLOWS ROUNDS
  *
  * Sends in namespace FROM, by INTERFACE to MAC: the SYN of each flow, then ROUNDS times one data packet of each. The
- * last packet of every batch is marked; a socket on SINK_INTERFACE in namespace TO sees the marked ones before any
- * rule does, and the next batch starts when one is there. So a path that needs another process has its time, nothing
- * waits for a timer, and the wait costs every path the same. What the sink does with packets is the caller's.
+ * last packet of every batch is marked; a socket on SINK_INTERFACE in namespace TO sees the marked ones before any rule
+ * does, and the next batch starts when one is there. So a path that needs another process has its time, nothing waits
+ * for a timer, and the wait costs every path the same. The caller decides what the sink does with packets.
  * SINK_INTERFACE "-": no socket there and no waiting. For paths that end in the sending call, on one processor.
  *
  * Prints {"syn_ns": per SYN, "packet_ns": [per data packet and round], "sent": packets, "seen": a marked frame in hex}.
@@ -170,7 +170,7 @@ static int link_open(const char *interface, int protocol)
 	return fd;
 }
 
-/* Nothing but marked frames: the last four bytes say it, whatever is around the packet by then. */
+/* Opens a socket for marked frames only: the last four bytes show the mark, whatever header the packet has by then. */
 static int sink_open(const char *interface)
 {
 	struct sock_filter lines[] = {
@@ -214,8 +214,8 @@ static double train_send(const struct train *train, unsigned first, unsigned cou
 }
 
 /*
- * Whether a packet's memory comes from the processor's own list or by the long way depends on what came before, and
- * may stay so for a whole run. Memory of many other packets, taken and given back, deals the cards again.
+ * A packet's memory comes from the processor's own list or by a longer way. That depends on earlier packets, and may
+ * stay so for a whole run. Taking and freeing memory of many other packets shuffles it.
  */
 static void shuffle_memory(unsigned amount)
 {
@@ -278,7 +278,7 @@ int main(int argc, char **argv)
 		die("PACKET_QDISC_BYPASS");
 	enter(argv[6]);
 	sink = strcmp(argv[7], "-") != 0 ? sink_open(argv[7]) : -1;
-	/* A process that is woken by the first packet of a batch gets its turn when all of it has been sent. */
+	/* A process that the first packet of a batch wakes runs only when the whole batch was sent. */
 	if (sched_setscheduler(0, SCHED_FIFO, &priority))
 		die("priority");
 	measure(&target, (unsigned)flows, (unsigned)rounds, out, sink);

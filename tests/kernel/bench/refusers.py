@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who refuses the packets of a shared address that are another node's: the module, dprd's BPF programs, and what Linux
-has or had for it. Each raises itself on the director, which is to have no share or next to none, and returns a function
-that counts what was refused.
+"""The programs that refuse other nodes' packets of a shared address: the module, dprd's BPF programs, and Linux' own
+means. Each raises itself on the director, which has no share or almost none, and returns a function that counts
+refused packets.
 """
 import json
 import os
@@ -72,13 +72,13 @@ def _iptables(hosts, *words):
 
 
 def _packets(hosts, table, chain):
-    """How many packets met each rule."""
+    """The number of packets that met each rule."""
     lines = _iptables(hosts, "-t", table, "-L", chain, "-nvx").splitlines()[2:]
     return [int(line.split()[0]) for line in lines]
 
 
 def xt_cluster(hosts):
-    """With a share of 1/32, which is dropped as well: what is refused meets the same rules."""
+    """With a share of 1/32, which is dropped as well: refused packets meet the same rules."""
     hosts.site.ip("director", [f"addr add {SERVICE}/32 dev eth0"])
     table = ("-t", "mangle", "-A", "PREROUTING", "-i", "eth0", "-d", SERVICE)
     _iptables(hosts, *table, "-m", "cluster", "--cluster-total-nodes", "32", "--cluster-local-node", "1",
@@ -88,7 +88,7 @@ def xt_cluster(hosts):
 
 
 def clusterip(hosts):
-    """Of two nodes the second, whose share was taken away."""
+    """The second of two nodes, whose share was taken away."""
     hosts.site.ip("director", [f"addr add {SERVICE}/32 dev eth0"])
     table = ("-A", "INPUT", "-i", "eth0", "-d", SERVICE)
     _iptables(hosts, *table, "-j", "CLUSTERIP", "--new", "--hashmode", "sourceip-sourceport", "--clustermac", SHARED_MAC,

@@ -226,7 +226,7 @@ static uint64_t draw(uint64_t *state)
 	return x ^ x >> 31;
 }
 
-/* A lease that is right but for one thing, so that the kernel has to look at everything. */
+/* A lease with a single fault, so that the kernel must check everything. */
 static size_t bad_lease(uint64_t *random, struct bucket_lease *ret)
 {
 	uint32_t i;
@@ -313,7 +313,7 @@ static void bad_request(uint64_t *random, struct nlmsghdr *message)
 			(uint16_t)draw(random);
 }
 
-/* How many of the requests the kernel took, although each is wrong; -1: it did not answer. */
+/* The number of requests that the kernel took, although each is wrong; -1: it did not answer. */
 static int garbage_requests(unsigned long count, uint64_t *random)
 {
 	struct mnl_socket *socket = mnl_socket_open(NETLINK_GENERIC);

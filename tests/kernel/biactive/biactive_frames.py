@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Frames by hand, and what goes over the client's wire."""
+"""Frames made by hand, and the frames on the client's wire."""
 import socket
 import struct
 import time
@@ -69,7 +69,7 @@ def too_big(source, destination, about):
 
 
 class Packet:
-    """What of a frame is looked at; attributes are missing when it has them not."""
+    """The checked fields of a frame; an attribute is missing when the frame has no such field."""
 
     def __init__(self, frame):
         self.source_mac, self.kind = frame[6:12].hex(":"), struct.unpack_from("!H", frame, 12)[0]
@@ -130,7 +130,7 @@ def take_all(made):
 
 
 class Wire:
-    """Everything that goes over the client's wire, seen at the switch; with it frames are sent, too."""
+    """Everything on the client's wire, seen at the switch; it also sends frames."""
 
     def __init__(self, macs):
         self.macs = macs
@@ -151,17 +151,17 @@ class Wire:
         self.sender.send(head + struct.pack("!H", kind) + packet)
 
     def take(self):
-        """What went to the client since the last time."""
+        """The frames that went to the client since the last call."""
         return [Packet(frame) for frame, goes_out in take_all(self.tap) if goes_out]
 
     def answers(self, wait_s=0.3):
-        """What the shared addresses sent in this time."""
+        """The frames that the shared addresses sent in this time."""
         time.sleep(wait_s)
         return [packet for packet in self.take() if packet.is_from_shared()]
 
 
     def gather(self, wanted, count):
-        """So many answers that wanted() takes, and what comes shortly after the last of them."""
+        """This many answers that wanted() accepts, and the frames shortly after the last of them."""
         found, deadline = [], time.monotonic() + PATIENT_S
         while len(found) < count and time.monotonic() < deadline:
             found += filter(wanted, self.answers(0.05))
@@ -169,7 +169,7 @@ class Wire:
 
 
 class Ghost:
-    """A connection that no TCP of the client knows: each of its segments is sent by the test."""
+    """A connection unknown to the client's TCP: the test sends each of its segments."""
 
     def __init__(self, wire, family, port, seq=1000, service_port=80):
         self.wire, self.family, self.address = wire, family, GHOST[family]
@@ -196,7 +196,7 @@ class Ghost:
 
 
 def syn_acks(packets):
-    """{(client's port, sequence number): which nodes answered}"""
+    """{(client's port, sequence number): nodes that answered}"""
     found = {}
     for packet in packets:
         if packet.protocol == 6 and packet.flags & (SYN | ACK) == SYN | ACK:
@@ -209,7 +209,7 @@ def resets(packets):
 
 
 def resets_of_living(packets):
-    """Resets but those of a node for a connection that it had already ended by its own FIN."""
+    """Resets, except those of a node for a connection that it had already ended by its own FIN."""
     ended, found = set(), []
     for packet in packets:
         if packet.protocol != 6:

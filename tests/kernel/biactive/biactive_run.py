@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How the tests of the module run in a guest: guest-test* [CHECK...]; without names all checks, in their order. Prints
+"""Runs the tests of the module in a guest: guest-test* [CHECK...]; without names all checks, in their order. Prints
 "ok NAME", "FAILED NAME: why" or "skipped NAME: why" for each; the exit status is 0 when none failed. Needs root, and a
 kernel to spare.
    GUEST_MODULE   the module's file; empty: it is part of the kernel
@@ -58,7 +58,7 @@ def still_served(held):
 
 
 def run_checks(site, checks):
-    """How many failed."""
+    """Runs the checks; returns the number of failures."""
     failed = 0
     wire = Wire(site.macs)
     for check in checks:
@@ -69,7 +69,7 @@ def run_checks(site, checks):
             print(f"ok {name}, {time.monotonic() - start:.1f} s", flush=True)
         except Skip as why:
             print(f"skipped {name}: {why}", flush=True)
-        except Exception as error:  # whatever it is, it is this check's
+        except Exception as error:  # any error counts as this check's failure
             failed += 1
             print(f"FAILED {name}: {type(error).__name__}: {error}", flush=True)
             print("   " + traceback.format_exc().replace("\n", "\n   "), flush=True)

@@ -30,7 +30,7 @@ CLONE_NEWNET = 0x40000000
 MEMBERS_MAX = 64
 LEASE_PATH = "/proc/net/dprd_biactive/lease"
 LEASE_MS = 600_000
-PATIENT_S = 60  # with a slow guest on a busy host; nothing that is right takes so long
+PATIENT_S = 60  # enough for a slow guest on a busy host
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -53,7 +53,7 @@ def enter(name):
 
 @contextlib.contextmanager
 def inside(name):
-    """This process in another namespace; afterwards it is in the first one again."""
+    """Moves this process to another namespace, and back afterwards."""
     enter(name)
     try:
         yield
@@ -94,7 +94,7 @@ class Site:
         self.address(name)
 
     def address(self, name):
-        """What an interface loses when it goes down, and more."""
+        """Sets everything that an interface loses when it goes down, and more."""
         own = (CLIENT[4], CLIENT[6]) if name == "c" else (f"10.9.0.1{name[1]}", f"fd09::1{name[1]}")
         lines = [f"addr replace {own[0]}/24 dev e0", f"addr replace {own[1]}/64 dev e0 nodad"]
         if name != "c":
@@ -130,7 +130,7 @@ class Site:
                 f"dnat ip6 to [fd09:{number}::2]:8080")
 
     def serve(self, name, port=80):
-        """nginx, which says on which node it is."""
+        """nginx, which returns the name of its node."""
         path = f"/run/nginx-{name}"
         os.makedirs(path, exist_ok=True)
         with open(path + "/conf", "w", encoding="ascii") as file:
@@ -163,7 +163,7 @@ class Site:
 
 
 def tool(name, *words):
-    """biactive-tool in a namespace: (exit status, what it printed)."""
+    """Runs biactive-tool in a namespace: (exit status, output)."""
     with inside(name):
         done = subprocess.run([TOOL, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     return done.returncode, done.stdout
@@ -190,7 +190,7 @@ def counters(*names):
 
 
 def since(before, *names):
-    """Which verdicts were counted since; without what was not."""
+    """The verdicts counted since, without those that were not."""
     return {name: value - before[name] for name, value in counters(*names).items()
             if value != before[name] and name.startswith(("accept_", "refuse_"))}
 
@@ -204,7 +204,7 @@ def eventually(condition):
 
 
 def expect(before, wanted, *names):
-    """Just these verdicts since."""
+    """Exactly these verdicts were counted since."""
     eventually(lambda: since(before, *names) == wanted)
     assert since(before, *names) == wanted, since(before, *names)
 
@@ -216,7 +216,7 @@ def pack_lease(self_id, weights, until_ns, version=1):
 
 
 def give(weights, ms=LEASE_MS, nodes=NODES):
-    """The same shares to all: {node: weight}. Each gets a lease, even who has no share."""
+    """Gives the same shares to all: {node: weight}. Each node gets a lease, even one without a share."""
     until_ns = time.monotonic_ns() + ms * 1_000_000
     for name in nodes:
         with inside(name), open(LEASE_PATH, "wb", buffering=0) as file:
@@ -227,7 +227,7 @@ ALL = {name: 100 for name in NODES}
 
 
 class Connection:
-    """One from the client. connect() raises TimeoutError when nobody answers."""
+    """A socket of the client. connect() raises TimeoutError when no node answers."""
 
     def __init__(self, family, timeout_s=PATIENT_S, port=80, address=None):
         with inside("c"):
@@ -240,7 +240,7 @@ class Connection:
             raise
 
     def ask(self):
-        """Which node answers a request."""
+        """The node that answers a request."""
         self.send()
         return self.hear()
 
@@ -269,7 +269,7 @@ def ask_once(family, **options):
 
 
 def is_silent(family, timeout_s=0.4):
-    """Nobody answers a SYN: neither SYN-ACK nor RST."""
+    """No node answers a SYN: neither SYN-ACK nor RST."""
     try:
         Connection(family, timeout_s=timeout_s).close()
     except (TimeoutError, socket.timeout):

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * randomframes.c - random frames at the kernel module, for tests: randomframes INTERFACE COUNT SEED TO... ADDRESS ADDRESS.
- * TO: hardware addresses that they are sent to; the two addresses are shared ones, IPv4 and IPv6. Each frame begins as one that
- * the module looks at: TCP with options or extension headers, fragments, UDP, ICMP errors that quote TCP, ARP, neighbour
- * discovery, IGMP, MLD. Half of them are then damaged: some bytes changed, an end cut off. The same seed sends the same.
+ * randomframes.c - random frames at the kernel module, for tests: randomframes INTERFACE COUNT SEED TO... ADDRESS
+ * ADDRESS. TO: hardware addresses of the receivers; the two addresses are shared ones, IPv4 and IPv6. Each frame begins
+ * as one that the module judges: TCP with options or extension headers, fragments, UDP, ICMP errors that quote TCP,
+ * ARP, neighbour discovery, IGMP, MLD. Half of them are then damaged: some bytes changed, an end cut off. The same seed
+ * sends the same.
  *
  * Exit status: 0 and "sent N" when the interface took all of them; 1; 2 for wrong arguments.
  */
@@ -223,7 +224,7 @@ static void make_frame(struct generator *g)
 		damage(g);
 }
 
-/* 0 or -errno. A queue that is full empties by itself. */
+/* 0 or -errno. A full queue empties by itself. */
 static int send_frame(int fd, const struct generator *g)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
-# cache.sh - built kernels, kept outside of the tree, so that a new clone finds them.
-# An entry is named by a hash of all that the kernel was made of, and never changes. It has the kernel (linux), its
-# checksum (sum) and the list of what was hashed (made-of). An entry is made beside its place and comes there by one
-# rename; a reader compares the checksum of what it copied. So half an entry and a damaged one are noticed. One lock is
-# held by who builds; readers need none.
+# cache.sh - built kernels, kept outside of the tree, so that a new clone finds them. An entry is named by a hash of all
+# inputs of the kernel, and never changes. It has the kernel (linux), its checksum (sum) and the list of hashed inputs
+# (made-of). An entry is made beside its place and moved there by one rename; a reader compares the checksum of its
+# copy. So an incomplete entry and a damaged one are noticed. A builder holds the lock; readers need none.
 #   KERNEL_CACHE   the directory (default: dprd/kernel in the user's cache directory)
 
 CACHE_ENTRIES_MAX=4
@@ -28,12 +27,12 @@ cache_lock() {
 	flock -w "$CACHE_WAIT_S" 8
 }
 
-# cache_take KEY FILE: the kernel is copied to FILE. The status is 1 when there is none, or none that is whole.
+# cache_take KEY FILE: the kernel is copied to FILE. The status is 1 when there is none, or only a damaged one.
 cache_take() {
 	local entry=$cache/kernels/$1 file=$2 new
 	[ -d "$entry" ] || return 1
 	new=$(mktemp "$file.XXXXXX") || return 1
-	touch "$entry" 2>/dev/null # cache_bound keeps what was used last
+	touch "$entry" 2>/dev/null # cache_bound keeps the entries used last
 	if cp "$entry/linux" "$new" 2>/dev/null && [ "$(sha256sum <"$new")" = "$(cat "$entry/sum" 2>/dev/null)" ]; then
 		chmod 755 "$new" && mv "$new" "$file" && return 0
 	else
@@ -43,7 +42,7 @@ cache_take() {
 	return 1
 }
 
-# cache_keep KEY FILE MADE-OF: needs the lock. What has the key's place is damaged, or it would have been taken.
+# cache_keep KEY FILE MADE-OF: needs the lock. An entry in the key's place is damaged, or it would have been taken.
 cache_keep() {
 	local entry=$cache/kernels/$1 new
 	new=$(mktemp -d "$cache/kernels/.new.XXXXXX") || return 1
@@ -53,7 +52,7 @@ cache_keep() {
 	return 1
 }
 
-# Needs the lock: so what another process left half done can go, too.
+# Needs the lock: so another process's incomplete entry can go, too.
 cache_bound() {
 	local entry
 	rm -rf "$cache"/kernels/.new.*
@@ -64,9 +63,9 @@ cache_bound() {
 	done
 }
 
-# cache_get KEY FILE MADE-OF BUILT COMMAND...: FILE is the kernel of this key. If there is none, COMMAND makes BUILT, in a
-# shell of its own; of several processes at once only one does. MADE-OF is a file that says what was hashed. The status is
-# that of COMMAND, or 1.
+# cache_get KEY FILE MADE-OF BUILT COMMAND...: FILE is the kernel of this key. If there is none, COMMAND makes BUILT, in
+# a separate shell; only one of several processes does so. MADE-OF is a file with the hashed inputs. The status is that
+# of COMMAND, or 1.
 cache_get() {
 	local key=$1 file=$2 made_of=$3 built=$4 status=0
 	shift 4
