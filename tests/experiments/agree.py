@@ -1,17 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Does dpr-sim say what real nodes do? The same connections for both, and how far they may be apart.
+"""Compares dpr-sim with real nodes: the same connections for both, and the tolerance between them.
 
     agree.py load PLAN.json RESULT.json
 
 makes the connections of a plan to the queues of queuework.py: [[moment in s, address, port, service ms], ...].
 
 The noise of a mean delay at a load of 0.8 is mostly that of the arrivals: with a thousand connections it is 10 % and
-more. So both get the same ones. dpr-sim draws moments, service times and entry nodes from streams that depend on the
-seed alone; arrivals() draws the same. What stays is chance in what the cluster does: when a node announces, which of
-two equal nodes is taken. reference() measures it: runs of dpr-sim with these arrivals and jitters from 10 to 90 %,
-which say nothing about the mean delay but when announcements come. Only a node's first announcement is the same in all
-of them, so that a warm-up must be two periods and more.
+more. So both get the same arrivals. dpr-sim draws moments, service times and entry nodes from streams that depend
+only on the seed; arrivals() draws the same. Only chance within the cluster remains: the times of announcements, and
+the choice between two equal nodes. reference() measures it: runs of dpr-sim with these arrivals and jitters from 10
+to 90 %, which only shift the announcements. Only a node's first announcement is the same in all of them, so that a
+warm-up must be two periods and more.
 """
 import asyncio
 import json
@@ -27,12 +27,12 @@ import queuework
 MASK = 2**64 - 1
 STREAM_ARRIVALS, STREAM_WORKS, STREAM_ENTRIES = 1, 2, 3  # dprd/sim/run.c
 REFERENCE_RUNS = 40
-JITTER_LEAST, JITTER_MOST = 0.1, 0.9  # around dprd's 50 %; what it is hardly matters to the means
+JITTER_LEAST, JITTER_MOST = 0.1, 0.9  # around dprd's 50 %; the value hardly affects the means
 TICK = "50ms"  # of dprd
 HOP = "0.2ms"
 PATIENCE_S = 20
 
-# The tolerance: chance, by so many standard deviations of the reference, and what the model leaves out.
+# The tolerance: chance, as a number of standard deviations of the reference, and effects that the model leaves out.
 DEVIATIONS = 3
 MODEL_MEAN = 0.05  # of the mean delay
 MODEL_SHARE = 0.02  # of all connections
@@ -107,7 +107,7 @@ def arrivals(arm):
 
 
 def queue_delays(connections, served):
-    """What each would take when the given node serves it, in s: first come, first served, and nothing else."""
+    """The time of each connection at its serving node, in s: first come, first served, and nothing else."""
     free_at, delays = {}, []
     for (at, _entry, work), node in zip(connections, served):
         free_at[node] = max(at, free_at.get(node, 0.0)) + work
@@ -144,11 +144,11 @@ def reference(program, arm, directory, *more):
 # ---- what was measured, and whether it agrees ----
 
 def measures_of(arm, connections, results):
-    """({mean, forwarded}, cost) of what came after the warm-up; mean and cost in service times.
+    """({mean, forwarded}, cost) of the connections after the warm-up; mean and cost in service times.
 
-    results: (seconds, serving node from 0, error or None) of each connection. cost: what those that their entry node
-    served itself took beyond what its queue accounts for. dprd did nothing to them: it is what TCP, the client, the
-    server and a busy host add, and the model leaves out. mean is without it."""
+    results: (seconds, serving node from 0, error or None) of each connection. cost: the time beyond the queue of
+    connections that their entry node served. dprd did nothing to them: TCP, the client, the server and a busy
+    host add this time, which the model leaves out. mean is without it."""
     queued = queue_delays(connections, [node for _, node, _ in results])
     counted = [(seconds, seconds - delay, node == entry)
                for (at, entry, _), (seconds, node, _), delay in zip(connections, results, queued)
@@ -161,11 +161,12 @@ def measures_of(arm, connections, results):
 
 
 def sent_back_share(before, after):
-    """Of the connections that were new between two {reason: (kind, count)} of all dprd."""
+    """The shares of forwarded and returned connections among the new ones between two {reason: (kind, count)} of all
+    dprd."""
     counts = {reason: count - before.get(reason, (kind, 0))[1] for reason, (kind, count) in after.items()}
     served = sum(counts[reason] for reason, (kind, _) in after.items() if kind == "serve")
     back, again = counts.get("sent_back", 0), counts.get("chosen_again", 0)
-    # What came back and then stayed was decided twice.
+    # A connection that came back and then stayed was decided twice.
     new = served + counts.get("chosen", 0) - (back - again)
     return back / new if new else 0.0
 
@@ -188,7 +189,7 @@ class Comparison:
 
 
 def chance(deviation):
-    """What chance may do to one value that is compared with the mean of the reference."""
+    """The spread by chance of one value that is compared with the mean of the reference."""
     return DEVIATIONS * deviation * math.sqrt(1 + 1 / REFERENCE_RUNS)
 
 
@@ -210,7 +211,7 @@ def compare(runs):
 
 
 def starvation(arm, cost, late_ms):
-    """Why the host, not dprd, may be what differs; empty when it had time enough."""
+    """The reason to suspect the host instead of dprd; empty when it had time enough."""
     reasons = []
     if cost > COST_MOST:
         reasons.append(f"{arm}: connections took {cost:.2f} service times beyond their queues")
@@ -220,7 +221,7 @@ def starvation(arm, cost, late_ms):
 
 
 def table(comparisons, costs):
-    """What was compared, as Markdown. costs: [(arm, cost)]."""
+    """The comparison as Markdown. costs: [(arm, cost)]."""
     lines = ["| arm | measure | namespaces | simulated | tolerance |", "|---|---|---|---|---|"]
     lines += [f"| {c.arm} | {c.measure} | {c.measured:.3f} | {c.simulated:.3f} | {c.tolerance:.3f} |"
               for c in comparisons]

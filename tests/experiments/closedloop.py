@@ -6,10 +6,10 @@
     closedloop.py load --seed S --clients N --seconds T --warmup T --service-ms T --bytes B
                        --servers A,... --port P --json FILE
 
-A server has one worker and takes connections first come, first served; a connection's only line says how
-long it needs, in milliseconds, and how many bytes the answer shall have. So a server's capacity is a number
-and not a share of this machine's processor. Client i always asks server i modulo their number, as one whose
-resolver has kept one address. Each has one connection at a time and asks once on each.
+A server has one worker and takes connections first come, first served; a connection's only line says how long it
+needs, in milliseconds, and how many bytes the answer shall have. So a server's capacity is a number and not a share
+of this machine's processor. Client i always asks server i modulo their number, like a client whose resolver has kept
+one address. Each has one connection at a time and asks once on each.
 """
 import argparse
 import asyncio
@@ -25,7 +25,7 @@ TICK_S = 0.02
 
 
 class SizedServer(queuework.QueueServer):
-    """Answers its name, filled up to the number of bytes that was asked for."""
+    """Answers its name, filled up to the requested number of bytes."""
 
     def work(self, line):
         """(seconds, answer) of a request's line. ValueError when it is none."""
@@ -41,7 +41,7 @@ class SizedServer(queuework.QueueServer):
             writer.write(answer)
             await writer.drain()
         except (ValueError, OSError):
-            pass  # not a request, or the client has gone: its turn passes
+            pass  # not a request, or the client has gone: the worker goes on
         finally:
             writer.close()
 
@@ -90,7 +90,7 @@ async def watch_lag(found):
 
 
 def summary(results, begin, end, lag_s):
-    """What ended in the measured time."""
+    """The requests that ended in the measured time."""
     measured = [result[1:] for result in results if begin <= result[0] < end]
     return {"response_s": [round(seconds, 6) for seconds, _node, error in measured if not error],
             "nodes": queuework.count(node for _seconds, node, error in measured if not error),

@@ -7,7 +7,7 @@ Choo, "Bi-active Load Balancer": one balancer with one real server, and two with
     client -- router -+
                       +-- cap -- eth0 n2 eth2 -- cap -- eth0 b2      (2+2: one address for n1 and n2)
 
-A cap lets so many packets through per second, whatever their size, away from the balancer: its two network cards.
+A cap limits the packets per second, whatever their size, that leave the balancer: one for each of its network cards.
 """
 import bisect
 import itertools
@@ -35,7 +35,7 @@ SHARED_V4 = "192.0.2.100"
 PAGE, OBJECT = "page", 1
 PAPER = {"replies": 21.6, "errors": 18.9}
 ERRORS_MOST = 0.01
-# Packets of one connection that leave a balancer: to the client, and to the real server where NAT sends it on.
+# Packets of one connection that leave a balancer: to the client, and with NAT to the real server.
 CLIENT_PACKETS, SERVER_PACKETS = 4, 5
 FRAME_BYTES, BURST_PACKETS, QUEUE_S = 1514, 8, 0.05
 READY_S, SETTLE_S = 10, 0.3
@@ -58,8 +58,8 @@ def budget_knee(p, pairs, mode):
 
 
 def recovery_s(moments, died_s, end_s, rate):
-    """How long after died_s the replies are back at their former rate for good: from then on no window has too few of
-    them. None when the last one has. moments: of replies, in order."""
+    """The time after died_s until the replies are back at their former rate for good: from then on no window has too
+    few. None when the last one has. moments: of replies, in order."""
     steps = int((end_s - died_s - BACK_WINDOW_S) / BACK_STEP_S + 1e-9)
     back = 0
     for step in range(steps + 1):
@@ -71,7 +71,7 @@ def recovery_s(moments, died_s, end_s, rate):
 
 
 def parse_log(text):
-    """[(start_s, end_s, node or None, outcome)] of what "trace replay --log" wrote."""
+    """[(start_s, end_s, node or None, outcome)] from the log of "trace replay --log"."""
     found = []
     for line in text.splitlines():
         words = line.split()
@@ -82,7 +82,7 @@ def parse_log(text):
 
 
 def recovery_measures(rows, died_s, seconds, rate):
-    """What the requests of a run say about a host's death at died_s."""
+    """The measures of a host's death at died_s from the requests of a run."""
     good = sorted(end for _start, end, _node, outcome in rows if outcome == replay.OK)
     failed = [row for row in rows if row[3] != replay.OK]
     before = [end for end in good if 1 <= end < died_s]
@@ -134,7 +134,8 @@ class BalancerCluster(SurgeCluster):
         run(words + ["parent", "1:1", "handle", "10:", "pfifo", "limit", str(int(self.packets_per_second * QUEUE_S))])
 
     def prepare(self, pairs, mode, period):
-        """As new: no connection, no tracked one, no flow is left of the run before. The address for the clients."""
+        """Makes all as new: no connection, tracked connection or flow of the last run is left. Returns the address for
+        the clients."""
         self.stop_daemons()
         self.nodes, self.overrides = self.all_nodes, {}
         for node in self.all_nodes:

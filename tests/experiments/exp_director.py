@@ -71,7 +71,7 @@ class DirectorCluster(SurgeCluster):
             raise LabError(f"the servers did not start; see {self.directory}/servers.log")
 
     def _make_director(self):
-        """A host with a wire like a node's, and the way back through it for what clients asked of inside addresses."""
+        """A host with a wire like a node's; answers of inside addresses to clients go back through it."""
         self.site.add_namespaces([DIRECTOR])
         self.site.sysctl(DIRECTOR, {**COMMON_SYSCTLS, **NODE_SYSCTLS, **ROUTER_SYSCTLS})
         self._make_slow_wire(SimpleNamespace(name=DIRECTOR))
@@ -84,7 +84,7 @@ class DirectorCluster(SurgeCluster):
                                      f"rule add from {node.cluster_v4} to {CLIENTS_V4} lookup {BACK_TABLE}"])
 
     def use(self, count):
-        """The first nodes are the cluster from now on; no dprd runs, and nothing of one is left."""
+        """Makes the first nodes the cluster; no dprd runs, and nothing of one is left."""
         self.stop_daemons()
         for node in self.nodes if self.unclean else ():
             self.site.execute(node.name, [self.program("bin/dprd"), "-c", self.config_path(node), "--node", node.name,
@@ -93,7 +93,7 @@ class DirectorCluster(SurgeCluster):
         self.nodes = self.all_nodes[:count]
 
     def prepare(self, way, policy, period, max_load):
-        """Ready for a run. The addresses to which clients go, in turn."""
+        """Prepares a run; returns the addresses for the clients, in turn."""
         if way == DIRECT:
             self.note_idle_sockets()
             return [node.service_v4 for node in self.nodes]
@@ -120,7 +120,7 @@ class DirectorCluster(SurgeCluster):
 
 
 class WireWindow(Window):
-    """Sees also what the wires carried away from n1 and from the director."""
+    """Also counts the bytes that n1 and the director sent."""
 
     def _look(self):
         return {**super()._look(), "sent": self.cluster.sent_bytes()}
@@ -134,7 +134,7 @@ class WireWindow(Window):
 
 
 def measures_of(result, servers, seconds, found):
-    """What the clients saw. A connection is one request."""
+    """The clients' measures. A connection is one request."""
     times = [response * 1000 for response in result["response_s"]]
     total = sum(result["nodes"].values())
     return {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The herd: sixteen nodes that all see the same old loads, and periods of announcement from a tenth of a service
-time to a hundred. Whoever follows the lowest announced load does so together with all others.
+"""The herd: sixteen nodes that all see the same old loads, and periods of announcement from a tenth of a service time
+to a hundred. A node that follows the lowest announced load does so together with all others.
 
 Servers are queues with exponential service times (queuework.py), arrivals Poisson and uneven, so that the
 mean response can be told in service times and compared with queueing theory and the simulator.
@@ -46,7 +46,7 @@ def entry_shares(count):
 
 
 def measures_of(result, service_ms, seconds, found, opened):
-    """What the clients saw, in service times, and what the nodes had."""
+    """The clients' measures in service times, and the nodes' counts."""
     times = [response * 1000 / service_ms for response in result["response_s"]]
     errors = sum(result["errors"].values())
     measures = {
@@ -158,7 +158,7 @@ class Herd(Experiment):
                                              ("p99", "p99_service_times", "p99 response"))]
 
     def findings(self, p, runs):
-        """How much old loads cost each policy: its worst median over that of the shortest period, in service times."""
+        """The cost of old loads for each policy: its worst median over that of the shortest period, in service times."""
         found = {}
         for policy in p["policies"]:
             arms = self._of(p, policy)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Persistent connections and a threshold against moving them for nothing: MinAdvantage, after the alpha of
-the LVS-eCAD paper, with httperf's ten requests per connection. That paper hands connections over after
-the request is known; dprd decides on the SYN, so its +24.62 % is not what is measured here.
+"""Persistent connections, and a threshold that avoids useless forwarding of them: MinAdvantage, after the alpha of the
+LVS-eCAD paper, with httperf's ten requests per connection. That paper hands connections over after the request is
+known; dprd decides on the SYN, so its +24.62 % is not measured here.
 """
 from experiment import Arm, Column, Experiment, Line, Plot, Table, median_lines
 from httperfrun import run_httperf

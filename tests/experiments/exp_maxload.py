@@ -8,7 +8,7 @@ from surgerun import run_surge
 
 
 def period_ms(text):
-    """Of "250ms" or "1s"."""
+    """The seconds of "250ms" or "1s"."""
     return float(text[:-2]) if text.endswith("ms") else 1000 * float(text[:-1])
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Round robin and its kin on nodes of unequal capacity, 1:3: what knowing the weights is worth, and what
-looking at the connections is worth when the work is heavy-tailed.
+"""Round robin and related policies on nodes of unequal capacity, 1:3: the value of knowing the weights, and of counting
+connections when the work is heavy-tailed.
 """
 from experiment import Arm, Column, Experiment, Line, Plot, Table, middle_run
 from sitelab import SurgeCluster

@@ -2,7 +2,7 @@
 """httperf at rising rates against one address of a cluster: replies, errors and delay with and without
 forwarding, and the knee, the largest rate before errors pass 1 %.
 
-All connections come to n1, as if every resolver had cached its address: the worst that round-robin DNS can do.
+All connections come to n1, as if every resolver had cached its address: the worst case of round-robin DNS.
 """
 import stats
 from experiment import Arm, Column, Experiment, Line, Plot, Table, median_lines
@@ -20,7 +20,7 @@ class Sweep(Experiment):
     long = {"nodes": 3, "rate_mbit": 24, "page_bytes": 10000, "timeout_s": 2, "warmup": 0, "seconds": 15,
             "rates": [100, 200, 250, 300, 400, 500, 600, 700], "period": "200ms", "plane": "auto"}
     quick = {**long, "seconds": 2, "rates": [300, 700]}
-    overhead_s = 14  # what an overloaded node still has to send
+    overhead_s = 14  # data that an overloaded node still has to send
 
     def arms(self, parameters):
         return tuple(Arm(f"{policy} at {rate}/s", {"policy": policy, "rate": rate})

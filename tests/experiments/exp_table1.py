@@ -24,7 +24,7 @@ PAPER = {
     "p90": {"none": 557, "random": 722, "least": 717},
     "index": {"none": 1.20, "random": 1.16, "least": 1.08},
 }
-# Of the histograms. The bins of the paper's figures 7-9 are not in its text.
+# The bins of the histograms. Those of the paper's figures 7-9 are not in its text.
 CLUSTER_BIN, NODE_BIN, OPEN_BIN = 25, 10, 10
 
 
@@ -180,7 +180,7 @@ def _top(series):
 
 
 def _shares(records, values_of, edges):
-    """(middle of the bin, % of all observations) over all repetitions; the last bin takes what is above it."""
+    """(middle of the bin, % of all observations) over all repetitions; the last bin includes larger values."""
     values = [value for record in records for value in values_of(record)]
     counts, below, above = stats.histogram(values, edges)
     counts[0] += below

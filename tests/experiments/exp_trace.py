@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A trace of requests, replayed at its own moments onto three nodes: what balancing does when a crowd comes.
+"""A trace of requests, replayed at its own times onto three nodes: the effect of balancing when a crowd comes.
 
 Without a file the trace is a synthetic one (trace/synthetic.py); "--set trace=FILE" takes one in the record format
 of the WorldCup98 logs. Four sixths of the clients know only one node's address, as in table1. The loop is open: the
@@ -52,7 +52,7 @@ def read_once(path):
 
 
 def make_workload(p, repetition):
-    """What all arms of a repetition replay. LabError when the trace cannot be used."""
+    """The workload that all arms of a repetition replay. LabError when the trace cannot be used."""
     try:
         trace = read_once(p["trace"]) if p["trace"] else synthetic_trace(p, repetition)
         return workload.prepare(trace, workload.Slice(
@@ -63,7 +63,7 @@ def make_workload(p, repetition):
 
 
 def measures_of(result, found, opened):
-    """What a replay says, flat: {name: number or None}."""
+    """The results of a replay, flat: {name: number or None}."""
     delay, waited = result["delay_ms"] or {}, result["waited_ms"] or {}
     lag, connect, series = result["lag_ms"] or {}, result["connect_ms"] or {}, result["series"]
     burst = result["burst_waited_ms"] or {}
@@ -149,7 +149,7 @@ class TraceReplay(Experiment):
                 f"MaxLoad={p['max_load']}, MinAdvantage={p['min_advantage']}.")
 
     def open(self, p, environment):
-        make_workload(p, 1)  # says what is wrong with the trace before anything is raised
+        make_workload(p, 1)  # finds faults of the trace before anything is raised
         return SurgeCluster(nodes=p["nodes"], rate_mbit=p["rate_mbit"], file_count=0, plane=p["plane"], ipv6=False,
                             **environment)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an experiment is: a module exp_NAME.py with one subclass of Experiment, named EXPERIMENT.
+"""The base of experiments: each is a module exp_NAME.py with one subclass of Experiment, named EXPERIMENT.
 
-runner.py decides what runs when, report.py and page.py what becomes of the results. An experiment
-says which arms there are, measures one arm once, and names its tables and plots. Everything that
-could change a result is in its parameters: a run is taken over by --resume when they are equal.
+runner.py decides the order of runs, report.py and page.py present the results. An experiment lists its arms,
+measures one arm once, and names its tables and plots. Everything that could change a result is in its parameters: a
+run is taken over by --resume when they are equal.
 """
 from dataclasses import dataclass, field
 
@@ -38,7 +38,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Line:
-    """What a plot draws: (x, y) pairs; or (x, y, low, high) with error bars."""
+    """The data of a plot: (x, y) pairs; or (x, y, low, high) with error bars."""
     label: str
     points: tuple
 
@@ -63,7 +63,7 @@ class Experiment:
 
     name = ""
     title = ""
-    # Which arms others are divided by, repetition by repetition, and in which measures.
+    # The arms by which others are divided, repetition by repetition, and the measures.
     bases = ()
     ratio_measures = ()
     # Parameters of short and of long runs. "seconds" and "warmup" are of one run.
@@ -76,16 +76,16 @@ class Experiment:
         raise NotImplementedError
 
     def caption(self, parameters):
-        """One sentence for each table: open or closed loop, N, duration, queue, and what else counts."""
+        """One sentence for each table: open or closed loop, N, duration, queue, and other conditions."""
         raise NotImplementedError
 
     def open(self, parameters, environment):
-        """What all runs share (a context manager), such as a cluster in namespaces."""
+        """The site that all runs share (a context manager), such as a cluster in namespaces."""
         raise NotImplementedError
 
     def run(self, site, arm, parameters, repetition, show):
         """Measures once. {"measures": {name: number or None}, "series": {name: list or dict}, "host": ...};
-        show(dict) may be called every second with what is known so far."""
+        show(dict) may be called every second with the results so far."""
         raise NotImplementedError
 
     def tables(self, parameters):
@@ -101,7 +101,7 @@ class Experiment:
         return {}
 
     def notes(self, parameters):
-        """Sentences under the tables: how to read them, what they cannot say."""
+        """Sentences under the tables: how to read them, and their limits."""
         return []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the host did during a run: idle and stolen time, and what others than the experiment took.
+"""The state of the host during a run: idle and stolen time, and the time of other programs.
 
 The judgement of a run is here, too. Reading /proc and judging are apart, so that the latter is tested.
 """
@@ -9,7 +9,7 @@ from hostinfo import processor_model
 
 STEAL_MOST_PERCENT = 5.0
 FOREIGN_MOST_PERCENT = 15.0
-SPARE_LEAST_PERCENT = 30.0  # idle time that makes the others' use harmless
+SPARE_LEAST_PERCENT = 30.0  # with this idle time the others' use is harmless
 IDLE_LEAST_PERCENT = 5.0
 LATE_MOST_MS = 500.0
 BOUNDS = (f"suspect: more than {STEAL_MOST_PERCENT:.0f} % of the host's processor time stolen or more than "
@@ -60,7 +60,7 @@ def family(tasks, root):
 
 
 def foreign_ticks(before, after, root):
-    """Processor time between two read_tasks() of all but root's family and the kernel's threads.
+    """Processor time between two read_tasks() of all processes except root's family and the kernel's threads.
 
     One that ended was waited for by its parent, which then has all of its time, the part from before
     included: that part is taken off."""
@@ -102,7 +102,7 @@ def shares(before, after, foreign):
 
 def judge(host, late_ms=None):
     """(reasons to suspect a run, whether to measure again). A host that the experiment itself fills
-    would be as full again. late_ms: how late the load generator was at most, where it says so."""
+    would be as full again. late_ms: the largest delay of the load generator, where it reports one."""
     reasons = []
     if host["steal_percent"] > STEAL_MOST_PERCENT:
         reasons.append(f"steal {host['steal_percent']:.0f} %")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """One run of httperf on a laboratory, and its results as measures.
 
-httperf keeps a processor busy at any rate, so there is never more than one at a time. It uses select(2) and
-has at most about 1,020 connections open: what it could not open then is an error, "no_descriptor".
+httperf keeps a processor busy at any rate, so there is never more than one at a time. It uses select(2) and has at
+most about 1,020 connections open: a connection that it cannot open is an error, "no_descriptor".
 """
 import os
 import re
@@ -23,8 +23,8 @@ LINES = {
 
 
 def parse(text, offered):
-    """({measure: number or None}, {kind of error: count}) of what httperf prints after as many connections
-    were offered. LabError when it is not that."""
+    """({measure: number or None}, {kind of error: count}) of httperf's output after this many offered connections.
+    LabError for other output."""
     found = {}
     for name, pattern in LINES.items():
         match = re.search(pattern, text, re.M)

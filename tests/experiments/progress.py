@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What runs, how far it is, what is left: a block rewritten each second on a terminal; without one a
-line now and then; or one JSON object per event for a program that reads along."""
+"""The progress of runs: a block rewritten each second on a terminal; without one a line from time to time; or one JSON
+object per event for another program."""
 import json
 import os
 import sys
@@ -23,7 +23,7 @@ def bar(done, of):
 
 
 def beat_lines(beat):
-    """The lines about the run itself, from what the experiment shows."""
+    """The lines about the run itself, from the experiment's figures."""
     phase = "measuring" if beat.get("measured") else "warm-up  "
     lines = [f"  {phase} {bar(beat['second'], beat['of'])} {beat['second']:4.0f}/{beat['of']:.0f} s"]
     if "requests" in beat:

@@ -1,16 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Servers that are queues, and clients that do not wait for each other: for questions where a web server's
-own costs would only blur what a policy does.
+"""Servers that are queues, and clients that do not wait for each other: for questions where a web server's own costs
+would only blur the effect of a policy.
 
     queuework.py serve PORT WORKERS NAMESPACE=NAME...
     queuework.py load --seed S --rate R --seconds T --warmup T --service-ms MEAN
                       --servers A*SHARE,... --port P --json FILE
 
-A server takes connections first come, first served, with WORKERS at a time; what a connection needs is in
-its only line, in milliseconds, so that each request is the same work under every policy. It answers its
-name. One process serves all namespaces: a connection belongs to the namespace of its listener, and the
-kernel counts it there. Arrivals are Poisson, service times exponential, each from a stream of its own.
+A server takes connections first come, first served, with WORKERS at a time; a connection's only line has its work in
+milliseconds, so that each request is the same work under every policy. It answers its name. One process serves all
+namespaces: a connection belongs to the namespace of its listener, and the kernel counts it there. Arrivals are
+Poisson, service times exponential, each from a stream of its own.
 """
 import argparse
 import asyncio
@@ -48,7 +48,7 @@ class QueueServer:
             writer.write(self.name + b"\n")
             await writer.drain()
         except (ValueError, OSError):
-            pass  # not a request, or the client has gone: its turn passes
+            pass  # not a request, or the client has gone: the worker goes on
         finally:
             writer.close()
 

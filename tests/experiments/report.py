@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From finished runs to a summary, CSV and tables. Pure but for the writing at the end.
+"""From finished runs to a summary, CSV and tables. Pure, except the writing at the end.
 
 Every number in a table comes from the runs; a cell without a value shows "-".
 """
@@ -116,7 +116,7 @@ def host_line(summary):
 
 
 def frame_line(summary):
-    """What every table must say beside its numbers."""
+    """The facts that every table must give beside its numbers."""
     done = "" if summary["runs_done"] == summary["runs_planned"] else \
         f" Incomplete: {summary['runs_done']} of {summary['runs_planned']} runs."
     return (f"{summary['caption']} {summary['repetitions']} repetitions, paired by seed; median [min - max] of "

@@ -2,8 +2,8 @@
 """Runs the arms of experiments in turn, keeps each finished run in a file of its own, and repeats
 those that a starved host spoiled.
 
-A run's file holds its key: everything that could change the result. --resume measures only what has no
-file with an equal key, so that an interrupted evening is continued, and a changed parameter measured.
+A run's file holds its key: everything that could change the result. --resume measures only runs that have no file
+with an equal key, so that an interrupted evening is continued, and a changed parameter measured.
 """
 import hashlib
 import json
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import hoststate
 from netns import LabError
 
-# What may differ between two measurements that are otherwise the same.
+# These may differ between two measurements that are otherwise the same.
 PROGRAMS = ("bin/dprd", "bin/loadcast", "tests/experiments/surge/surge")
 
 
@@ -64,7 +64,7 @@ def fingerprint(build):
 
 
 def write_json(path, value):
-    """All of it or, when interrupted, what was there before."""
+    """Writes the whole file or, when interrupted, leaves the old one."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(value, file, indent=1)
@@ -112,11 +112,11 @@ def best_attempt(attempts):
 
 
 class Runner:
-    """Measures what is planned and not there yet."""
+    """Measures planned runs that are missing."""
 
     def __init__(self, store, environment, progress, retries=1, broken=None, done=lambda experiment: None, most_s=None):
         """environment goes to Experiment.open(); broken gets {experiment name: why it was broken off};
-        done(experiment) is called when one is through, or broken off. When it looks as if all will take longer than
+        done(experiment) is called when one has ended, or was broken off. When all will probably take longer than
         most_s, suspect runs are not measured again."""
         self.store, self.environment, self.progress, self.retries = store, environment, progress, retries
         self.broken, self.done = broken if broken is not None else {}, done
@@ -144,7 +144,8 @@ class Runner:
             self.done(experiment)
 
     def _experiment(self, experiment, runs):
-        """All runs of one experiment on one site; one failure costs a new site, the next one ends it."""
+        """All runs of one experiment on one site; the first failure leads to a new site, the next one ends the
+        experiment."""
         failures, rest = 0, list(runs)
         while rest:
             try:
@@ -184,7 +185,7 @@ class Runner:
         return self.most_s is None or time.monotonic() - self.begin_s + self.left_s() < self.most_s
 
     def left_s(self):
-        """As planned, times what the runs so far took of their plan."""
+        """The planned time, times the ratio of real to planned time so far."""
         slower = self.done_s / self.planned_s if self.planned_s else 1.0
         return slower * sum(run.planned_s() for run in self.left)
 

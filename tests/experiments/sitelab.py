@@ -59,12 +59,13 @@ class SurgeCluster(Cluster):
         self.rate_mbit = common
 
     def open_connections(self, node):
-        """TCP sockets of a node but the listeners and what it has when nobody asks: as dprd counts load."""
+        """TCP sockets of a node without the listeners and its idle ones: as dprd counts load."""
         return tcp_in_use(self.webs[node.name][0].pid) - self.idle_sockets.get(node.name, 0)
 
     def note_idle_sockets(self):
-        """Call with the servers and daemons up and no client connected. The least of all looks since the site was
-        opened: health checks come and go, and connections of a crowded run outlive it by a minute and more."""
+        """Call with the servers and daemons up and no client connected. Takes the least of all readings since the
+        site was opened: health checks come and go, and connections of a crowded run outlive it by a minute and
+        more."""
         for _ in range(IDLE_LOOKS):
             for node in self.nodes:
                 seen = tcp_in_use(self.webs[node.name][0].pid)
@@ -72,15 +73,15 @@ class SurgeCluster(Cluster):
             time.sleep(IDLE_LOOK_S)
 
     def drain(self):
-        """Waits until no connection of the run before is left, as far as it lasts a minute only. Before the first run
-        nothing is known of idle sockets, and there is nothing to wait for."""
+        """Waits until no connection of the run before is left, for up to a minute. Before the first run the number
+        of idle sockets is unknown, and it does not wait."""
         deadline = time.monotonic() + DRAIN_MOST_S
         while (self.idle_sockets and time.monotonic() < deadline
                and any(self.open_connections(node) > 0 for node in self.nodes)):
             time.sleep(0.1)
 
     def fresh_daemons(self, policy, period=START_PERIOD, **balance):
-        """dprd and loadcast anew on all nodes, so that no run inherits what the one before knew. They get to
+        """Starts dprd and loadcast anew on all nodes, so that no run inherits knowledge of the last one. They get to
         know each other quickly, and then announce once in period."""
         self.stop_daemons()
         self.set_config("Announce", "Period", START_PERIOD)
@@ -97,7 +98,7 @@ class SurgeCluster(Cluster):
 
 
 def mean_request_bytes(index):
-    """The mean of what is asked for: sizes weighted by the references of surge.index."""
+    """The mean size of requests: sizes weighted by the references of surge.index."""
     total = references = 0
     with open(index, encoding="ascii") as file:
         for line in file:
@@ -120,7 +121,7 @@ def tcp_in_use(pid):
 
 
 class Window(threading.Thread):
-    """Follows the nodes from the start of a generator until its end; finish() gives what it saw."""
+    """Follows the nodes from the start of a generator until its end; finish() gives its counts."""
 
     def __init__(self, cluster, child, warmup_s, seconds, show, beat=None):
         super().__init__(daemon=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The statistics of the experiments. Pure: numbers in, numbers out.
 
-Nothing here guesses: what cannot be computed (no value, a zero to divide by) is None.
+Nothing here guesses: a result that cannot be computed (no value, a zero to divide by) is None.
 """
 import math
 import statistics
@@ -26,7 +26,7 @@ def spread(values):
 def paired_ratios(values, base):
     """[value / base value] of the repetitions that both have; arguments are {repetition: value}.
 
-    Both values of a pair saw the same users at nearly the same time, so that what they share cancels.
+    Both values of a pair saw the same users at nearly the same time, so that common effects cancel.
     """
     return [values[repetition] / base[repetition] for repetition in sorted(set(values) & set(base))
             if values[repetition] is not None and base[repetition]]
@@ -79,12 +79,12 @@ def three_indices(served, opened):
 
 
 def little_ms(in_flight, per_second):
-    """The mean delay by Little's law: it counts those too who still waited when the run ended."""
+    """The mean delay by Little's law: it also counts requests that still waited when the run ended."""
     return in_flight / per_second * 1000 if per_second else None
 
 
 def think_time_s(users, per_second, mean_ms):
-    """N / X - R: what a closed loop's users do between two requests."""
+    """N / X - R: the time of a closed loop's users between two requests."""
     return users / per_second - mean_ms / 1000 if per_second and mean_ms is not None else None
 
 

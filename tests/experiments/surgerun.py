@@ -45,7 +45,7 @@ def served_by_second(lines, warmup_s, seconds, nodes):
 
 
 def measures_of(result, found, served, opened):
-    """Everything that a run of surge says, flat: {name: number or None}."""
+    """All results of a run of surge, flat: {name: number or None}."""
     response = result["response_ms"] or {}
     connect = result["connect_ms"] or {}
     rate, mean_ms = result["requests_per_second"], response.get("mean")

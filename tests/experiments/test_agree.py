@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The comparison of the simulator with the namespaces: its arrivals are the simulator's, its tolerance tells."""
+"""The comparison of the simulator with the namespaces: it has the simulator's arrivals, and its tolerance finds
+differences."""
 import os
 import statistics
 from dataclasses import replace
@@ -20,7 +21,7 @@ def mean_of(arm, connections, delays):
 
 
 def round_robin(connections, nodes):
-    """Who serves: each entry node begins behind the first node."""
+    """The serving nodes: each entry node begins behind the first node."""
     last, served = [0] * nodes, []
     for _, entry, _ in connections:
         last[entry] = (last[entry] + 1) % nodes
@@ -31,7 +32,7 @@ def round_robin(connections, nodes):
 @needs_simulator
 @pytest.mark.parametrize("seed", [1, 12, 2**63 + 5])
 def test_the_connections_are_those_of_the_simulator(tmp_path, seed):
-    """Each served where it comes in, by a queue and nothing else: the same mean, to the rounding."""
+    """Each connection is served where it arrives, only by a queue: the mean is the same, up to rounding."""
     arm = agree.Arm("local", "200ms", 2, 10, seed)
     connections = agree.arrivals(arm)
     delays = agree.queue_delays(connections, [entry for _, entry, _ in connections])

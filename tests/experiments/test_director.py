@@ -52,8 +52,8 @@ def options_of_load(path, **options):
 
 @pytest.fixture(name="load")
 def load_in_virtual_time(monkeypatch, tmp_path):
-    """load(names, **options): servers with these names at 127.0.0.10 and the next addresses, and a load on them, by
-    the clock that leaps; what the load wrote."""
+    """load(names, **options): servers with these names at 127.0.0.10 and the next addresses, and a load on them,
+    with the leaping clock; returns the output of the load."""
     network = virtualtime.Network()
     monkeypatch.setattr(asyncio, "open_connection", network.open_connection)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the host withholds, as the laboratory's time limits leave it out: exact with a clock of its own."""
+"""The time that the host withholds from processes, which time limits do not count: exact with a simulated clock."""
 import pytest
 
 import hiccups

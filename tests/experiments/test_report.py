@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Summaries, tables, figures and pages; what generators print, as measures; what every experiment declares."""
+"""Summaries, tables, figures and pages; generators' output as measures; the declarations of every experiment."""
 import csv
 import importlib.machinery
 import importlib.util

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is taken over into docs/results, and what is not: the command as it is, on summaries made here."""
+"""Results taken over into docs/results, and refused ones: the real command, on summaries made here."""
 import json
 import os
 import subprocess

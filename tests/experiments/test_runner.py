@@ -16,7 +16,7 @@ BUSY = {**GOOD, "idle_percent": 20.0, "foreign_percent": 40.0}
 
 
 class Fake(Experiment):
-    """Answers each run with the next of what it was given: a host, or an exception."""
+    """Answers each run with the next given item: a host, or an exception."""
     name = "fake"
     title = "a fake"
 

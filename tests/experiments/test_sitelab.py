@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The cluster of an experiment: what is waited for between runs."""
+"""The cluster of an experiment: the waits between runs."""
 import types
 
 import sitelab

@@ -20,8 +20,8 @@ import results
 import workload
 
 TOOL = os.path.join(exp_trace.TOOLS, "trace")
-TICK_S = 1e-8  # a clock that leaps goes on by so much at least
-PATIENCE_S = 60  # with a host that does something else
+TICK_S = 1e-8  # a clock that leaps goes on by at least this
+PATIENCE_S = 60  # with a busy host
 
 
 def tool(*words):
@@ -136,7 +136,7 @@ def test_requests_are_sent_at_their_moments_however_slow_the_answers(monkeypatch
 
 
 def test_no_request_waits_for_the_answer_to_another():
-    """The server answers none before it has all: whoever waits for one never sends the rest. None comes early."""
+    """The server answers none before it has all: a client that waits for one never sends the rest. None comes early."""
     rng = random.Random(1)
     requests = sorted((rng.randrange(1_000_000), i, i, "full", 3) for i in range(150))
     with Server({f"/o{i}": [reply(200, 3)] for i in range(150)}, answers_after=150) as server:

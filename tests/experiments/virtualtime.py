@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An event loop whose clock leaps from timer to timer, and a network within it: for tests that no host can slow down.
+"""An event loop whose clock leaps from timer to timer, and a network within it: for tests that a slow host does not
+disturb.
 
 While something can be done the clock stands still; when all wait, it leaps to the first of them. So a second of
 waiting costs nothing, and the moment of everything is exact.
@@ -9,7 +10,7 @@ import selectors
 
 
 class LeapingSelector(selectors.DefaultSelector):
-    """Never waits: adds what it was asked to wait to .now_s."""
+    """Never waits: adds each wait to .now_s."""
 
     def __init__(self):
         super().__init__()

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * client.c - what users do next, and the loop that lets them.
- */
+/* client.c - the next steps of users, and the loop that runs them. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>
@@ -147,7 +145,7 @@ static void take_answers(struct client *client)
 	}
 }
 
-/* Names are shared by a group of users and their server, by the lanes of a user, or by nobody. */
+/* Names are shared by a group of users and their server, by the lanes of a user, or not at all. */
 static bool give_names(struct client *client)
 {
 	const struct options *options = client->options;
@@ -272,7 +270,7 @@ static bool one_turn(struct client *client, uint64_t tick_us)
 	if (count < 0 && errno != EINTR)
 		return false;
 	client->now_us = clock_now_us();
-	/* What came in too late is censored. */
+	/* Answers that came in too late are censored. */
 	if (client->now_us >= client->measures.until_us)
 		return true;
 	for (int i = 0; i < count; i++) {

@@ -3,9 +3,9 @@
  * client.h - user equivalents and their connections, driven by one epoll loop.
  *
  * A user takes his pages from the plan, one after another. He has one lane or several; a lane fetches one file
- * (pipelined: several) at a time over a connection of its own. client.c says what a user does next, lane.c what
- * becomes of a connection. Nothing here calls back from within a call: whatever follows an end is begun by a
- * wake, so a page of 150 refused files is no deep stack.
+ * (pipelined: several) at a time over a connection of its own. client.c decides the next step of a user, lane.c handles
+ * connections. Nothing here calls back from within a call: a wake begins whatever follows an end, so a page of 150
+ * refused files makes no deep stack.
  */
 #ifndef TESTS_EXPERIMENTS_SURGE_CLIENT_H
 #define TESTS_EXPERIMENTS_SURGE_CLIENT_H
@@ -39,7 +39,7 @@ struct lane {
 	struct user *user;
 	struct name *name; /* shared with a group, with the user's other lanes, or its own */
 
-	/* What is being fetched, or will be at the wake: steps of the plan. */
+	/* The steps of the plan that are being fetched, or will be at the wake. */
 	uint32_t first, left;
 	bool is_fetching, has_started; /* has_started: start_us is the one to be reported */
 	uint64_t start_us, first_byte_us;
@@ -77,14 +77,14 @@ struct client {
 /* client.c */
 
 /*
- * Runs the users. 0, then the measures are complete and belong to the caller (measures_close()); or a status
- * after a message.
+ * Runs the users. Returns 0 with complete measures, which belong to the caller (measures_close()); or a status after a
+ * message.
  */
 int client_run(struct client *client, const struct options *options, const struct file_set *set,
 	       const struct plan *plan);
 void lane_wake_at(struct client *client, struct lane *lane, enum lane_wake why, uint64_t at_us);
 void lane_wake_never(struct client *client, struct lane *lane);
-/* A lane has nothing left to fetch: what does the user do next? */
+/* A lane has nothing left to fetch: begins the user's next step. */
 void user_lane_done(struct client *client, struct lane *lane);
 
 /* lane.c */
@@ -96,14 +96,14 @@ void lane_timeout(struct client *client, struct lane *lane);
 /* The lane's name is known, or cannot be found. */
 void lane_resolved(struct client *client, struct lane *lane);
 void lane_close(struct client *client, struct lane *lane);
-/* The run is over: what is under way is logged as censored. */
+/* The run is over: transfers under way are logged as censored. */
 void lane_censor(struct client *client, struct lane *lane);
 
 /* lane_io.c */
 
-/* Sends the requests of all that is left to fetch. False when the connection is no good. */
+/* Sends the requests of all remaining steps. False when the connection is broken. */
 bool lane_send(struct client *client, struct lane *lane);
-/* Goes on with what did not fit. */
+/* Goes on with the bytes that did not fit. */
 bool lane_flush(struct client *client, struct lane *lane);
 
 #endif

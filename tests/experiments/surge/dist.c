@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * dist.c - how the laws of the workload model are drawn from and measured against.
- */
+/* dist.c - draws from the laws of the workload model and compares samples with them. */
 #include <math.h>
 
 #include "tests/experiments/surge/dist.h"

@@ -37,7 +37,7 @@ struct prng {
 	uint64_t state[4];
 };
 
-/* A stream of its own for each purpose and number (a user, say): none depends on what another one drew. */
+/* Each purpose and number (a user, for example) has its own stream, independent of the others. */
 struct prng prng_new(uint64_t seed, uint32_t purpose, uint32_t number);
 uint64_t prng_next(struct prng *prng);
 /* In (0, 1), both ends left out. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * http.h - reads answers of a web server from a stream of bytes, however it is cut.
+ * http.h - reads answers of a web server from a stream of bytes, cut at any place.
  *
- * Pure. Understands what a server of files says: status, Content-Length, Connection, one header of the user's
- * choice. Interim answers (1xx) are skipped. Chunked answers are not understood, and said to be so.
+ * Pure. Understands the answers of a file server: status, Content-Length, Connection, one header of the user's choice.
+ * Interim answers (1xx) are skipped. Chunked answers are not understood, and said to be so.
  */
 #ifndef TESTS_EXPERIMENTS_SURGE_HTTP_H
 #define TESTS_EXPERIMENTS_SURGE_HTTP_H
@@ -20,7 +20,7 @@ struct http_answer {
 	enum http_state state;
 	unsigned status; /* 0 until the first line was read */
 	bool has_length;
-	bool keeps_open; /* whether the server will take another request on this connection */
+	bool keeps_open; /* true when the server will take another request on this connection */
 	uint64_t length_bytes; /* as the server says */
 	uint64_t body_bytes; /* as received */
 	char node
@@ -35,8 +35,8 @@ struct http_answer {
 void http_begin(struct http_answer *answer, const char *node_header);
 
 /*
- * Takes bytes until the answer is over or they are; returns how many. Over is: a state of HTTP_DONE or
- * above, after which no more is taken.
+ * Takes bytes until the answer is complete or they are used up; returns their number. In a state of HTTP_DONE or above
+ * it takes no more.
  */
 size_t http_take(struct http_answer *answer, const char *bytes, size_t count);
 

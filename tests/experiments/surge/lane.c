@@ -29,7 +29,7 @@ void lane_close(struct client *client, struct lane *lane)
 	lane->answers = lane->pages = 0;
 }
 
-/* The first of what is being fetched is over, well or not. */
+/* The first of the fetched files has ended, with success or not. */
 static void end_head(struct client *client, struct lane *lane, enum outcome outcome)
 {
 	const bool is_reached = lane->connection == OPEN || lane->connection == CONNECTING;
@@ -64,7 +64,7 @@ static void batch_over(struct client *client, struct lane *lane)
 	user_lane_done(client, lane);
 }
 
-/* Nothing of what is left can be fetched. */
+/* The remaining files cannot be fetched. */
 static void fail_all(struct client *client, struct lane *lane, enum outcome outcome)
 {
 	while (lane->left)
@@ -128,7 +128,7 @@ static int begin_connect(struct client *client, struct lane *lane, const union a
 	return 0;
 }
 
-/* Goes through the addresses until one can be begun with; error is what the one before came to. */
+/* Goes through the addresses until one can be begun with; error is that of the address before. */
 static void connect_next(struct client *client, struct lane *lane, int error)
 {
 	while (lane->address < lane->addresses.count) {
@@ -219,7 +219,7 @@ static void finish_head(struct client *client, struct lane *lane, bool stays_ope
 		lane_open(client, lane);
 }
 
-/* A kept connection that the server closed before it could see the request: that is nobody's fault. */
+/* A kept connection that the server closed before it could see the request: that is not an error. */
 static bool may_try_again(const struct lane *lane)
 {
 	return lane->answers && !lane->first_byte_us;
@@ -261,7 +261,7 @@ static bool take_bytes(struct client *client, struct lane *lane, const char *byt
 		size_t used;
 
 		if (!lane->is_fetching) {
-			/* Nobody asked for this. */
+			/* No request asked for this. */
 			lane_close(client, lane);
 			return false;
 		}

@@ -2,12 +2,11 @@
 /*
  * locality.h - an endless sequence of references to the files of a set, with temporal locality.
  *
- * Files stand in a stack, the one used last on top. The depth at which the next reference finds its file is
- * drawn (lognormal), and among the files around that depth one is taken that still has references to come:
- * the more, the likelier. Popularity comes in as clumps: whenever few references are left to be made, a file
- * is drawn by its popularity and gets a clump more. So every stretch of some thousand references has both
- * the distances and the popularity of the model; a fixed plan that is used up would have them only as a whole.
- * Pure, but for the memory.
+ * Files stand in a stack, the one used last on top. The depth at which the next reference finds its file is drawn
+ * (lognormal), and among the files around that depth one is taken that still has references to come: the more, the
+ * likelier. Popularity comes in as clumps: whenever few references are left to be made, a file is drawn by its
+ * popularity and gets a clump more. So every stretch of some thousand references has both the distances and the
+ * popularity of the model; a fixed plan that is used up would have them only as a whole. Pure, except for memory.
  */
 #ifndef TESTS_EXPERIMENTS_SURGE_LOCALITY_H
 #define TESTS_EXPERIMENTS_SURGE_LOCALITY_H

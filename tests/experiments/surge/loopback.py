@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What surge is tested against on the loopback interface: nginx, servers that misbehave; and what a run has left."""
+"""The servers for tests of surge on the loopback interface: nginx, and servers that misbehave; and the files of a run."""
 import concurrent.futures
 import csv
 import itertools
@@ -15,7 +15,7 @@ import time
 
 SURGE = os.path.abspath(os.environ.get("SURGE", "build/tests/experiments/surge/surge"))
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
-PATIENCE_S = 60  # with a host that does something else
+PATIENCE_S = 60  # with a busy host
 LONGEST_S = 32  # of a run
 LOG_FIELDS = "user step file size start connect first end received status server node outcome".split()
 
@@ -60,7 +60,7 @@ class Site:
         surge("files", f"{directory}/www", "--count", "200", "--max-bytes", "200000")
         self.index = f"{directory}/www/surge.index"
         self.runs = itertools.count()
-        for _ in range(5):  # somebody else may take a port before nginx does
+        for _ in range(5):  # another program may take a port before nginx does
             self.fast, self.slow, self.crawl = free_ports(3)
             with open(f"{directory}/nginx.conf", "w", encoding="utf-8") as conf:
                 conf.write(NGINX_CONF.format(directory=directory, fast=self.fast, slow=self.slow, crawl=self.crawl))
@@ -77,15 +77,15 @@ class Site:
         self.nginx.wait(PATIENCE_S)
 
     def access(self, run):
-        """What nginx has seen of a run."""
+        """The requests of a run that nginx has seen."""
         with open(f"{self.directory}/access.log", encoding="utf-8") as log:
             lines = [line.split() for line in log]
         return [dict(zip("host address port connection pipe status bytes uri".split(), line)) for line in lines
                 if line[0] == run.host]
 
     def run(self, *arguments, server=None, index=None, seconds=2, users=60, always=None, enough=None):
-        """One run. With enough(run), and while that is not true, another one, twice as long: what has not happened
-        once in LONGEST_S is a fault. always(run) checks each of them."""
+        """One run. With enough(run), and while that is not true, another one, twice as long: an event missing after
+        LONGEST_S is a fault. always(run) checks each of them."""
         while True:
             run = Run(self.directory, f"run{next(self.runs)}", "--index", index or self.index, "--server",
                       server or f"127.0.0.1:{self.fast}", "--seconds", str(seconds), "--users", str(users),
@@ -104,7 +104,7 @@ class Site:
 
 
 class Run:
-    """One run of surge and what it has left: .json, .log (dicts), .series, .result."""
+    """One run of surge and its files: .json, .log (dicts), .series, .result."""
 
     def __init__(self, directory, host, *arguments):
         out = tempfile.mkdtemp(dir=directory)
@@ -141,7 +141,7 @@ class Run:
         check(self.json["errors"]["total"] == 0, f"errors: {self.json['errors']}")
 
     def lag_s(self):
-        """How late surge was at most when it wanted to do something."""
+        """The largest delay of surge's own actions."""
         return self.json["generator"]["lag_max_ms"] / 1000
 
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * measure.h - what came of a run: every transfer is begun and ended here, and counted by its end.
+ * measure.h - the results of a run: every transfer begins and ends here, and counts at its end.
  *
- * What ends within the measured time counts, whenever it began. All times are of one monotonic clock.
+ * A transfer that ends within the measured time counts, whenever it began. All times are of one monotonic clock.
  */
 #ifndef TESTS_EXPERIMENTS_SURGE_MEASURE_H
 #define TESTS_EXPERIMENTS_SURGE_MEASURE_H
@@ -61,7 +61,7 @@ struct tally {
 	double response_ms; /* the sum */
 };
 
-/* The last place takes what finds no other. */
+/* The last place takes the rest. */
 struct tallies {
 	unsigned count;
 	struct tally all[TALLIES_MAX];

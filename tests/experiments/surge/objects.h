@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * objects.h - the files of a server: how large each is, and how often it is asked for.
+ * objects.h - the files of a server: their sizes, and how often each is requested.
  *
- * Sizes follow the law of files, numbers of requests the law of Zipf. Which number goes to which size is
- * chosen so that sizes, as they are asked for, follow a law of their own (Barford and Crovella 1998).
+ * Sizes follow the law of files, numbers of requests the law of Zipf. Numbers are matched to sizes so that the sizes of
+ * requests follow their own law (Barford and Crovella 1998).
  */
 #ifndef TESTS_EXPERIMENTS_SURGE_OBJECTS_H
 #define TESTS_EXPERIMENTS_SURGE_OBJECTS_H

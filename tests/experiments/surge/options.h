@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * options.h - what a run of users was asked to be.
- */
+/* options.h - the options of a run of users. */
 #ifndef TESTS_EXPERIMENTS_SURGE_OPTIONS_H
 #define TESTS_EXPERIMENTS_SURGE_OPTIONS_H
 
@@ -54,7 +52,7 @@ extern const char *const http_mode_names[], *const resolve_mode_names[];
 /* Puts back: 0 to go on, -1 when the help was printed, STATUS_USAGE after a message on standard error. */
 int options_read(int argc, char **argv, struct options *options);
 
-/* "HOST[:PORT][*SHARE],..." into options->servers; false when that is not what the text says. */
+/* "HOST[:PORT][*SHARE],..." into options->servers; false for any other text. */
 bool servers_read(const char *text, struct options *options);
 
 /* Numbers as users write them: the whole text, within the bounds. */

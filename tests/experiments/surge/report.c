@@ -32,7 +32,7 @@ static double mean_of(const struct values *values)
 	return values->count ? sum / (double)values->count : 0;
 }
 
-/* Of the sample, as the published tools have it. */
+/* The variance of the sample, as in the published tools. */
 static double variance_of(const struct values *values, double mean)
 {
 	double sum = 0;
@@ -65,7 +65,7 @@ static struct summary summarize(const struct measures *measures)
 	return summary;
 }
 
-/* NULL, in JSON null, for what cannot be known. */
+/* NULL, in JSON null, for an unknown value. */
 static json_t *quotient(double a, double b)
 {
 	return b > 0 ? json_real(a / b) : json_null();

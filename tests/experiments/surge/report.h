@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * report.h - what is told of a run: the summary, the series of seconds, the progress.
- */
+/* report.h - the output of a run: the summary, the series of seconds, the progress. */
 #ifndef TESTS_EXPERIMENTS_SURGE_REPORT_H
 #define TESTS_EXPERIMENTS_SURGE_REPORT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * selfcheck.h - is what the generator draws what the model says?
+ * selfcheck.h - compares the generator's draws with the model
  *
  * Makes a file set and a plan as a run would, takes the six properties of the published model from them, and
  * compares each with its law by the distance of Kolmogorov and Smirnov. (OFF times are two, and so are sizes.)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sequence.h - what every user equivalent will do: which files, and how long it pauses after each.
+ * sequence.h - the plan of every user equivalent: its files, and the pause after each.
  *
  * All of it is made before the run, by a run in which every answer takes no time: users take their pages in
  * the order in which they would then ask, from one sequence of references for all. So a user asks for the

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * streams.h - what each stream of random numbers is for: no two purposes share one.
- */
+/* streams.h - the purposes of the streams of random numbers: no two purposes share one. */
 #ifndef TESTS_EXPERIMENTS_SURGE_STREAMS_H
 #define TESTS_EXPERIMENTS_SURGE_STREAMS_H
 

@@ -4,9 +4,9 @@
 
     SURGE=build/tests/experiments/surge/surge test_run.py [WORD...]    only tests with a WORD in their name
 
-No root, a quarter of a minute: the runs wait most of their time, so the tests run side by side. A run in which too
-little happened to say anything is made again, twice as long, up to LONGEST_S. Prints "ok NAME" or "FAILED NAME" and
-why; COUNT_FILE gets "passed failed skipped".
+No root, a quarter of a minute: the runs wait most of their time, so the tests run side by side. A run with too few
+events is repeated, twice as long, up to LONGEST_S. Prints "ok NAME" or "FAILED NAME" and why; COUNT_FILE gets
+"passed failed skipped".
 """
 import concurrent.futures
 import json
@@ -95,7 +95,7 @@ def test_pipelining_asks_at_once(site):
 
 
 def compared(arms):
-    """(what is asked for by user and step, differences of pauses) of arms that must ask for the same"""
+    """(requests by user and step, differences of pauses) of arms that must request the same"""
     wanted = {}
     for arm in arms:
         for line in arm.log:
@@ -353,7 +353,7 @@ def main():
         print("FAILED surge: no test has such a name")
     else:
         with tempfile.TemporaryDirectory(prefix="surge-test-") as directory:
-            os.chmod(directory, 0o755)  # nginx's worker is somebody else when root runs this
+            os.chmod(directory, 0o755)  # nginx's worker is another user when root runs this
             site = Site(directory)
             try:
                 counts = run_tests(site, tests)

@@ -25,7 +25,7 @@ static int upwards(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* What is handed out is what there was, and no share of small files is further from the law than one step. */
+/* All numbers are handed out, and no share of small files differs from the law by more than one step. */
 static void matching_keeps_the_numbers_and_follows_the_law(void **state)
 {
 	enum { COUNT = 1000 };

@@ -34,7 +34,10 @@ static struct addrinfo *numeric(const char *host, const char *port)
 	return info;
 }
 
-/* In the place of the C library's: two.test has two addresses, busy.test cannot be asked for, others are nobody. */
+/*
+ * Replaces the C library's function: two.test has two addresses, lookups of busy.test cannot begin, other names do not
+ * exist.
+ */
 int getaddrinfo_a(int mode, struct gaicb *list[], int count, struct sigevent *event)
 {
 	struct gaicb *request = list[0];
@@ -130,7 +133,7 @@ static void who_asks_in_a_crowd_is_answered_once(void **state)
 	resolver_free(resolver);
 }
 
-/* Five bytes for everybody who asks, on 127.0.0.1 only. */
+/* Answers each request with five bytes, on 127.0.0.1 only. */
 static void *serve(void *listener)
 {
 	static const char answer[] = "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello";

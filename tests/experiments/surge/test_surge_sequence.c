@@ -165,7 +165,7 @@ static void references_follow_popularity_soon(void **state)
 		top += set.files[file].rank <= 10;
 		rare += set.files[file].rank > 200;
 	}
-	/* Of 400 files: 44.6 % and 10.5 % by the law of Zipf. */
+	/* With 400 files it is 44.6 % and 10.5 % by the law of Zipf. */
 	assert_in_range(top, 20000 * 0.40, 20000 * 0.49);
 	assert_in_range(rare, 20000 * 0.08, 20000 * 0.13);
 	locality_free(locality);

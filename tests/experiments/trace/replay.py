@@ -46,7 +46,7 @@ def parse_servers(text):
 
 
 def request_bytes(path, kind, size, host):
-    """What is sent."""
+    """The requests to send."""
     lines = [f"GET {path} HTTP/1.0", f"Host: {host}"]
     if kind == workload.PART:
         lines.append(f"Range: bytes=0-{size - 1}")
@@ -56,7 +56,7 @@ def request_bytes(path, kind, size, host):
 
 
 class Exchange:
-    """One request under way; after its end what became of it."""
+    """One request under way; after its end its outcome."""
     __slots__ = ("due_s", "start_s", "connect_s", "end_s", "server", "kind", "size", "text", "link", "head", "received",
                  "status", "node", "outcome")
 
@@ -117,7 +117,8 @@ class Replay:
         return time.monotonic() - self.begin_s
 
     def run(self, seconds, drain_s=0.0, begin_at_s=None):
-        """For so many seconds and, when some still wait, at most drain_s more. begin_at_s: of the monotonic clock."""
+        """Runs for this many seconds and, when some requests still wait, at most drain_s more. begin_at_s: of the
+        monotonic clock."""
         _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.begin_s = begin_at_s if begin_at_s is not None else time.monotonic() + 0.1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a replay measured: a summary with a list per second, and a line per request. Pure.
+"""The results of a replay: a summary with a list per second, and a line per request. Pure.
 
-Delays are from just before connect() to the end of the answer. "waited" counts everyone: with what failed or was
-not over at the end as if it had ended then, so that its quantiles are lower bounds where those of "delay" flatter.
+Delays are from just before connect() to the end of the answer. "waited" counts every request: failed and unfinished
+ones as if they had ended then, so that its quantiles are lower bounds where those of "delay" flatter.
 """
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ def describe_ms(values_s):
 
 
 def per_second(moments, seconds):
-    """How many fall into each second; the last one takes its remainder, what is later is not counted."""
+    """The number in each second; the last one includes its remainder, later ones are not counted."""
     counts = [0] * max(1, math.ceil(seconds))
     for moment in moments:
         if 0 <= moment < seconds:
@@ -83,7 +83,7 @@ def summarize(exchanges, seconds, servers):
 
 
 def log_lines(exchanges, servers):
-    """A line for each request, as LOG_HEADING names the columns; "-" is what did not come about."""
+    """A line for each request, as LOG_HEADING names the columns; "-" is a missing value."""
     for one in exchanges:
         if one.start_s is None:
             yield f"{one.due_s:.6f} - - - 0 {one.kind} - {servers[one.server][0]} - unsent\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A trace that nobody recorded: "trace make". Pure; the same arguments give the same records.
+"""A synthetic trace: "trace make". Pure; the same arguments give the same records.
 
 Sessions begin as a Poisson process whose rate follows a day: low at first, high in the afternoon, and a burst, the
 match, that comes within minutes and fades slowly. Clients are drawn by Zipf's law, as some are proxies. A session has
@@ -35,7 +35,7 @@ MISSING_BYTES, PART_LEAST_BYTES = 300, 1000
 
 @dataclass(frozen=True)
 class Plan:
-    """What a synthetic trace is to be. burst: the highest rate over the day's at that time; 1 is none.
+    """The parameters of a synthetic trace. burst: the highest rate over the day's at that time; 1 is none.
     burst_at, burst_long: middle of the rise, and time constant of the decay, as shares of the span."""
     span_s: int = 86400
     rate: float = 10.0
@@ -94,7 +94,7 @@ def session(rng):
 
 
 def begins(plan, rng, count):
-    """So many moments of the span, sorted, distributed as the shape says."""
+    """This many moments of the span, sorted, distributed by the shape."""
     law = Law(shape(plan, (step + 0.5) / STEPS) for step in range(STEPS))
     return sorted((law.draw(rng) + rng.random()) / STEPS * plan.span_s for _ in range(count))
 
@@ -124,8 +124,8 @@ def outcome(rng, size):
 
 
 def make(plan):
-    """The Trace. What a session asks for behind the end of the span comes at its begin instead, as if the session
-    had begun before: so the first minutes are no emptier than they should be."""
+    """The Trace. Requests of a session behind the end of the span come at its beginning instead, as if the session
+    had begun before: otherwise the first minutes would be too empty."""
     plan.check()
     sizes, law, kinds = file_set(plan)
     rng = random.Random(f"requests {plan.seed}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is in a trace: "trace info". Pure."""
+"""The content of a trace: "trace info". Pure."""
 import time
 from collections import Counter
 

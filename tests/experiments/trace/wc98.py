@@ -32,7 +32,7 @@ REGIONS = ("Santa Clara", "Plano", "Herndon", "Paris")
 
 
 class TraceError(Exception):
-    """A trace that cannot be used as it is; the text says why, and what to do."""
+    """A trace that cannot be used as it is; the text gives the reason and the remedy."""
 
 
 def flags_of(method, version, status, kind, region, server):
@@ -70,13 +70,13 @@ def server_of(flags):
 
 
 def is_known(flags):
-    """Whether every code of these flags has a meaning."""
+    """True when every code of these flags has a meaning."""
     return (flags >> 24 < len(METHODS) and (flags >> 16 & 0x3f) < len(STATUSES) and
             (flags >> 8 & 0xff) < len(TYPES) and (flags >> 5 & 7) < len(REGIONS))
 
 
 class Trace:
-    """Five columns of 32 bits, and what was wrong with the file: in damage, counted."""
+    """Five columns of 32 bits, and the faults of the file, counted in damage."""
 
     def __init__(self):
         self.times, self.clients, self.objects, self.sizes, self.flags = (array("I") for _ in range(COLUMNS))
@@ -117,7 +117,7 @@ class Trace:
 
 
 def read(path, accept_damage=False):
-    """The trace in a file, packed with gzip or not. What is wrong with it is a TraceError; with accept_damage
+    """The trace in a file, packed with gzip or not. A fault is a TraceError; with accept_damage
     bytes behind the last whole record are left out, records are put in order of time, unknown codes kept: all
     counted in damage."""
     trace, rest = Trace(), b""

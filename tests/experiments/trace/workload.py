@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Turns a trace into what is replayed: requests with their moments, and the files that they ask for.
+"""Turns a trace into a workload: requests with their moments, and the files that they ask for.
 
 Every record of the slice is accounted for: in_slice = replayed + clients_left_out + all of left_out.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import wc98
 
-# What a request is: the whole file, its first bytes (206), or only whether it changed (304).
+# The kinds of requests: the whole file, its first bytes (206), or only whether it changed (304).
 FULL, PART, UNCHANGED = "full", "part", "unchanged"
 KINDS = {("GET", "200"): FULL, ("GET", "206"): PART, ("GET", "304"): UNCHANGED}
 # All files have this time, so that a request "if modified since then" gets a 304 from every server.
@@ -27,8 +27,8 @@ HASH_SPAN = 1 << 64
 
 @dataclass(frozen=True)
 class Slice:
-    """Which part of a trace is replayed, and how. start: seconds from the first record, or "busiest"; seconds: of
-    the replay; compress: seconds of the trace in one of the replay; rate: about so many requests/s at most, by
+    """The part of a trace to replay, and how. start: seconds from the first record, or "busiest"; seconds: of
+    the replay; compress: seconds of the trace in one of the replay; rate: the limit of requests/s, roughly, by
     leaving out clients (0: all); seed: of the moments within a second of the trace."""
     start: str = "0"
     seconds: float = 60.0
@@ -54,7 +54,7 @@ class Slice:
 @dataclass
 class Workload:
     """requests: (due_us, client, object, kind, bytes of the answer), sorted; sizes: {object: bytes of its file};
-    counts: what became of the trace's records."""
+    counts: the fate of the trace's records."""
     seconds: float
     requests: list = field(default_factory=list)
     sizes: dict = field(default_factory=dict)
@@ -161,7 +161,7 @@ def prepare(trace, choice):
 
 
 def choose_clients(requests, most):
-    """Clients with at most so many requests together ({client: its requests}), in an order that is the same in every
+    """Clients with at most this many requests together ({client: its requests}), in an order that is the same in every
     run: whole clients, so that sessions stay whole. One with too many for the rest of the room is passed over."""
     kept, total = set(), 0
     for client in sorted(requests, key=mix):
@@ -209,7 +209,7 @@ def write_plan(path, found):
 
 
 def read_plan(path):
-    """(seconds, requests) of what write_plan() wrote; TraceError when it is something else."""
+    """(seconds, requests) from the output of write_plan(); TraceError for other text."""
     try:
         with open(path, encoding="ascii") as file:
             words = file.readline().rpartition(HEADING)[2].split()
