@@ -217,7 +217,7 @@ include conf/install.mk
 clean:
 	rm -rf $(BUILD)
 
-# What "make check" runs, built at once: its lanes build nothing side by side.
+# The programs of "make check", built at once: its lanes build nothing side by side.
 .PHONY: test-programs
 test-programs: $(UNIT_TESTS) $(BPF_TESTS) $(BPF_FUZZER) $(KERNEL_PROGRAMS) $(SURGE)
 

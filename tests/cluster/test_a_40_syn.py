@@ -111,7 +111,7 @@ def test_a42_a_local_connection_stays_local(cluster3, family):
 
 
 def last_decision(cluster, node, client):
-    """What "dprctl why" says of this client's last SYN."""
+    """The output of "dprctl why" for this client's last SYN."""
     host = f"[{client.source}]" if ":" in client.source else client.source
     said = json.loads(cluster.dprctl(node, "why", f"{host}:{client.local_port}", "--json"))
     return said["decisions"][0]

@@ -8,7 +8,7 @@ KERNEL_PROGRAMS := $(PROGRAMS) $(BUILD)/tests/lab/echoserver $(BUILD)/tests/benc
 $(KERNEL_TOOLS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libdprd.a
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-# What "make check" runs of check-kernel.
+# The part of check-kernel in "make check".
 .PHONY: check-kernel-short
 check-kernel-short: setup-check $(KERNEL_PROGRAMS)
 	@BUILD=$(BUILD) tests/kernel/check-kernel uml

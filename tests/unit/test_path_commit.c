@@ -20,7 +20,7 @@
 #include "tests/unit/control_fixture.h"
 #include "tests/unit/packets.h"
 
-/* What the kernel does in this test. */
+/* The behaviour of the kernel in this test. */
 static struct {
 	bool has_socket, set_fails, send_fails;
 	unsigned sent, waiting[TUNNEL_PACKETS_MAX];
@@ -222,7 +222,7 @@ static void test_reserved(void **context)
 	assert_int_equal(d.view_nodes[N2].sent, 2);
 }
 
-/* What is withdrawn does not count against the flows that may be made in this second. */
+/* A withdrawn flow does not count against the flows that may be made in this second. */
 static void test_withdrawn(void **context)
 {
 	(void)context;

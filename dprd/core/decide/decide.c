@@ -140,7 +140,7 @@ static enum reason syn_of_flow(const struct decide_env *env, const struct flow *
 	return REASONS;
 }
 
-/* What the policy says. An answer that its contract forbids counts as "self": serving is always safe. */
+/* The choice of the policy. An answer that its contract forbids counts as "self": serving is always safe. */
 static unsigned choose(const struct decide_env *env, const struct packet *packet)
 {
 	const struct policy_input input = {
@@ -214,7 +214,7 @@ unsigned decide_room(const struct decide_env *env, double connection_load)
 	double own = policy_load(&view->nodes[0]), lowest, room;
 	unsigned least;
 
-	/* Of two nodes, one is the entry node and the other one this. */
+	/* With two nodes, one is the entry node and the other one this. */
 	if (!env->policy->threshold || view->count < 3)
 		return UINT_MAX;
 	policy_count_sent(env->policy, view);

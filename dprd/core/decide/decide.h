@@ -85,7 +85,7 @@ const char *reason_text(enum reason reason);
 enum verdict_kind reason_kind(enum reason reason);
 const char *verdict_kind_name(enum verdict_kind kind);
 
-/* What decide() may look at. */
+/* The facts that decide() may use. */
 struct decide_env {
 	struct flow_table *flows; /* read only */
 	const struct load_view *view;
@@ -102,9 +102,9 @@ struct decide_env {
 	bool maybe_stale; /* the packet may have waited longer than STALE_MS in the queue */
 	uint64_t random;
 	uint64_t now_ms; /* of the flow table's clock */
-	/* Whether a flow to this node is still worth keeping: its host is not known to be gone. */
+	/* True while a flow to this node is worth keeping: its host is not known to be gone. */
 	bool (*node_alive)(void *context, uint32_t node_id);
-	/* Whether this node may get a copy of a SYN. */
+	/* True when this node may get a copy of a SYN. */
 	bool (*node_eligible)(void *context, uint32_t node_id);
 	void *context;
 };
@@ -155,7 +155,7 @@ struct verdict decide_returned(const struct decide_env *env, const struct packet
 /* MaxLoad as it is now, per unit of weight. */
 double decide_max_load(const struct decide_env *env);
 
-/* Who owns an address that all nodes share: any of them may have been the entry node. */
+/* The owner of an address that all nodes share: any of them may have been the entry node. */
 enum { DECAP_OWNER_ALL = 1 << 20 };
 
 /* An address of the cluster as decapsulation checks it. */
@@ -164,7 +164,7 @@ struct decap_env {
 	int (*service_owner)(void *context, const struct addr *service, be16 port);
 	/* Index of the living peer whose cluster address this is, or -1. */
 	int (*living_peer)(void *context, const struct addr *cluster);
-	/* Whether the address is one of the cluster's: service, cluster or alias. */
+	/* True when the address is one of the cluster's: service, cluster or alias. */
 	bool (*is_cluster_address)(void *context, const struct addr *address);
 	bool (*is_own_cluster_address)(void *context, const struct addr *address);
 	uint32_t (*member_node_id)(void *context, int member);

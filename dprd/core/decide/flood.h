@@ -30,7 +30,7 @@ struct flood {
 	uint64_t passed_ms, passed; /* when flood_passed() was last told, and what */
 };
 
-/* What is looked at. */
+/* The signs of a flood. */
 struct flood_signs {
 	uint32_t half_open, max_half_open; /* flows */
 	uint64_t syns; /* that came to dprd; counts on */

@@ -31,8 +31,8 @@ struct schedule_pace {
 };
 
 /*
- * Whether SYNs come so fast that the programs had better decide: from 1,000 per second on, until for a second there
- * were fewer than 500. syns: all that came so far. Asked again within 20 ms it says the same.
+ * True when SYNs come so fast that the programs should decide: from 1,000 per second on, until for a second there were
+ * fewer than 500. syns: the number so far. The answer stays the same for 20 ms.
  */
 bool schedule_pace_fast(struct schedule_pace *pace, uint64_t now_ms, uint64_t syns);
 

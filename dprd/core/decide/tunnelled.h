@@ -11,15 +11,17 @@
 
 struct tunnelled {
 	const struct config *config;
-	/* Whether this member was heard of lately enough. */
+	/* True when this member was heard recently enough. */
 	bool (*is_living)(void *context, unsigned member);
 	void *context;
 };
 
-/* What decide_decapsulation() asks, answered by *t; for as long as that lives. maybe_stale is the caller's. */
+/*
+ * The questions of decide_decapsulation(), answered by *t, which must outlive the result. The caller sets maybe_stale.
+ */
 struct decap_env tunnelled_env(const struct tunnelled *t);
 
-/* Whether this is a service, cluster or shared address. */
+/* True when this is a service, cluster or shared address. */
 bool tunnelled_is_cluster_address(const struct config *config, const struct addr *address);
 
 /*

@@ -24,7 +24,10 @@ enum {
 	WAKEUP_RETRY_MOST_MS = 80000,
 };
 
-/* Of one worker. All zero: it preempts, and nothing has come yet. Times in ms of any clock that does not step. */
+/*
+ * The state of one worker. All zero: it preempts, and nothing has come yet. Times are in ms of any clock that does not
+ * step.
+ */
 struct wakeup {
 	uint64_t window_ms; /* when it began */
 	uint64_t since_ms; /* without preemption */

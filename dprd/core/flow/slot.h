@@ -2,23 +2,22 @@
 /*
  * flow/slot.h - one flow as it lies in memory, for dprd and for the BPF programs. Pure, header only.
  *
- * A bucket is two cache lines: eight slots of 16 bytes. An IPv4 flow takes one slot, an IPv6 flow an
- * even slot and the odd one behind it, which holds the client's address. What finds no room at home
- * lives in the next bucket, and slot 0 at home says so.
+ * A bucket is two cache lines: eight slots of 16 bytes. An IPv4 flow takes one slot, an IPv6 flow an even slot and the
+ * odd one behind it, which holds the client's address. A flow that finds no room at home lies in the next bucket, and
+ * slot 0 at home shows that.
  *
  *   slot            key: tag | service | client port | client address (IPv6: check bits of the hash)
  *                   target: ISN's low 24 bits << 8 | node          state: tick << 3 | overflow | state
  *   IPv6, 2nd slot  client address
  *
- * Who makes a flow takes the slot by its target, fills it, and writes the key last; who ends one
- * clears the key first. So a reader that finds the key finds all of it. Only the state word changes
- * in the life of a flow, by compare-and-swap, since all processors see its packets; and the
- * target, when the client uses its port again.
+ * A processor that makes a flow takes the slot by its target, fills it, and writes the key last; to end a flow it
+ * clears the key first. So a reader that finds the key finds all of it. Only the state word changes in the life of a
+ * flow, by compare-and-swap, since all processors see its packets; and the target, when the client uses its port again.
  *
- * Behind the buckets lie two bits for each: occupied, noted. A packet of no flow looks at the first and need not wait
- * for a bucket, which is in no cache, most of all in a flood. Occupied is set for the home of every flow that can be
- * found, and for a while after the last one has gone. Who makes a flow sets both; rounds of expiry take noted from an
- * empty bucket, and occupied in a later one if nothing was noted meanwhile. So it is never taken from a flow being made.
+ * Behind the buckets lie two bits for each: occupied, noted. A packet without a flow only reads the first and need not
+ * wait for a bucket, which is in no cache, above all in a flood. Occupied is set for the home of every flow that can be
+ * found, and for a while after the last one has gone. Making a flow sets both; rounds of expiry clear noted of an empty
+ * bucket, and occupied in a later round if nothing was noted meanwhile. So it is never taken from a flow being made.
  */
 #ifndef DPRD_FLOW_SLOT_H
 #define DPRD_FLOW_SLOT_H
@@ -45,10 +44,10 @@ enum {
 	/* No client has a multicast address (ff00::/8): a second slot is never taken for a first one. */
 	FLOW_TAG_V4 = 0xff,
 	FLOW_TAG_V6 = 0xfe,
-	/* A key that means: found taken, but not published. Whoever died over it will not publish any more. */
+	/* The key of a slot found taken but not published. Its process died and will not publish any more. */
 	FLOW_ABANDONED = 1,
 
-	FLOW_OCCUPIED_BUCKETS = 32, /* whose bits are in one word: occupied below, noted above */
+	FLOW_OCCUPIED_BUCKETS = 32, /* the bits of this many buckets are in one word: occupied below, noted above */
 	FLOW_OCCUPIED_WORDS = 16, /* in a bucket's room */
 };
 
@@ -83,12 +82,12 @@ struct flow_bucket {
 	struct flow_slot slot[FLOW_BUCKET_SLOTS];
 };
 
-/* A bucket's room with the bits of so many buckets. */
+/* A bucket's room, which holds the bits of many buckets. */
 struct flow_occupied {
 	uint64_t word[FLOW_OCCUPIED_WORDS];
 };
 
-/* What is looked for: made once per packet. */
+/* The key of a search: made once per packet. */
 struct flow_search {
 	struct flow_slot slot; /* key as it would be stored */
 	uint64_t address_high, address_low; /* of an IPv6 client, as in memory */
@@ -96,14 +95,14 @@ struct flow_search {
 	bool v6;
 };
 
-/* The secret makes buckets unpredictable: the client's address and port are an attacker's to choose. */
+/* The secret makes buckets unpredictable: an attacker can choose the client's address and port. */
 static inline uint64_t flow_slot_mix(uint64_t value)
 {
 	value *= 0x9e3779b97f4a7c15ull;
 	return value ^ value >> 32;
 }
 
-/* The key as it lies in memory, made in a register: a word that was just written in pieces is slow to read. */
+/* Makes the key as it lies in memory in a register: reading a word that was just written in pieces is slow. */
 static inline uint64_t flow_slot_key(uint8_t tag, uint8_t service, uint16_t client_port, uint32_t rest)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -140,7 +139,7 @@ static inline void flow_search_v6(struct flow_search *s, const uint64_t secret[2
 	s->bucket = (uint32_t)((hash >> 32) * buckets >> 32);
 }
 
-/* Which slot of this bucket the flow has; negative: none. */
+/* The index of the flow's slot in this bucket; negative: none. */
 static inline int flow_bucket_place(const struct flow_bucket *bucket, const struct flow_search *s)
 {
 	int i;
@@ -186,22 +185,22 @@ static inline bool flow_slot_is_free(const struct flow_slot *slot)
 	return !*(volatile const uint64_t *)&slot->key && !*(volatile const uint32_t *)&slot->target;
 }
 
-/* True: the slot is the caller's, until it publishes a flow in it or gives it back. */
+/* True: the caller owns the slot until it publishes a flow in it or gives it back. */
 static inline bool flow_slot_take(struct flow_slot *slot, uint32_t target)
 {
 	return flow_slot_is_free(slot) && !__sync_val_compare_and_swap(&slot->target, 0, target);
 }
 
-/* Nothing happens when it has become an IPv6 flow's second slot by now, and holds part of an address. */
+/* Does nothing when the slot has become an IPv6 flow's second one, which holds part of an address. */
 static inline void flow_slot_give_back(struct flow_slot *slot, uint32_t target)
 {
 	__sync_val_compare_and_swap(&slot->target, target, 0);
 }
 
 /*
- * Takes a slot of this bucket, for IPv6 a pair, and fills in the address; target is not 0. NULL: all
- * are in use. Who takes an odd one for IPv4 and who takes the pair for IPv6 both look again at the
- * other's place after their compare-and-swap, so that at most one of them stays.
+ * Takes a slot of this bucket, for IPv6 a pair, and fills in the address; target is not 0. NULL: all are in use. A
+ * processor that takes an odd one for IPv4, and one that takes the pair for IPv6, both read the other's place again
+ * after their compare-and-swap, so that at most one of them stays.
  */
 INLINE struct flow_slot *flow_bucket_take(struct flow_bucket *bucket, const struct flow_search *s, uint32_t target)
 {
@@ -230,14 +229,14 @@ INLINE struct flow_slot *flow_bucket_take(struct flow_bucket *bucket, const stru
 /* Makes a flow of a slot that was taken: all processors see it from now on. state: a whole word. */
 static inline void flow_slot_publish(struct flow_slot *slot, const struct flow_search *s, uint32_t state)
 {
-	/* The overflow bit is not ours, and may come at any time. */
+	/* The overflow bit belongs to the bucket, and may be set at any time. */
 	__sync_fetch_and_and(&slot->state, FLOW_OVERFLOW);
 	__sync_fetch_and_or(&slot->state, state & ~(uint32_t)FLOW_OVERFLOW);
 	if (__sync_val_compare_and_swap(&slot->key, 0, s->slot.key))
 		__sync_val_compare_and_swap(&slot->key, FLOW_ABANDONED, s->slot.key);
 }
 
-/* Which bucket's room behind the buckets has the bits, and which word there. */
+/* The bucket's room behind the buckets that has the bits; flow_occupied_word(): the word there. */
 static inline uint32_t flow_occupied_room(uint32_t bucket)
 {
 	return bucket / (FLOW_OCCUPIED_BUCKETS * FLOW_OCCUPIED_WORDS);
@@ -253,7 +252,10 @@ static inline bool flow_is_occupied(const uint64_t *word, uint32_t bucket)
 	return *(const volatile uint64_t *)word >> bucket % FLOW_OCCUPIED_BUCKETS & 1;
 }
 
-/* Before the flow is published, and after its slot was taken: an empty bucket with both bits loses them in two rounds. */
+/*
+ * Call it before the flow is published and after its slot was taken: an empty bucket with both bits loses them in two
+ * rounds.
+ */
 static inline void flow_occupied_note(uint64_t *word, uint32_t bucket)
 {
 	uint64_t both = (1ull << FLOW_OCCUPIED_BUCKETS | 1) << bucket % FLOW_OCCUPIED_BUCKETS;
@@ -262,7 +264,7 @@ static inline void flow_occupied_note(uint64_t *word, uint32_t bucket)
 		__sync_fetch_and_or(word, both);
 }
 
-/* The bucket was found empty after the word was read. Whoever noted something since keeps what it noted. */
+/* The bucket was found empty after the word was read. A note made since then stays. */
 static inline void flow_occupied_fade(uint64_t *word, uint64_t as_read, uint32_t bucket)
 {
 	uint64_t occupied = 1ull << bucket % FLOW_OCCUPIED_BUCKETS, noted = occupied << FLOW_OCCUPIED_BUCKETS;
@@ -274,8 +276,8 @@ static inline void flow_occupied_fade(uint64_t *word, uint64_t as_read, uint32_t
 }
 
 /*
- * Two buckets that follow each other, both with a place for the flow at most once: where it lies, or NULL. occupied: the
- * word of home.
+ * Inserts the flow in one of two consecutive buckets; returns its slot, or NULL when both are full. occupied: the word
+ * of home.
  */
 static inline struct flow_slot *flow_slot_insert(struct flow_bucket *home, struct flow_bucket *next, uint64_t *occupied,
 						 const struct flow_search *s, uint32_t target, uint32_t state)
@@ -293,16 +295,16 @@ static inline struct flow_slot *flow_slot_insert(struct flow_bucket *home, struc
 	__sync_fetch_and_or(&home->slot[0].state, FLOW_OVERFLOW);
 	flow_occupied_note(occupied, s->bucket);
 	flow_slot_publish(slot, s, state);
-	/* Who clears the bit looks at the next bucket once more after that: one of the two sees the other. */
+	/* A processor that clears the bit reads the next bucket once more after that: one of the two sees the other. */
 	if (!flow_bucket_overflows(home))
 		__sync_fetch_and_or(&home->slot[0].state, FLOW_OVERFLOW);
 	return slot;
 }
 
 /*
- * The state word after a packet with these TCP flags (RFC 9293 3.6: FIN or RST of the client; the
- * server's half is not seen here). A SYN leaves a half-open flow as it is: its time is that of the
- * first one. A packet after an RST belies it.
+ * The state word after a packet with these TCP flags (RFC 9293 3.6: FIN or RST of the client; the server's half is not
+ * seen here). A SYN leaves a half-open flow as it is: its time is that of the first one. A packet after an RST proves
+ * it wrong.
  */
 static inline uint32_t flow_state_after(uint32_t word, uint8_t tcp_flags, uint32_t tick)
 {
@@ -329,7 +331,7 @@ static inline uint32_t flow_slot_touch(struct flow_slot *slot, uint8_t tcp_flags
 {
 	uint32_t old = *(volatile uint32_t *)&slot->state, word = flow_state_after(old, tcp_flags, tick);
 
-	/* Lost against another processor's packet of the same flow: that one has seen to it. */
+	/* Another processor's packet of the same flow came first: it has done the same work. */
 	if (word != old)
 		__sync_val_compare_and_swap(&slot->state, old, word);
 	return old & FLOW_STATE_MASK;
@@ -341,8 +343,9 @@ static inline bool flow_slot_has(const struct flow_slot *slot, uint64_t key)
 }
 
 /*
- * The client uses its port again: the flow of this key, found here, gets another target and state. False: it has gone
- * meanwhile, and nothing was changed. Lost against another processor's SYN of the same flow: that one has seen to it.
+ * The client uses its port again: the flow of this key, found here, gets another target and state. False: the flow has
+ * ended meanwhile, and nothing was changed. When another processor's SYN of the same flow came first, it has done the
+ * same work.
  */
 static inline bool flow_slot_renew(struct flow_slot *slot, uint64_t key, uint32_t target, uint32_t state)
 {
@@ -353,11 +356,14 @@ static inline bool flow_slot_renew(struct flow_slot *slot, uint64_t key, uint32_
 		return false;
 	if (__sync_val_compare_and_swap(&slot->target, old_target, target) != old_target)
 		return flow_slot_has(slot, key);
-	/* In one step: dprd must not see a state without its time, which is that of an old flow. */
+	/* State and time change in one step: dprd must not see a new state with the time of the old flow. */
 	for (i = 0; i < FLOW_RENEW_TRIES; i++) {
 		old = *(volatile uint32_t *)&slot->state;
 		if (!flow_slot_has(slot, key)) {
-			/* Unless it is free, it may be another flow's by now, with the same target as this one had. */
+			/*
+			 * The slot may have become another flow's with the same target: put the old target back only
+			 * into this one.
+			 */
 			__sync_val_compare_and_swap(&slot->target, target, old_target);
 			return false;
 		}

@@ -7,8 +7,8 @@
  *   confirmed       FLOW_SYN_LATE_COPY            FLOW_SYN_SAME_FLOW
  *   closing, reset  FLOW_SYN_LATE_COPY            FLOW_SYN_OVER
  *
- * This table is the only one. What follows from the answer depends on who asks, and on what that one knows of the node
- * to which the flow leads:
+ * This table is the only one. The effect of the answer depends on the caller, and on its knowledge of the node to which
+ * the flow leads:
  *
  *                        an early copy        a late copy   same flow     given up       over
  *   dprd (decide.c)      same node if young   same node     same node     new decision   new decision
@@ -18,7 +18,7 @@
  *   BPF, decides itself  same node if young,  dprd decides  dprd decides  dprd decides   new decision
  *                        else dprd decides
  *
- * "Same node" of dprd and of the standby process: as long as it is alive; else it is a new connection.
+ * "Same node" of dprd and of the standby process holds while the node is alive; otherwise it is a new connection.
  */
 #ifndef DPRD_FLOW_SYN_H
 #define DPRD_FLOW_SYN_H
@@ -29,8 +29,10 @@
 #include "dprd/core/flow/slot.h"
 
 enum {
-	/* For this time the copies of a SYN go where the SYN went, even when the node looks away: longer than until the
-	 * first copy (1 s, RFC 6298 2), shorter than until the second one (3 s). */
+	/*
+	 * For this time the copies of a SYN go where the SYN went, even when the node looks dead: longer than until the
+	 * first copy (1 s, RFC 6298 2), shorter than until the second one (3 s).
+	 */
 	COPY_PATIENCE_MS = 2500,
 	COPY_PATIENCE_TICKS = COPY_PATIENCE_MS * 1000000ll >> FLOW_TICK_SHIFT,
 };
@@ -62,7 +64,7 @@ static inline bool flow_syn_is_copy(enum flow_syn syn)
 	return syn == FLOW_SYN_EARLY_COPY || syn == FLOW_SYN_LATE_COPY;
 }
 
-/* The SYN begins a connection of its own, in place of the flow. */
+/* The SYN begins a new connection, in place of the flow. */
 static inline bool flow_syn_is_new(enum flow_syn syn)
 {
 	return syn == FLOW_SYN_GIVEN_UP || syn == FLOW_SYN_OVER;
