@@ -8,7 +8,7 @@
  * their number, are set with -D:
  *
  *   NODES      3, or 2
- *   LOSSES     so many announcements in a row may be lost between two nodes, counted in both directions; at
+ *   LOSSES     this many announcements in a row may be lost between two nodes, counted in both directions; at
  *              any time on one pair of nodes only
  *   QUORUM     as in dprd.conf: fewer than half of the members ask for no share
  *   PARTITION  the victim is cut off from the others for a while, any number of times

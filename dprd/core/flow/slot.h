@@ -360,10 +360,7 @@ static inline bool flow_slot_renew(struct flow_slot *slot, uint64_t key, uint32_
 	for (i = 0; i < FLOW_RENEW_TRIES; i++) {
 		old = *(volatile uint32_t *)&slot->state;
 		if (!flow_slot_has(slot, key)) {
-			/*
-			 * The slot may have become another flow's with the same target: put the old target back only
-			 * into this one.
-			 */
+			/* If it is not free, it may be another flow's now, with the target that this flow had. */
 			__sync_val_compare_and_swap(&slot->target, target, old_target);
 			return false;
 		}
