@@ -5,8 +5,8 @@
 #include <errno.h>
 
 #include "dprd/cluster/backend.h"
+#include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
-#include "dprd/dprd.h"
 #include "loadcast/sample.h"
 
 bool asks_node_alive(void *context, uint32_t node_id)

@@ -5,7 +5,7 @@
 #include "dprd/cluster/backend.h"
 
 #include "dprd/base/clock.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
 #include "dprd/cluster/ways.h"
 

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "dprd/base/clock.h"
+#include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
 #include "dprd/cluster/ways.h"
-#include "dprd/dprd.h"
 
 /* A peer that did not hear us for this long may have lost us; its table entry still counts as heard. */
 static bool is_fresh(const struct dprd *d, uint32_t age_ms)

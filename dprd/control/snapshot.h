@@ -7,7 +7,7 @@
 #define DPRD_CONTROL_SNAPSHOT_H
 
 #include "dprd/cluster/backend.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/rules/rules.h"
 
 /* Counts of the last seconds, kept by control/socket.c. */

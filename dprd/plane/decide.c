@@ -8,8 +8,8 @@
 #include "dprd/base/clock.h"
 #include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
+#include "dprd/cluster/state.h"
 #include "dprd/core/decide/schedule.h"
-#include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/plane/decide.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "dprd/base/log.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/plane/flowfile.h"
 
 static void path_of(const struct dprd *d, const char *suffix, char path[PATH_BYTES + 16])

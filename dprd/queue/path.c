@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "dprd/base/clock.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/host/flowset.h"
 #include "dprd/host/socket_lookup.h"
 #include "dprd/plane/plane.h"

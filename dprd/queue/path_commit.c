@@ -3,7 +3,7 @@
  * path_commit.c - the end of a batch: its verdicts are final, and are remembered and counted. No other file does that, so
  * that "dprctl why", the counters and the loads say only what happened.
  */
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/plane/plane.h"
 #include "dprd/queue/path_batch.h"
 

@@ -8,7 +8,7 @@
  * connection may be over, so a look for its socket proves nothing), or it followed the flow. Both are left as they are.
  */
 #include "dprd/base/clock.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/queue/path_batch.h"
 
 _Static_assert((int)STALE_MS + (int)IN_HAND_MS < 1000, "less than the time until a client's first copy, RFC 6298 2");

@@ -4,9 +4,9 @@
  */
 #include <errno.h>
 
+#include "dprd/cluster/state.h"
 #include "dprd/config/config.h"
 #include "dprd/core/packet/encap.h"
-#include "dprd/dprd.h"
 #include "dprd/host/tunnel.h"
 #include "dprd/queue/path_batch.h"
 

@@ -4,10 +4,10 @@
  * And what they send back, to be decided about once more.
  */
 #include "dprd/base/clock.h"
+#include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
 #include "dprd/core/decide/tunnelled.h"
 #include "dprd/core/packet/encap.h"
-#include "dprd/dprd.h"
 #include "dprd/plane/decide.h"
 #include "dprd/queue/path_batch.h"
 

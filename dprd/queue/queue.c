@@ -19,8 +19,8 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
+#include "dprd/cluster/state.h"
 #include "dprd/core/decide/wakeup.h"
-#include "dprd/dprd.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/host/flowset.h"
 #include "dprd/host/nfqueue.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* queue/standby_tell.c - what dprd tells its standby process, and hears of it. */
 #include "dprd/base/clock.h"
+#include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
-#include "dprd/dprd.h"
 #include "dprd/queue/queue.h"
 #include "dprd/queue/standby.h"
 #include "dprd/queue/standby_forward.h"

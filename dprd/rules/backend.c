@@ -12,7 +12,7 @@
  */
 #define _GNU_SOURCE
 #include "dprd/cluster/backend.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/host/flowset.h"
 #include "dprd/rules/table.h"
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/host/flowset.h"
 #include "dprd/rules/rules.h"
 #include "dprd/rules/table.h"

@@ -28,8 +28,8 @@
 
 #include "dprd/base/command.h"
 #include "dprd/base/log.h"
+#include "dprd/cluster/state.h"
 #include "dprd/core/packet/encap.h"
-#include "dprd/dprd.h"
 #include "dprd/host/flowset.h"
 #include "dprd/plane/plane.h"
 #include "dprd/rules/rules.h"

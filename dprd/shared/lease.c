@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "dprd/base/log.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/shared/module.h"
 #include "dprd/shared/shared.h"

@@ -11,7 +11,7 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/core/packet/shared_frame.h"
 #include "dprd/shared/module.h"
 

@@ -5,7 +5,7 @@
 #include "dprd/upkeep/expire.h"
 
 #include "dprd/base/clock.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/host/flowset.h"
 

@@ -7,8 +7,8 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
+#include "dprd/cluster/state.h"
 #include "dprd/core/decide/flood.h"
-#include "dprd/dprd.h"
 #include "dprd/rules/rules.h"
 #include "dprd/upkeep/refill.h"
 

@@ -10,8 +10,8 @@
 
 #include "dprd/base/status.h"
 #include "dprd/cluster/backend.h"
+#include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
-#include "dprd/dprd.h"
 #include "dprd/upkeep/presence.h"
 
 /*

@@ -5,7 +5,7 @@
 #include "dprd/upkeep/refill.h"
 
 #include "dprd/base/log.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/host/flowset.h"
 #include "dprd/host/socket_lookup.h"
 

@@ -11,12 +11,12 @@
 #include "dprd/base/log.h"
 #include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
+#include "dprd/cluster/ways.h"
 #include "dprd/plane/plane.h"
 #include "dprd/upkeep/expire.h"
 #include "dprd/upkeep/keep_rules.h"
 #include "loadcast/sample.h"
-#include "dprd/cluster/ways.h"
 
 /*
  * The order matters. Under the lock, so that no packet meets half of a change: flows to removed nodes end before the

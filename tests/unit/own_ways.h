@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_OWN_WAYS_H
 #define TESTS_UNIT_OWN_WAYS_H
 
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 
 /* mtu: of the path; 0: no route. */
 static inline void set_member_way(struct dprd *d, unsigned member, bool v6, unsigned mtu)

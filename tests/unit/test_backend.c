@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "tests/unit/own_ways.h"
 
 enum { DRAWS = 600, PLACES = 256, AHEAD = 6 };

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "dprd/dprd.h"
+#include "dprd/cluster/state.h"
 #include "dprd/rules/rules.h"
 #include "dprd/rules/table.h"
 

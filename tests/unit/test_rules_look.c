@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "dprd/dprd.h"
-#include "dprd/host/flowset.h"
 #include "dprd/base/command.h"
+#include "dprd/cluster/state.h"
+#include "dprd/host/flowset.h"
 #include "dprd/rules/rules.h"
 
 static const char base[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Service]\nPort=80\n[Shared]\nAddress=192.0.2.100\n"

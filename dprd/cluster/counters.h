@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * counters.h - the counters of packets and flows.
+ */
+#ifndef DPRD_COUNTERS_H
+#define DPRD_COUNTERS_H
+
+#include <stdint.h>
+
+#include "dprd/core/decide/decide.h"
+
+/*
+ * Counters besides the one per reason: X(name, text). With them holds
+ * seen = served + forwarded + passed + dropped + decapsulated, each the sum of its reasons.
+ */
+#define DPRD_COUNTERS(X)                                                            \
+	X(seen, "packets that reached dprd")                                        \
+	X(batches, "batches of packets received")                                   \
+	X(syns, "SYNs decided")                                                     \
+	X(forward_bytes, "bytes forwarded, without outer headers")                  \
+	X(decapsulated_bytes, "bytes decapsulated")                                 \
+	X(segmented, "packets too big for the tunnel, sent on as smaller segments") \
+	X(too_big_sent, "ICMP too-big messages sent to clients")                    \
+	X(tunnel_errors, "tunnel packets that the kernel would not send")           \
+	X(flows_made, "flows made")                                                 \
+	X(flows_evicted, "half-open flows that made room")                          \
+	X(flows_expired, "flows that timed out")                                    \
+	X(flows_dead_peer, "flows removed because their node's host is gone")       \
+	X(queue_overruns, "ENOBUFS from the kernel's queue")                        \
+	X(verdict_errors, "verdicts that the kernel did not take")                  \
+	X(rules_restored, "times the firewall table was gone and set up again")     \
+	X(set_errors, "changes of the kernel's flow set that failed")               \
+	X(stale_batches, "batches that may have waited too long")                   \
+	X(standby_served, "SYNs that passed while dprd stood still")                \
+	X(standby_tunnelled, "tunnel packets that came out while dprd stood still") \
+	X(standby_forwarded, "packets of flows sent on while dprd stood still")     \
+	X(table_errors, "load tables that could not be read or checked")
+
+struct counters {
+#define X(name, text) uint64_t name;
+	DPRD_COUNTERS(X)
+#undef X
+	uint64_t reason[REASONS];
+};
+
+#endif
