@@ -3,7 +3,7 @@
  * control_fixture.h - a dprd without packets: four members, a load table, flows and decisions, as the
  * control socket finds them. For its unit tests and its fuzzer.
  *
- *   n1 self; n2 fine; n3 heard, but hears nobody; n4 silent for 3.2 s
+ *   n1 self; n2 fine; n3 heard, but hears no node; n4 silent for 3.2 s
  */
 #ifndef TESTS_UNIT_CONTROL_FIXTURE_H
 #define TESTS_UNIT_CONTROL_FIXTURE_H

@@ -291,7 +291,7 @@ static void reconfigure(void **state)
 			 REJECT_SOURCE);
 }
 
-/* An observer hears everybody, also a restarted node, and the host's own member. */
+/* An observer hears all nodes, also a restarted node, and the host's own member. */
 static void observer(void **state)
 {
 	static struct table watch;

@@ -163,7 +163,7 @@ static void test_direct(void **context)
 	way = member_way(N2, V6, 1500, &next_hop);
 	assert_int_equal(way.form, WAY_FORM_DIRECT);
 	assert_sizes(&way, 1500, 1500, 1460, 1500 - TCP_IP_V6);
-	/* The kernel can ask for the hardware address: whoever cannot sends by the tunnel until it is known. */
+	/* The kernel can ask for the hardware address: a sender that cannot uses the tunnel until it is known. */
 	next_hop.known = false;
 	assert_int_equal(member_way(N2, V4, 1500, &next_hop).form, WAY_FORM_DIRECT);
 	next_hop = on_link;

@@ -29,7 +29,7 @@ struct file_set {
 
 /*
  * Pure: the set of a seed. most_bytes, above MODEL_CUT_BYTES, cuts the tail of the sizes; the file asked
- * for most gets top_requests (at least count: then nobody has none). False when out of memory.
+ * for most gets top_requests (at least count: then each has some). False when out of memory.
  */
 bool file_set_make(struct file_set *set, unsigned count, uint64_t seed, uint64_t most_bytes, uint64_t top_requests);
 void file_set_free(struct file_set *set);

@@ -80,7 +80,7 @@ static void start_queued(struct resolver *resolver)
 			resolver->under_way++;
 			continue;
 		}
-		/* Told by the same way as any answer, so that nobody is called back from within his call. */
+		/* Reported like any answer, so that no caller is called back from within its call. */
 		name->next = resolver->failed;
 		resolver->failed = name;
 		sigqueue(getpid(), SIGRTMIN, (union sigval) { .sival_ptr = NULL });
