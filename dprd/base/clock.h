@@ -30,8 +30,8 @@ static inline uint64_t clock_now_ms(void)
 }
 
 /*
- * Whether it was less than so long ago. Another thread or process may note a time after this one looked at the clock: it
- * may lie as far ahead. What lies further ahead is of a former boot.
+ * True when at_ms was less than within_ms ago. Another thread or process may note a time after this one read the clock:
+ * it may lie as far ahead. A time further ahead comes from a former boot.
  */
 static inline bool clock_is_recent(uint64_t at_ms, uint64_t now_ms, uint64_t within_ms)
 {

@@ -18,8 +18,8 @@
 enum { LOCK_TRY_MS = 10, LOCK_TRIES = 50 };
 
 /*
- * What root makes by hand, as by --purge, is of whom the directory is: the unit's dprd must open it. A file that was
- * there is left alone, as that user may have put another file's name there.
+ * A file that root makes, for example with --purge, gets the owner of the directory: the unit's dprd must open it. A
+ * file that existed before keeps its owner, as that user may have put another file's name there.
  */
 static int open_lock(const char *run_dir, const char *path)
 {
@@ -44,7 +44,7 @@ int lock_watch(const char *run_dir)
 
 bool lock_is_taken(int fd)
 {
-	/* Who comes at this moment tries again. */
+	/* A process that comes at this moment tries again. */
 	if (flock(fd, LOCK_SH | LOCK_NB))
 		return true;
 	flock(fd, LOCK_UN);

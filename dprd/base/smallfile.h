@@ -26,7 +26,7 @@ int smallfile_replace(const char *path, const void *data, size_t size);
  */
 int smallfile_read(const char *path, void *data, size_t room, struct smallfile_stamp *ret_stamp);
 
-/* Whether it is still there, and was not replaced. One system call, instead of four to read it. */
+/* True when the file still exists and was not replaced. It takes one system call, while reading the file takes four. */
 bool smallfile_is(const char *path, const struct smallfile_stamp *stamp);
 
 #endif

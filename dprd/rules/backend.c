@@ -129,7 +129,10 @@ static void write_family(FILE *out, struct dprd *d, bool v6)
 	rules_write_set(out, &d->config, "set", "backend_service", v6, pair, rules_list_served);
 	rules_write_set(out, &d->config, "set", "backend_server", v6, address, list_servers);
 	fprintf(out, "add chain inet dprd backend_choose%c\nflush chain inet dprd backend_choose%c\n", f, f);
-	/* What a server asks of the service comes back to it past this node: it would find no translation. */
+	/*
+	 * The answer to a server's own request to the service would come back to it past this node, where no
+	 * translation is found.
+	 */
 	if (config_has_nat(&d->config)) {
 		fprintf(out, "add rule inet dprd backend %s saddr @backend_server%c accept\n", ip, f);
 		fprintf(out,
@@ -139,7 +142,10 @@ static void write_family(FILE *out, struct dprd *d, bool v6)
 		write_choice(out, d, v6);
 		if (d->fastpath)
 			write_passed_by(out, d, v6);
-		/* What conntrack takes for no part of its connection is not translated: the own stack would reset it. */
+		/*
+		 * A packet that connection tracking does not count to its connection is not translated: the own stack
+		 * would reset it.
+		 */
 		fprintf(out,
 			"add rule inet dprd backend_end iifname != \"lo\" ct state invalid "
 			"%s daddr . tcp dport @backend_service%c drop\n",

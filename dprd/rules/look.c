@@ -90,7 +90,7 @@ static const char *text_of(const struct nlattr *attribute)
 	return attribute && mnl_attr_validate(attribute, MNL_TYPE_NUL_STRING) == 0 ? mnl_attr_get_str(attribute) : "";
 }
 
-/* Whether one of the rule's expressions is a verdict that leads there. */
+/* True when one of the rule's expressions is a verdict that leads there. */
 static bool leads_to(const struct nlattr *expressions, const char *chain)
 {
 	const struct nlattr *one;
@@ -180,7 +180,7 @@ static bool all_found(struct look *look)
 	return error || !look->jump_to || look->jumps;
 }
 
-/* Whether all that this writes is in a table. start: of a line that is a rule. */
+/* True when everything that this writes is in a table. start: the beginning of a line that is a rule. */
 static bool table_present(struct dprd *d, struct look look, const char *start,
 			  void (*write)(FILE *out, struct dprd *d, bool v6))
 {

@@ -13,7 +13,7 @@
 
 #define ROUTE_PROTOCOL "221" /* rtm_protocol */
 
-/* What is local to this node for a service address of a member. */
+/* The local address of this node for a service address of a member. */
 static struct addr local_of(const struct config *config, unsigned member, unsigned service)
 {
 	struct addr alias = config_alias(config, member, service);
@@ -73,7 +73,7 @@ unsigned rules_routes_write(FILE *out, const struct config *config, bool v6, con
 	return count + write_removals(out, config, present);
 }
 
-/* What ip(8) lists of ours; the caller frees it. NULL: nothing, or it does not say. */
+/* The lines of ip(8) with our routes; the caller frees them. NULL: none, or ip(8) failed. */
 static char *present_routes(bool v6)
 {
 	const char *const show[] = { "ip",    v6 ? "-6" : "-4", "route",        "show", "table",

@@ -43,7 +43,10 @@ enum {
 /* The counter of SYNs that pass by in a flood. */
 #define UNDECIDED "undecided"
 
-/* Of the tables "raw", in the order in which they can be deleted; DPRD-FORWARD is there when another version made it. */
+/*
+ * The chains of the tables "raw", in the order in which they can be deleted; another version may have made
+ * DPRD-FORWARD.
+ */
 static const char *const iptables_chain[IPTABLES_CHAINS] = { RULES_QUEUES, "DPRD-FORWARD", "DPRD-DECIDE" };
 
 /* Not with real servers: who is served by which is decided there, for each SYN. */
@@ -71,7 +74,7 @@ static void write_decide(FILE *out, const struct dprd *d)
 	fprintf(out, "add rule inet dprd decide meta mark set meta mark | " RULES_DECIDE "\n");
 }
 
-/* What a flood consists of passes here, before it is asked for anything else; but a forwarded flow's SYN goes on. */
+/* The SYNs of a flood pass here, before any other check; but a forwarded flow's SYN goes on. */
 static void write_flood(FILE *out, bool v6)
 {
 	fprintf(out,
@@ -124,7 +127,7 @@ static void write_family(FILE *out, const struct dprd *d, bool v6)
 			     "meta mark set meta mark | " RULES_DECIDE " accept\n");
 }
 
-/* What there is of it goes, in the same transaction. */
+/* An existing chain is removed in the same transaction. */
 static void write_prerouting(FILE *out, const struct dprd *d)
 {
 	fprintf(out, "flush chain inet dprd prerouting\n");
@@ -163,8 +166,8 @@ static bool has_alias(const struct config *config)
 }
 
 /*
- * What leaves for clients of peers' addresses: by output what this node serves, by postrouting what NAT sent on. All that
- * this node sends comes here: what is no SYN-ACK is asked for nothing more, and nothing in vain.
+ * Packets that leave for clients of peers' addresses: in output those that this node serves, in postrouting those that
+ * NAT forwarded. All packets of this node come here: a packet that is not a SYN-ACK meets no further check.
  */
 static void write_leaving(FILE *out, const struct dprd *d, const char *chain)
 {
@@ -179,7 +182,7 @@ static void write_leaving(FILE *out, const struct dprd *d, const char *chain)
 /* With the BPF plane it is the programs that mark. */
 static void write_small_table(FILE *out, struct dprd *d)
 {
-	/* What the other plane left goes, once. */
+	/* Removes the remains of the other plane, once. */
 	if (flowset_chain_present(d->set, "prerouting"))
 		fprintf(out, "delete table inet dprd\n");
 	fprintf(out, "add table inet dprd\n");

@@ -16,15 +16,19 @@ struct rules_watch;
 int rules_install(struct dprd *d);
 /* keep_forwarding: only what hands new SYNs to dprd; forwarded flows then wait for the next dprd. */
 int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding);
-/* Whether all that rules_install() sets up is there, but for routes and sets' elements; when the kernel does
- * not say, it is. Main thread only, lock not held. */
+/*
+ * True when everything that rules_install() sets up exists, except routes and sets' elements; also when the kernel
+ * gives no answer. Main thread only, lock not held.
+ */
 bool rules_present(struct dprd *d);
-/* Whether something was taken away from a table with rules of ours, by whomever, since this was asked
- * before. Does not wait. NULL is fine. */
+/*
+ * True when something was removed from a table with rules of ours since the last call, by any process. Does not wait.
+ * NULL is fine.
+ */
 struct rules_watch *rules_watch_new(void); /* NULL with errno set */
 void rules_watch_free(struct rules_watch *w);
 bool rules_watch_hit(struct rules_watch *w);
-/* What of the SYNs comes to dprd, by d->flood; nfqueue plane. */
+/* Chooses the SYNs that the kernel queues to dprd while a flood lasts, by d->flood; nfqueue plane. */
 int rules_set_flood(struct dprd *d);
 /* Packets that the firewall counted since dprd started. */
 struct rules_counts {

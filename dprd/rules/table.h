@@ -25,7 +25,7 @@ struct dprd;
 /* How each line of what nft is told begins that adds a rule. */
 #define RULES_ADD "add rule inet dprd "
 
-/* What of the configuration becomes elements of a set; printed for one family at a time. */
+/* Parts of the configuration that become elements of a set; printed for one family at a time. */
 struct rules_list {
 	FILE *out;
 	bool v6;
@@ -34,19 +34,24 @@ struct rules_list {
 
 typedef void rules_fill_fn(const struct config *config, struct rules_list *list);
 
-/* What nft is told of the table "inet dprd", for this plane, configuration and state. Lock not held. */
+/* Writes nft's input for the table "inet dprd", for this plane, configuration and state. Lock not held. */
 void rules_write_table(FILE *out, struct dprd *d);
-/* What iptables-restore is told of the chains of one family, behind "*raw"; without the jump to them. decide: new SYNs
- * are handed to dprd, too. */
+/*
+ * Writes iptables-restore's input for the chains of one family, behind "*raw"; without the jump to them. decide: new
+ * SYNs are handed to dprd, too.
+ */
 void rules_write_queues(FILE *out, const struct config *config, unsigned workers, bool v6, bool decide);
-/* Of the tables "raw": where PREROUTING jumps to. */
+/* PREROUTING of the tables "raw" jumps to this chain. */
 #define RULES_QUEUES "DPRD"
 
 /* rules/routes.c */
 /* Sets up all routes that are needed, and removes those of dprd that are not. quiet: logs no failure. 0 or -errno. */
 int rules_routes_install(const struct config *config, bool v6, bool quiet);
 void rules_routes_remove(bool v6);
-/* What ip(8) is told for that, of one family. present: its list of ours; NULL: none. How many lines. */
+/*
+ * Writes ip(8)'s input for the routes of one family. present: its list of ours; NULL: none. Returns the number of
+ * lines.
+ */
 unsigned rules_routes_write(FILE *out, const struct config *config, bool v6, const char *present);
 
 /* rules/sets.c */

@@ -81,7 +81,7 @@ static int on_attribute(const struct nlattr *attribute, void *context)
 	return MNL_CB_OK;
 }
 
-/* Whether this takes something away from a table where rules of dprd are. */
+/* True when this message removes something from a table that has rules of dprd. */
 static bool takes_away(const struct nlmsghdr *message)
 {
 	const char *table = NULL;

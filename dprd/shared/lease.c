@@ -15,7 +15,7 @@
 #include "dprd/shared/shared.h"
 #include "loadcast/lease.h"
 
-/* What is read while it is written is read again. */
+/* A lease that was read while it was written is read again. */
 enum { READ_TRIES = 3 };
 
 static bool read_cell(const struct bucket_lease_cell *cell, struct shared_lease *ret)
@@ -91,7 +91,7 @@ static int send_map(int fd, int map_fd)
 	return sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* Whether the other end closed. It never says anything. */
+/* True when the other end closed. It never sends anything. */
 static bool is_gone(int fd)
 {
 	char byte;

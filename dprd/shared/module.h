@@ -20,9 +20,9 @@ struct shared_module_address {
 struct shared_module_setup {
 	uint32_t interface; /* its index */
 	bool late; /* judge behind dprd's queue, not at the interface's ingress */
-	bool nat; /* what the kernel's NAT sends on to servers behind this node is accepted, too */
+	bool nat; /* packets that the kernel's NAT forwards to servers behind this node are accepted, too */
 	uint64_t key[2]; /* of bucket_hash() */
-	uint32_t lease_uid; /* who may write the lease file beside root */
+	uint32_t lease_uid; /* the user who may write the lease file beside root */
 	unsigned count; /* 1..BIACTIVE_ADDRESSES_MAX */
 	struct shared_module_address shared[BIACTIVE_ADDRESSES_MAX];
 };

@@ -20,7 +20,7 @@ enum { SHARED_WHY_BYTES = 256 };
 
 enum shared_used { SHARED_USES_NONE, SHARED_USES_MODULE, SHARED_USES_BPF };
 
-/* What is known of the lease now. */
+/* The present facts of the lease. */
 struct shared_lease {
 	uint64_t until_ns, changed_ns; /* CLOCK_MONOTONIC; 0: never */
 	struct bucket_share share;
@@ -53,14 +53,14 @@ void shared_plane_changed(struct dprd *d); /* since then */
 void shared_tick(struct dprd *d, uint64_t now_ms);
 /* keep: what judges frames stays. */
 void shared_close(struct dprd *d, bool keep);
-/* What a former process left on the interfaces and in the module. */
+/* Removes the remains of a former process on the interfaces and in the module. */
 void shared_purge(const struct config *config);
 
-/* Whether frames are judged without dprd, too: then what is set up stays at a stop. */
+/* True when frames are also judged without dprd: then the set-up stays at a stop. */
 bool shared_works(const struct dprd *d);
 /* For fastpath_tables_fill(); NULL: no frame is judged. */
 const struct fastpath_shared *shared_programs(const struct dprd *d);
-/* What the programs counted. Lock held. */
+/* Adds the counts of the programs. Lock held. */
 void shared_count(struct dprd *d, const uint64_t counters[BIACTIVE_COUNTER_COUNT]);
 
 /* The key of the buckets: for everybody who knows the cluster's key, and nobody else. */
