@@ -31,8 +31,8 @@ struct addr {
 };
 
 /*
- * Four bytes of a packet or record, wherever they lie. (To the BPF compiler a memcpy() of what may
- * not be aligned is four loads, and the kernel lets BPF programs load it at once where it can.)
+ * Four bytes of a packet or record at any address. (The BPF compiler turns a memcpy() of unaligned bytes into four
+ * loads, while the kernel lets BPF programs load them at once where the processor can.)
  */
 static inline uint32_t load_u32(const void *bytes)
 {
@@ -117,7 +117,7 @@ static inline bool addr_is_v4(const struct addr *a)
 	return !(a->words[0] | a->words[1] | (a->words[2] ^ addr_mapped_word()));
 }
 
-/* Only for an address that addr_is_v4(). */
+/* Only for an address for which addr_is_v4() is true. */
 static inline be32 addr_v4(const struct addr *a)
 {
 	return a->words[3];

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <time.h>
 
-enum { TICK_MS = 50 }; /* the main thread looks after everything this often (tick.c) */
+enum { TICK_MS = 50 }; /* the main thread does its work this often (tick.c) */
 
 static inline uint64_t clock_now_us(void)
 {
@@ -47,7 +47,7 @@ static inline uint64_t clock_flow_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* How often that clock moves on, which is the kernel's tick: a jiffy. */
+/* The step of that clock, which is the kernel's tick: a jiffy. */
 static inline uint64_t clock_jiffy_ns(void)
 {
 	struct timespec t;

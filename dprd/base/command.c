@@ -79,7 +79,7 @@ static char *child_talk(struct pipes *p, const char *input)
 		if (fds[1].revents) {
 			bytes = write(p->in[1], input, left);
 			if (bytes < 0 && errno != EAGAIN)
-				left = 0; /* the child wants no more; its output says why */
+				left = 0; /* the child reads no more; its output tells why */
 			else if (bytes > 0)
 				input += bytes, left -= (size_t)bytes;
 		}

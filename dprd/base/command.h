@@ -10,9 +10,9 @@
 enum { COMMAND_OUTPUT_MAX = 1 << 20 };
 
 /*
- * Runs argv (NULL at the end) with input as its standard input (NULL: none) and waits. *ret_output,
- * when asked for, is what it printed on both outputs, at most COMMAND_OUTPUT_MAX, NUL at the end; the caller
- * frees it. The exit status, or -errno when it could not be run.
+ * Runs argv (NULL at the end) with input as its standard input (NULL: none) and waits. *ret_output (unless ret_output
+ * is NULL) is the text of both outputs, at most COMMAND_OUTPUT_MAX, NUL at the end; the caller frees it. Returns the
+ * exit status, or -errno when it could not be run.
  */
 int command_run(const char *const argv[], const char *input, char **ret_output);
 /* The same; a failure is logged with what the tool printed, except when quiet. 0 or -errno (-EIO: the tool failed). */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * inline.h - a function that is always a part of its callers: what the BPF programs do with each packet. A call of its
- * own would cost a return, and where the kernel guards those (against speculation) each takes as long as a look-up.
+ * inline.h - functions that are always compiled into their callers: work of the BPF programs on each packet. A call
+ * would cost a return, and where the kernel guards returns (against speculation) each takes as long as a look-up.
  */
 #ifndef DPRD_BASE_INLINE_H
 #define DPRD_BASE_INLINE_H
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* So it is with nearly all packets: for them the compiler makes the shorter way. */
+/* The condition holds for nearly all packets: the compiler makes the shorter code for them. */
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #endif

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * One dprd per run directory: a lock that goes with the process, whatever ends it.
- */
+/* One dprd per run directory: a lock that ends with the process, however that ends. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

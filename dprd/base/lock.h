@@ -7,10 +7,12 @@
 
 #include <stdbool.h>
 
-/* Makes the run directory where there is none, and takes its lock. A file descriptor that holds it until it is
- * closed; or -errno, which is logged: -EWOULDBLOCK another dprd has it. */
+/*
+ * Makes the run directory if it is missing, and takes its lock. Returns a file descriptor that holds the lock until it
+ * is closed; or -errno, which is logged: -EWOULDBLOCK: another dprd holds it.
+ */
 int lock_take(const char *run_dir);
-/* The lock, to look at: a file descriptor, or -1. And whether somebody has it. */
+/* lock_watch(): a file descriptor to watch the lock, or -1. lock_is_taken(): true when a process holds it. */
 int lock_watch(const char *run_dir);
 bool lock_is_taken(int fd);
 

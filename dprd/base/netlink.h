@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* netlink.h - a netlink socket after a question that went wrong. */
+/* netlink.h - a netlink socket after a failed question. */
 #ifndef DPRD_BASE_NETLINK_H
 #define DPRD_BASE_NETLINK_H
 
 struct mnl_socket;
 
 /*
- * Reads away what such a question left behind, and the rest of a dump with it; without waiting, and so much
- * of it at most that a caller who asks again comes to an end. Else an answer of the past would be read for each
- * question; and a socket that has overrun loses answers without a word until it is empty.
+ * Reads and drops the left-over answers of a failed question, and the rest of a dump; it does not wait, and reads a
+ * bounded number, so that a caller that asks again comes to an end. Otherwise each question would read an old answer;
+ * and a socket that has overrun silently loses answers until it is empty.
  */
 void netlink_drain(const struct mnl_socket *socket);
 

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Which of the files that were at a path it was. All 0: none. */
+/* Identifies one of the files that were at a path. All 0: none. */
 struct smallfile_stamp {
 	uint64_t device, inode, changed_ns;
 };
@@ -21,8 +21,8 @@ struct smallfile_stamp {
 int smallfile_replace(const char *path, const void *data, size_t size);
 
 /*
- * Copies at most room bytes. How many, or -errno: -ENOENT; -EINVAL when it is not a regular file;
- * -EFBIG when there is more; -ELOOP for a link. Never blocks. ret_stamp may be NULL.
+ * Copies at most room bytes. Returns their number, or -errno: -ENOENT; -EINVAL when it is not a regular file; -EFBIG
+ * when there is more; -ELOOP for a link. Never blocks. ret_stamp may be NULL.
  */
 int smallfile_read(const char *path, void *data, size_t room, struct smallfile_stamp *ret_stamp);
 

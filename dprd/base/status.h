@@ -2,8 +2,8 @@
 /*
  * status.h - dprd's facts for loadcast and dprctl: one small file on tmpfs, replaced by rename(2).
  *
- * It says that dprd lives (the stamp) and what only dprd knows. loadcast announces that dprd runs only
- * while the stamp is fresh.
+ * It shows that dprd lives (the stamp), and facts that only dprd knows. loadcast announces that dprd runs only while
+ * the stamp is fresh.
  */
 #ifndef DPRD_STATUS_H
 #define DPRD_STATUS_H

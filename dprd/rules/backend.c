@@ -2,13 +2,13 @@
 /*
  * rules/backend.c - the chains that send connections to real servers by NAT, on both planes.
  *
- *   prerouting -100  backend: a SYN goes where dprd's mark says (BACKEND_MARK_*). One without a mark, since dprd is
- *                    away or the SYN was tunnelled here, goes to one of the servers or to this node, by weight
- *   prerouting  -90  backend_end: those marks go away, and with them what has no translation, but needs one
- *   postrouting 150  backend_leaving, nfqueue plane: for answers, what chain output does for this node's own
+ *   prerouting -100  backend: a SYN goes where dprd's mark says (BACKEND_MARK_*). A SYN without a mark, because dprd
+ *                    is away or the SYN was tunnelled here, goes to one of the servers or to this node, by weight
+ *   prerouting  -90  backend_end: removes these marks, and drops packets that need a translation and have none
+ *   postrouting 150  backend_leaving, nfqueue plane: does for answers what chain output does for this node's own
  *
- * Whatever is no SYN finds its way by connection tracking. So the first rules of a connection are all there is
- * to it, and dprd may come and go.
+ * All packets except SYNs find their way by connection tracking. So only a connection's SYN meets these rules, and dprd
+ * may come and go.
  */
 #define _GNU_SOURCE
 #include "dprd/cluster/backend.h"
@@ -16,7 +16,7 @@
 #include "dprd/host/flowset.h"
 #include "dprd/rules/table.h"
 
-/* New connections that nobody has decided about: the weights of those who may get them. */
+/* The weights of the servers that may get new connections without a decision. */
 struct shares {
 	unsigned backend[OWN_BACKENDS_MAX];
 	unsigned here;
@@ -49,7 +49,7 @@ static struct shares shares_now(struct dprd *d, bool v6)
 		if (backend->form == BACKEND_NAT && backend_takes(d, own, v6))
 			shares.backend[own] = backend->weight;
 	}
-	/* A member's weight is what its peers may send it; as a server among its own it is never nothing. */
+	/* A member's weight limits the connections of its peers; among its own servers its weight is never 0. */
 	if (backend_serves_here(d))
 		shares.here = weight ? weight : 1;
 	mutex_unlock(&d->lock);
@@ -61,7 +61,7 @@ static void write_translation(FILE *out, const struct backend *backend, bool v6)
 	char text[ADDR_TEXT_BYTES];
 
 	addr_format(backend_address(backend, v6), text);
-	/* nft wants to see what the port belongs to. */
+	/* nft needs the protocol to which the port belongs. */
 	if (!backend->port)
 		fprintf(out, "dnat %s to %s\n", v6 ? "ip6" : "ip", text);
 	else if (v6)
@@ -77,7 +77,7 @@ static void write_choice(FILE *out, struct dprd *d, bool v6)
 	unsigned own, left = shares.here;
 	char f = v6 ? '6' : '4';
 
-	/* The marked first. A copy of a SYN follows it even to a server that takes no more. */
+	/* Marked SYNs come first. A copy of a SYN follows it even to a server that takes no more connections. */
 	for (own = 0; own < config->own_backend_count; own++) {
 		const struct backend *backend = config_own_backend(config, own);
 
@@ -90,7 +90,7 @@ static void write_choice(FILE *out, struct dprd *d, bool v6)
 	}
 	fprintf(out, "add rule inet dprd backend_choose%c meta mark & 0x%08x == 0x%08x accept\n", f, BACKEND_MARK_MASK,
 		(unsigned)BACKEND_MARK_SELF << BACKEND_MARK_SHIFT);
-	/* Each draws against those behind it; what is left in the end is this node's own. */
+	/* Each server draws against those behind it; this node gets the rest. */
 	for (own = 0; own < config->own_backend_count; own++) {
 		if (!shares.backend[own])
 			continue;
@@ -103,8 +103,8 @@ static void write_choice(FILE *out, struct dprd *d, bool v6)
 }
 
 /*
- * The programs take a packet to a shared address for this node's by its flow or by its socket. A SYN that passed by
- * dprd's queue has no flow: behind NAT what follows would be nobody's.
+ * The programs recognise this node's packets to a shared address by flow or socket. A SYN that passed by dprd's queue
+ * has no flow: behind NAT its later packets would belong to no node.
  */
 static void write_passed_by(FILE *out, struct dprd *d, bool v6)
 {
@@ -151,7 +151,7 @@ static void write_family(FILE *out, struct dprd *d, bool v6)
 			"%s daddr . tcp dport @backend_service%c drop\n",
 			ip, f);
 	}
-	/* The next one may be luckier; to the own stack's reset a client would listen. */
+	/* The client's next SYN may find a server; a reset of the own stack would end its attempt. */
 	if (!d->config.serve_here)
 		fprintf(out,
 			"add rule inet dprd backend_end iifname != \"lo\" meta mark & 0x%08x == 0 "
@@ -172,14 +172,14 @@ static void write_chains(FILE *out, bool bpf_plane)
 			"flush chain inet dprd " RULES_NAT_LEAVING "\n");
 }
 
-/* Only with a chain there: a hook that goes takes with it what waits in the queues. */
+/* Only where the chain exists: removing a hook drops the packets that wait in the queues. */
 static void write_removal(FILE *out, struct flowset *set, bool bpf_plane)
 {
 	unsigned v6;
 
 	if (!flowset_chain_present(set, "backend_end"))
 		return;
-	/* Nothing is missing in a table that is made anew, either: all is added before it is deleted. */
+	/* All chains are added before they are deleted, so that a new table lacks nothing either. */
 	write_chains(out, bpf_plane);
 	fprintf(out, "delete chain inet dprd unmark\ndelete chain inet dprd backend\n"
 		     "delete chain inet dprd backend_end\n");

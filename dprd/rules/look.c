@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * rules/look.c - whether all rules are there: as many in each chain as are written at a set-up, and the jump to them. The
- * kernel is asked by netlink. Its tools would take 0.2 s on a busy host, for which the main thread would stand still.
+ * rules/look.c - checks that all rules exist: in each chain as many as a set-up writes, and the jump to them. It asks
+ * the kernel by netlink: the tools would take 0.2 s on a busy host, in which the main thread would stand still.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,9 +19,9 @@
 #include "dprd/rules/table.h"
 
 enum {
-	CHAINS_MAX = 16, /* of one table, that rules are written to */
+	CHAINS_MAX = 16, /* of one table, which get rules */
 	CHAIN_NAME_BYTES = 32,
-	TRIES = 4, /* the kernel's list is no list when something changed meanwhile, as each flow does */
+	TRIES = 4, /* the kernel's list is invalid after a change meanwhile; each flow is one */
 };
 
 /* The rules of one chain. */
@@ -32,13 +32,13 @@ struct chain_count {
 
 struct look {
 	uint8_t family;
-	const char *table, *jump_from, *jump_to; /* jump_to: NULL: no jump is wanted */
+	const char *table, *jump_from, *jump_to; /* jump_to NULL: no jump is needed */
 	bool jumps;
 	unsigned count;
 	struct chain_count chain[CHAINS_MAX];
 };
 
-/* The chain's, which is added when it is not there; NULL: there is no room. */
+/* The count of this chain, which is added when it is missing; NULL: there is no room. */
 static struct chain_count *chain_of(struct look *look, const char *name, size_t bytes)
 {
 	unsigned i;
@@ -53,7 +53,7 @@ static struct chain_count *chain_of(struct look *look, const char *name, size_t 
 	return &look->chain[look->count++];
 }
 
-/* Counts the lines of what a tool would be told that begin so, by the chain's name behind it. */
+/* Counts the lines of a tool's input that begin with start, by the chain's name behind it. */
 static void want_written(struct look *look, const char *script, const char *start)
 {
 	const char *line, *end;
@@ -131,11 +131,11 @@ static int on_rule(const struct nlmsghdr *message, void *context)
 	return MNL_CB_OK;
 }
 
-/* One list of the table's rules. 0, or -errno: then there is no telling. */
+/* One list of the table's rules. 0, or -errno: the answer is unknown. */
 static int list_rules(struct look *look)
 {
 	struct mnl_socket *socket = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
-	static char buffer[32768]; /* of which the kernel fills as much as it can; main thread only */
+	static char buffer[32768]; /* the kernel fills as much of it as it can; main thread only */
 	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
 	struct nfgenmsg *header = mnl_nlmsg_put_extra_header(message, sizeof(*header));
 	ssize_t bytes;
@@ -161,7 +161,7 @@ static int list_rules(struct look *look)
 	return error;
 }
 
-/* A list that cannot be had is no evidence. */
+/* A missing list proves nothing. */
 static bool all_found(struct look *look)
 {
 	int error = -EINTR;
@@ -214,7 +214,7 @@ bool rules_present(struct dprd *d)
 	struct look raw = { .table = "raw", .jump_from = "PREROUTING", .jump_to = RULES_QUEUES };
 	unsigned v6;
 
-	/* With the programs the own table has no rules, most often. */
+	/* With the programs the own table usually has no rules. */
 	if (!flowset_present(d->set) || !table_present(d, own, RULES_ADD, write_own_table))
 		return false;
 	for (v6 = 0; v6 < 2; v6++) {

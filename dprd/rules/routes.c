@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Local routes: the addresses that this node serves for its peers, or their aliases. They carry a protocol number of
- * their own, so that what dprd made is found again, by a later dprd, too, and nothing else is ever removed.
+ * Local routes: the addresses that this node serves for its peers, or their aliases. They carry their own protocol
+ * number, so that a later dprd finds the routes of an earlier one, and removes no others.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,7 +36,9 @@ static bool is_wanted(const struct config *config, const struct addr *local)
 	return false;
 }
 
-/* Those of members that have gone, or have other addresses: this node would take them for its own for ever. */
+/*
+ * Removes routes of former members and addresses: otherwise this node would treat these addresses as its own for ever.
+ */
 static unsigned write_removals(FILE *out, const struct config *config, const char *present)
 {
 	char word[ADDR_TEXT_BYTES];
@@ -69,7 +71,7 @@ unsigned rules_routes_write(FILE *out, const struct config *config, bool v6, con
 			count++;
 		}
 	}
-	/* Last: where somebody else has removed one, ip(8) goes no further. */
+	/* Removals come last: where another program has removed a route, ip(8) stops. */
 	return count + write_removals(out, config, present);
 }
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Which packets dprd sees, as one nftables table that is ours alone. It marks them; two rules of the
- * iptables table "raw", right behind it, hand marked packets to the queues. (nftables' own queue
- * statement is not in every kernel; the NFQUEUE target is.)
+ * The rules that lead packets to dprd: one nftables table that only dprd uses. It marks packets; two rules of the
+ * iptables table "raw", right behind it, hand marked packets to the queues. (nftables' own queue statement is not in
+ * every kernel; the NFQUEUE target is.)
  *
  *   prerouting -305  forwarded flow, or tunnel packet to us   -> mark FORWARD
  *                    SYN or ICMP error to an own service      -> mark DECIDE (in a flood: few)
  *   prerouting -300  raw: FORWARD -> queue, no by-pass: with dprd away these must wait, never reach
  *                         the own stack, which would reset them
  *                         DECIDE  -> queue with by-pass: with dprd away serve locally
- *                         Nobody behind the queues sees the marks: DECIDE goes away in front of its queue, FORWARD
- *                         with the verdict. (With real servers DECIDE stays until prerouting -295: there it is
- *                         asked who passed by.)
+ *                         Rules behind the queues see no mark: DECIDE is removed in front of its queue, FORWARD
+ *                         with the verdict. (With real servers DECIDE stays until prerouting -295, which
+ *                         recognises by it SYNs that passed by.)
  *   output           MSS of SYN-ACKs for tunnelled flows; alias back to service address
  *
  * With real servers behind this node rules/backend.c adds chains.
  *
- * With the BPF plane the programs mark, earlier, at tc ingress: only the queue rules are needed then. Each chain costs
- * all packets of this node, also those that are nobody else's.
+ * On the BPF plane the programs mark packets earlier, at tc ingress: only the queue rules are needed then. Each chain
+ * costs time for all packets of this node, also for its own.
  *
  * A set's content survives every reload and restart: the chains are replaced in one transaction.
  */
@@ -37,7 +37,7 @@
 
 enum {
 	IPTABLES_CHAINS = 3,
-	NFT_TRIES = 3, /* before the table goes, and for a moment with it what it knows of the flows */
+	NFT_TRIES = 3, /* before the table is replaced, which loses its flows for a moment */
 };
 
 /* The counter of SYNs that pass by in a flood. */
@@ -49,19 +49,19 @@ enum {
  */
 static const char *const iptables_chain[IPTABLES_CHAINS] = { RULES_QUEUES, "DPRD-FORWARD", "DPRD-DECIDE" };
 
-/* Not with real servers: who is served by which is decided there, for each SYN. */
+/* Not with real servers: there the choice of the server is made for each SYN. */
 static bool floods_pass(const struct dprd *d)
 {
 	return d->flood.on && !d->config.own_backend_count;
 }
 
-/* Where SYNs go. In a flood most of them pass by: this node serves them. */
+/* Leads SYNs to the queue. In a flood most of them pass by: this node serves them. */
 static void write_decide(FILE *out, const struct dprd *d)
 {
 	fprintf(out, "add chain inet dprd decide\nflush chain inet dprd decide\n");
 	/*
-	 * The set remembers for a second that they come too fast. Only "tcp" is ever in it, but what timed out takes a
-	 * place until the kernel sweeps; and where it finds none, SYNs must pass all the same.
+	 * The set remembers for a second that SYNs come too fast. Its only element is "tcp", but an expired one takes a
+	 * place until the kernel sweeps; and SYNs must also pass when the set is full.
 	 */
 	if (floods_pass(d))
 		fprintf(out,
@@ -83,7 +83,7 @@ static void write_flood(FILE *out, bool v6)
 		v6 ? "ipv6" : "ipv4", FLOOD_DECIDED_OF - 1, v6 ? "ip6" : "ip", v6 ? '6' : '4');
 }
 
-/* Tunnel packets to this node: peers' to the queue, others' away. */
+/* Tunnel packets to this node: those of peers go to the queue, others are dropped. */
 static void write_tunnel(FILE *out, const struct dprd *d, bool v6)
 {
 	const struct member *self = &d->config.member[d->config.self];
@@ -104,7 +104,7 @@ static void write_family(FILE *out, const struct dprd *d, bool v6)
 	const char *ip = v6 ? "ip6" : "ip";
 	char f = v6 ? '6' : '4';
 
-	/* The mark is the element's; other bits of it nobody can have set so early. */
+	/* The element gives the whole mark: no rule can have set other bits this early. */
 	fprintf(out,
 		"add rule inet dprd prerouting meta mark set %s saddr . tcp sport . %s daddr . tcp dport map @flows%c "
 		"accept\n",
@@ -137,7 +137,7 @@ static void write_prerouting(FILE *out, const struct dprd *d)
 	write_family(out, d, true);
 }
 
-/* SYN-ACKs from peers' addresses, and from a shared one, from where any connection may be a forwarded one. */
+/* SYN-ACKs from peers' addresses, and from a shared one, whose connections may all be forwarded ones. */
 static void write_mss(FILE *out, const struct dprd *d, bool v6)
 {
 	const char *ip = v6 ? "ip6" : "ip";
@@ -179,7 +179,7 @@ static void write_leaving(FILE *out, const struct dprd *d, const char *chain)
 			chain, chain);
 }
 
-/* With the BPF plane it is the programs that mark. */
+/* On the BPF plane the programs mark packets. */
 static void write_small_table(FILE *out, struct dprd *d)
 {
 	/* Removes the remains of the other plane, once. */
@@ -190,8 +190,8 @@ static void write_small_table(FILE *out, struct dprd *d)
 }
 
 /*
- * A base chain that stays is never deleted, not even to be made anew: with a hook the kernel throws away what waits in
- * the queues.
+ * A base chain that stays is never deleted, not even to be made anew: with a hook the kernel drops the packets that
+ * wait in the queues.
  */
 static void write_full_table(FILE *out, struct dprd *d)
 {
@@ -236,7 +236,7 @@ static int nft_install(struct dprd *d, bool quiet)
 		free(output);
 		status = command_run(nft, script, &output);
 	} while (status > 0 && !quiet && ++tries < NFT_TRIES);
-	/* A table of another shape stands in the way (another version's): replace it whole. */
+	/* A different table (of another version) is in the way: replace all of it. */
 	if (status > 0 && asprintf(&replace, "add table inet dprd\ndelete table inet dprd\n%s", script) >= 0) {
 		status = command_run_logged(nft, replace, quiet);
 		if (!status)
@@ -265,7 +265,7 @@ int rules_set_flood(struct dprd *d)
 	fclose(out);
 	error = command_run_logged(nft, script, false);
 	free(script);
-	rules_watch_hit(d->rules_watch); /* it saw this; to look for it would be work that a flood has no time for */
+	rules_watch_hit(d->rules_watch); /* the watch saw this change; a flood leaves no time to check the rules */
 	return error;
 }
 
@@ -284,7 +284,7 @@ void rules_write_queues(FILE *out, const struct config *config, unsigned workers
 	char rule[64];
 
 	fprintf(out, ":" RULES_QUEUES " - [0:0]\n:DPRD-DECIDE - [0:0]\n");
-	/* First, and with nothing done to them on the way, what are most. */
+	/* The most frequent packets come first, and meet no other rule on the way. */
 	snprintf(rule, sizeof(rule), RULES_QUEUES " -p %d %s", v6 ? 41 : 4, marked);
 	write_queue(out, rule, config->queue_first + 2 * workers, workers, "");
 	snprintf(rule, sizeof(rule), RULES_QUEUES " %s", marked);
@@ -296,7 +296,10 @@ void rules_write_queues(FILE *out, const struct config *config, unsigned workers
 		write_queue(out, "DPRD-DECIDE", config->queue_first, workers, " --queue-bypass");
 }
 
-/* The chains of one family that lead to the queues, and the jump to them. Who comes to DPRD has one of the marks. */
+/*
+ * The chains of one family that lead to the queues, and the jump to them. Packets that come to DPRD have one of the
+ * marks.
+ */
 static int iptables_install(const struct config *config, unsigned workers, bool v6, bool decide, bool quiet)
 {
 	const char *const tool = v6 ? "ip6tables-nft" : "iptables-nft";
@@ -337,7 +340,7 @@ int rules_install(struct dprd *d)
 	return error;
 }
 
-/* The chains DPRD* and the jump; and the table "raw" itself when nothing else is left in it. */
+/* Removes the chains DPRD* and the jump; and the table "raw" itself when it is otherwise empty. */
 static void iptables_remove(bool v6)
 {
 	const char *const tool = v6 ? "ip6tables-nft" : "iptables-nft";
@@ -383,7 +386,7 @@ int rules_remove(const struct config *config, unsigned workers, bool keep_forwar
 int rules_count(struct dprd *d, struct rules_counts *ret)
 {
 	static const char *const name[] = { UNDECIDED, "stranger4", "stranger6" };
-	/* Main thread only. What was there at the first look is from before. */
+	/* Main thread only. Counts found at the first reading are from before. */
 	static struct {
 		bool known;
 		uint64_t packets;
@@ -397,7 +400,7 @@ int rules_count(struct dprd *d, struct rules_counts *ret)
 
 		if (error)
 			return error;
-		/* In a table that was made anew it begins at nothing. */
+		/* In a new table the counter begins at 0. */
 		more = packets >= last[i].packets ? packets - last[i].packets : packets;
 		if (last[i].known)
 			*(i ? &counts.strangers : &counts.undecided) += (int64_t)more;

@@ -12,9 +12,12 @@ struct config;
 struct dprd;
 struct rules_watch;
 
-/* All of these are idempotent. -errno with a line logged; without one, if d->rules_failed: there was one. */
+/*
+ * All of these are idempotent. They return 0 or -errno, and log the failure, except while d->rules_failed: it was
+ * logged before.
+ */
 int rules_install(struct dprd *d);
-/* keep_forwarding: only what hands new SYNs to dprd; forwarded flows then wait for the next dprd. */
+/* keep_forwarding: removes only the rules that hand new SYNs to dprd; forwarded flows then wait for the next dprd. */
 int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding);
 /*
  * True when everything that rules_install() sets up exists, except routes and sets' elements; also when the kernel

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * rules/sets.c - the sets of the table "inet dprd": addresses and ports of the configuration. The tuples of
- * forwarded flows are no business of these files: flowset.c changes them.
+ * rules/sets.c - the sets of the table "inet dprd": addresses and ports of the configuration. flowset.c changes the
+ * tuples of forwarded flows.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -65,7 +65,9 @@ static void list_peers(const struct config *config, struct rules_list *list)
 typedef void foreign_fn(const struct config *config, struct rules_list *list, const struct addr *service,
 			const struct addr *alias);
 
-/* Calls item for every address of a peer that this node serves for; alias: all zero when it is local as it is. */
+/*
+ * Calls item for every address of a peer that this node serves for; alias: all zero when the address itself is local.
+ */
 static void each_foreign(const struct config *config, struct rules_list *list, foreign_fn *item)
 {
 	unsigned member, i;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * table.h - what the files of the firewall rules share: marks, sets, and the part for real servers.
- */
+/* table.h - shared by the files of the rules: marks, sets, and the part for real servers. */
 #ifndef DPRD_RULES_TABLE_H
 #define DPRD_RULES_TABLE_H
 
@@ -19,10 +17,10 @@ struct dprd;
 #define RULES_BOTH MARK_TEXT(MARK_QUEUES)
 #define RULES_CLEAR MARK_TEXT(MARK_OTHERS)
 
-/* The flags of a SYN that is no SYN-ACK. */
+/* Matches a SYN that is not a SYN-ACK. */
 #define RULES_SYN "tcp flags & (fin | syn | rst | ack) == syn"
 
-/* How each line of what nft is told begins that adds a rule. */
+/* The beginning of each line of nft's input that adds a rule. */
 #define RULES_ADD "add rule inet dprd "
 
 /* Parts of the configuration that become elements of a set; printed for one family at a time. */
@@ -55,23 +53,27 @@ void rules_routes_remove(bool v6);
 unsigned rules_routes_write(FILE *out, const struct config *config, bool v6, const char *present);
 
 /* rules/sets.c */
-/* One element more, with what belongs to it behind its address; none for an address of the other family. */
+/* Adds an element: the address and its suffix; adds nothing for an address of the other family. */
 void rules_list_item(struct rules_list *list, const struct addr *address, const char *suffix);
-/* Each address and port that this node serves, as "address . port": its own, and its peers' as tunnelled
- * packets of theirs arrive here. */
+/*
+ * Each address and port that this node serves, as "address . port": its own ones, and its peers' in the form in which
+ * their tunnelled packets arrive.
+ */
 rules_fill_fn rules_list_served;
 /* The addresses that all nodes share. */
 rules_fill_fn rules_list_shared;
-/* A set or map that is emptied and filled again within the transaction. */
+/* Writes a set or map that is emptied and filled again within the transaction. */
 void rules_write_set(FILE *out, const struct config *config, const char *kind, const char *name, bool v6,
 		     const char *type, rules_fill_fn *fill);
-/* All that the nfqueue plane's chains look up, of one family. */
+/* Writes all sets of the nfqueue plane's chains, of one family. */
 void rules_write_sets(FILE *out, const struct config *config, bool v6);
 
 /* rules/backend.c */
-/* Answers of real servers leave through it, after NAT; rules.c fills it, on the nfqueue plane. */
+/* Answers of real servers leave through this chain, after NAT; rules.c fills it on the nfqueue plane. */
 #define RULES_NAT_LEAVING "backend_leaving"
-/* The chains for real servers, of both planes; when this node has none any more, they go. Lock not held. */
+/*
+ * Writes the chains for real servers, of both planes; removes them when this node has no real servers. Lock not held.
+ */
 void rules_write_backends(FILE *out, struct dprd *d);
 
 #endif

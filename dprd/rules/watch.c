@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The kernel says when somebody takes away what the rules are made of (nftables notifications, to which
- * iptables-nft's tables belong). To look for it is done now and then as well: this one is told at once.
+ * Reports at once when another program removes rules, chains or tables of dprd, by nftables notifications, which
+ * include iptables-nft's tables. dprd also checks its rules from time to time.
  */
 #include <errno.h>
 #include <netinet/in.h> /* before the kernel's own header of the same names */
@@ -17,7 +17,7 @@
 #include "dprd/rules/rules.h"
 
 enum {
-	MESSAGES_MAX = 256, /* that one call reads: who has more to say has said enough */
+	MESSAGES_MAX = 256, /* that one call reads: more messages tell nothing new */
 	BUFFER_BYTES = 16384,
 };
 
@@ -27,8 +27,8 @@ struct rules_watch {
 };
 
 /*
- * Changes of sets' elements do not even come here: without the programs each flow is one. The offset is that of the
- * message's kind in struct nlmsghdr, in the order of this host, of which the low byte says what was done.
+ * The filter drops changes of sets' elements: without the programs each flow is one. The offset is that of the
+ * message's type in struct nlmsghdr, in host order; its low byte is the operation.
  */
 static int attach_filter(const struct rules_watch *w)
 {
@@ -110,7 +110,7 @@ bool rules_watch_hit(struct rules_watch *w)
 		const struct nlmsghdr *message = (const void *)w->buffer;
 		int rest = (int)bytes;
 
-		/* More than there was room for: it could be. */
+		/* There were more messages than room: a removal may be among them. */
 		if (bytes < 0 && (errno == ENOBUFS || errno == ENOSPC))
 			hit = true;
 		else if (bytes <= 0)

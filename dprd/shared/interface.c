@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* shared/interface.c - the network interface that frames to shared addresses come in by. */
+/* shared/interface.c - the network interface that receives frames to shared addresses. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <ifaddrs.h>
@@ -67,7 +67,7 @@ bool shared_interface_find(const struct config *config, bool v6, char name[INTER
 	return found;
 }
 
-/* An ioctl(2) about an interface, whatever kind of socket it is asked by. */
+/* An ioctl(2) about an interface; any kind of socket serves. */
 static int request(const char *name, unsigned long what, struct ifreq *r)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * shared/lease.c - the lease of shared addresses: where it lies, and how loadcast gets at it. loadcast has no
- * right to touch BPF programs; it gets the descriptor of the map, and keeps the memory when dprd is gone.
+ * shared/lease.c - the lease of shared addresses: its memory, and the way in which loadcast gets it. loadcast has no
+ * rights on BPF programs; it gets the descriptor of the map, and keeps the memory when dprd is gone.
  */
 #include <errno.h>
 #include <sys/socket.h>

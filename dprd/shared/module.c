@@ -43,7 +43,7 @@ static struct nlmsghdr *start(struct conversation *talk, uint16_t family, uint8_
 	return message;
 }
 
-/* Sends, then gives every attribute of the answer to attribute; an acknowledgement alone is one, too. */
+/* Sends, then gives every attribute of the answer to attribute; an acknowledgement without attributes is one, too. */
 static int ask(struct conversation *talk, struct nlmsghdr *message, mnl_attr_cb_t attribute, void *context)
 {
 	const struct nlmsghdr *answer = (const struct nlmsghdr *)talk->buffer;
@@ -136,7 +136,7 @@ int shared_module_set(const struct shared_module_setup *setup)
 		message = start(&talk, talk.family, BIACTIVE_CMD_SET, NLM_F_ACK);
 		mnl_attr_put_u32(message, BIACTIVE_A_IFINDEX, setup->interface);
 		mnl_attr_put_u8(message, BIACTIVE_A_HOOK, setup->late ? BIACTIVE_HOOK_LATE : BIACTIVE_HOOK_EARLY);
-		/* Older modules know nothing of it, and want no attribute that they do not know. */
+		/* Older modules do not know this attribute, and refuse unknown ones. */
 		if (setup->nat)
 			mnl_attr_put_u8(message, BIACTIVE_A_NAT, 1);
 		put_key(message, setup->key);

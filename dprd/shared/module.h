@@ -2,8 +2,8 @@
 /*
  * shared/module.h - the kernel module dprd_biactive as dprd sees it: generic netlink, one request and one answer.
  *
- * Every call opens a socket of its own and belongs to the network namespace of its thread. It needs CAP_NET_ADMIN.
- * All return 0 or -errno; -ENOENT: the kernel has no such module.
+ * Every call opens a new socket and belongs to the network namespace of its thread. It needs CAP_NET_ADMIN. All return
+ * 0 or -errno; -ENOENT: the kernel has no such module.
  */
 #ifndef DPRD_SHARED_MODULE_H
 #define DPRD_SHARED_MODULE_H
@@ -28,10 +28,10 @@ struct shared_module_setup {
 };
 
 struct shared_module_state {
-	bool configured; /* else setup is zero */
+	bool configured; /* otherwise setup is zero */
 	struct shared_module_setup setup; /* without the key; interface is 0 while the interface is away */
 	char interface_name[16];
-	bool has_lease; /* one was written; else the next three are zero */
+	bool has_lease; /* a lease was written; otherwise the next three are zero */
 	uint64_t lease_until_ns, share_changed_ns; /* CLOCK_MONOTONIC */
 	struct bucket_share share;
 	uint64_t counters

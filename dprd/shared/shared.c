@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* shared.c - sets up what judges frames to shared addresses, and tells neighbours and switches about them. */
+/* shared.c - sets up the judges of frames to shared addresses, and tells neighbours and switches about them. */
 #include "dprd/shared/shared.h"
 
 #include <errno.h>
@@ -227,7 +227,7 @@ static void announce_router(const struct dprd *d)
 	}
 }
 
-/* Neighbours learn of it again whenever this node gets a share, or another one. */
+/* Announces the addresses to neighbours again whenever this node gets a share, or a different one. */
 static void follow_lease(struct dprd *d)
 {
 	struct shared *s = d->shared;
@@ -259,7 +259,7 @@ void shared_tick(struct dprd *d, uint64_t now_ms)
 		s->announcements--;
 		announce_addresses(d);
 	}
-	/* The kernel module advertises by itself. */
+	/* The kernel module advertises itself. */
 	if (s->used == SHARED_USES_BPF && (!s->router_ms || now_ms - s->router_ms >= SHARED_ADVERTISEMENT_S * 1000)) {
 		s->router_ms = now_ms;
 		announce_router(d);

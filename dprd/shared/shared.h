@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * shared.h - addresses that all nodes share (docs/biactive.md), as dprd sees them: it sets up what judges the
- * frames, hands the lease over to loadcast, and tells neighbours and switches. It decides nothing about shares:
- * these go on without dprd.
+ * shared.h - addresses that all nodes share (docs/biactive.md), as dprd handles them: it sets up the judges of frames,
+ * hands the lease over to loadcast, and tells neighbours and switches. It does not decide on shares: these go on
+ * without dprd.
  *
- * All of it is the main thread's.
+ * Only the main thread calls these functions.
  */
 #ifndef DPRD_SHARED_H
 #define DPRD_SHARED_H
@@ -38,20 +38,20 @@ struct shared {
 	unsigned announcements; /* still to be made of the addresses, one each second */
 	bool had_lease;
 	uint64_t announced_change_ns;
-	/* Which part of the buckets each member of the share has, in permille; for the share of that time. */
+	/* The part of the buckets of each member, in permille; for the share of that time. */
 	uint64_t parts_of_ns;
 	unsigned part[BUCKET_MEMBERS_MAX];
 };
 
 /*
- * Sets up what judges the frames, once the plane is open. Does nothing without shared addresses. 0, also when this node
- * cannot answer for them (logged, and said by why); -ENOMEM, which is logged, too.
+ * Sets up the judges of frames, once the plane is open. Does nothing without shared addresses. Returns 0, also when
+ * this node cannot answer for them (logged, with the reason in why); -ENOMEM, which is logged, too.
  */
 int shared_open(struct dprd *d);
 void shared_plane_changed(struct dprd *d); /* since then */
 /* Every TICK_MS. */
 void shared_tick(struct dprd *d, uint64_t now_ms);
-/* keep: what judges frames stays. */
+/* keep: the judges of frames stay. */
 void shared_close(struct dprd *d, bool keep);
 /* Removes the remains of a former process on the interfaces and in the module. */
 void shared_purge(const struct config *config);
@@ -63,19 +63,19 @@ const struct fastpath_shared *shared_programs(const struct dprd *d);
 /* Adds the counts of the programs. Lock held. */
 void shared_count(struct dprd *d, const uint64_t counters[BIACTIVE_COUNTER_COUNT]);
 
-/* The key of the buckets: for everybody who knows the cluster's key, and nobody else. */
+/* The key of the buckets: only nodes that know the cluster's key can compute it. */
 void shared_key(const uint8_t cluster_key[32], const char *cluster_name, uint64_t ret[2]);
 
 /* shared/interface.c */
 
-/* The interface of shared addresses of a family on this node; false: none, and why. */
+/* The interface of shared addresses of a family on this node; false: none, with the reason in why. */
 bool shared_interface_find(const struct config *config, bool v6, char name[INTERFACE_BYTES],
 			   char why[SHARED_WHY_BYTES]);
-/* Lets frames to a hardware address in, or no more; that outlives the process. 0 or -errno. */
+/* Makes the interface receive frames to a hardware address, or stop that; this outlives the process. 0 or -errno. */
 int shared_interface_join(const char *name, const uint8_t mac[6], bool join);
 /* Its own hardware address. 0 or -errno. */
 int shared_interface_hardware(const char *name, uint8_t mac[6]);
-/* An address of the interface from which a multicast router would speak: of IPv6 a link-local one. */
+/* An address of the interface that a multicast router would use as source; for IPv6 a link-local one. */
 bool shared_interface_source(const struct config *config, const char *name, bool v6, struct addr *ret);
 /* A socket for whole frames; -errno. */
 int shared_interface_socket(void);
@@ -85,7 +85,7 @@ void shared_interface_send(int fd, const char *name, const uint8_t *frame, unsig
 
 /* The lease as it is now. False: none was ever written. */
 bool shared_lease_read(struct dprd *d, struct shared_lease *ret);
-/* Sees to it that loadcast has the map. */
+/* Makes sure that loadcast has the map. */
 void shared_lease_offer(struct dprd *d);
 
 #endif
