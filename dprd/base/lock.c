@@ -28,7 +28,8 @@ static int open_lock(const char *run_dir, const char *path)
 		return errno == EEXIST ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
 	if (geteuid() == 0 && !stat(run_dir, &directory) && directory.st_uid != 0 &&
 	    fchown(fd, directory.st_uid, directory.st_gid))
-		log_warning("%s: only root can use it: %s", path, strerror(errno));
+		log_warning("cannot give %s to the owner of its directory: %s; only root can use it", path,
+			    strerror(errno));
 	return fd;
 }
 
@@ -55,7 +56,7 @@ int lock_take(const char *run_dir)
 	int fd, tries;
 
 	if (mkdir(run_dir, 0755) && errno != EEXIST) {
-		log_err("%s: %s", run_dir, strerror(errno));
+		log_err("cannot make the run directory %s: %s", run_dir, strerror(errno));
 		return -errno;
 	}
 	snprintf(path, sizeof(path), "%s/lock", run_dir);

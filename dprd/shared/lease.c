@@ -120,6 +120,6 @@ void shared_lease_offer(struct dprd *d)
 		close(fd);
 		return;
 	}
-	log_info("loadcast was given the lease of the shared addresses");
+	log_info("loadcast has got the lease of the shared addresses");
 	s->loadcast_fd = fd;
 }
