@@ -10,7 +10,7 @@
 #include "dprd/cluster/ways.h"
 
 enum {
-	COUNT_TICKS = 5, /* the flow table is looked at in so many ticks, */
+	COUNT_TICKS = 5, /* the flow table is counted in this many ticks */
 	COUNT_STEPS = 65536, /* but no more slots of it with each of them */
 };
 
@@ -80,7 +80,7 @@ void backend_reconfigure(struct dprd *d, const struct config *from)
 	fill_view(d);
 }
 
-/* Whom the rules may choose for a SYN that dprd did not see, a bit each. */
+/* The backends that the rules may choose for a SYN that dprd did not see, a bit each. */
 static uint64_t rules_need(const struct dprd *d)
 {
 	uint64_t usable = backend_serves_here(d);
@@ -153,7 +153,7 @@ void backend_reserve(struct dprd *d, unsigned own, const struct flow_key *key, b
 	}
 }
 
-/* Of a node of the view; 0: it gets nothing. */
+/* The weight of a node of the view; 0: it gets nothing. */
 static unsigned choice_weight(const struct dprd *d, unsigned index, bool v6)
 {
 	bool takes = index ? backend_takes(d, index - 1, v6) : backend_serves_here(d);
@@ -161,7 +161,7 @@ static unsigned choice_weight(const struct dprd *d, unsigned index, bool v6)
 	return takes ? (unsigned)d->backends.nodes[index].weight : 0;
 }
 
-/* Who may get a connection of this family, and how many each has. */
+/* Fills the nodes that may get a connection of this family, and their numbers of connections. */
 static void look(const struct dprd *d, bool v6, struct view_node *nodes)
 {
 	unsigned own;

@@ -41,7 +41,7 @@ struct backends {
 	uint64_t told; /* to the rules: who may get what (backend_refresh()) */
 };
 
-/* What is known of an own backend. */
+/* The state of an own backend. */
 struct backend_status {
 	const char *why_not; /* why it gets no new connections (static text); NULL: it may */
 	unsigned connections; /* open; ends are seen within two seconds */
@@ -60,7 +60,7 @@ void backend_refresh(struct dprd *d);
  * is also the answer when nobody may.
  */
 int backend_choose(struct dprd *d, bool v6, uint64_t random);
-/* Whether a verdict to serve here leaves it free to let a backend serve. */
+/* True when a verdict to serve here still allows a backend to serve. */
 bool backend_may_serve(enum reason reason);
 
 /* Decide=kernel: whom the next connections go to, decided ahead. */
@@ -80,14 +80,14 @@ void backend_reserve(struct dprd *d, unsigned own, const struct flow_key *key, b
 void backend_status(const struct dprd *d, unsigned own, struct backend_status *ret);
 /* Connections at all of them. */
 unsigned backend_connections(const struct dprd *d);
-/* Whether an own backend gets new connections of this family. */
+/* True when an own backend gets new connections of this family. */
 bool backend_takes(const struct dprd *d, unsigned own, bool v6);
-/* Whether the node's own web server gets some: ServeHere, and it is healthy. */
+/* True when the node's own web server gets some: ServeHere=yes, and it is healthy. */
 bool backend_serves_here(const struct dprd *d);
 
 /*
- * Whom new connections of this family go to while dprd is away: count places for the flow table's index of a node
- * each, as many as its weight says; 0: nobody. False: this node has no backends.
+ * Chooses the targets of new connections of this family while dprd is away: count places, each with the flow table's
+ * index of a node, as many for each node as its weight gives; 0: none. False: this node has no backends.
  */
 bool backend_choices(struct dprd *d, bool v6, uint8_t *ret, unsigned count);
 

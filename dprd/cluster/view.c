@@ -125,7 +125,7 @@ static void view_fill_self(struct dprd *d)
 	node->eligible = view_member_eligible(d, d->config.self, 0, &why_not);
 }
 
-/* What was sent in the time of the last announcement counts half, all before that the other half. */
+/* Connections sent in the time of the last announcement count half; all earlier ones count the other half. */
 static double rate_before(const struct view_node *old, uint64_t heard_ms)
 {
 	double took_s = heard_ms > old->heard_ms ? (double)(heard_ms - old->heard_ms) / 1000 : 0;
@@ -133,7 +133,7 @@ static double rate_before(const struct view_node *old, uint64_t heard_ms)
 	return took_s > 0 ? (old->sent_before_per_s + old->sent / took_s) / 2 : old->sent_before_per_s;
 }
 
-/* What was sent to a peer since its load was announced and before, from its former slot. */
+/* Copies the counts of connections sent to a peer, since its load was announced and before, from its former slot. */
 static void carry_sent(const struct view_node *old, unsigned count, bool news, struct view_node *node)
 {
 	unsigned i;

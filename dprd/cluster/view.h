@@ -31,11 +31,11 @@ double view_load(const struct config *config, const struct load_sample *sample);
 /* The peer's place in the view; NULL: it has none. */
 struct view_node *view_node(struct dprd *d, uint32_t node_id);
 const struct node_load *view_node_load(const struct dprd *d, uint32_t node_id); /* NULL: not in the table */
-/* What counts: the lower one of what is configured here and what the member announces. load: NULL: nothing. */
+/* The weight that counts: the lower one of the configured and the announced weight. load NULL: 0. */
 unsigned view_weight(const struct member *member, const struct node_load *load);
-/* Whether a member may get new connections; if not, *ret_why_not says why (static text). */
+/* True when a member may get new connections; if not, *ret_why_not gives the reason (static text). */
 bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms, const char **ret_why_not);
-/* Whether tunnel packets from a member are taken: heard, or first configured, within DECAPSULATE_GRACE_MS. */
+/* True when tunnel packets from a member are taken: it was heard, or first configured, within DECAPSULATE_GRACE_MS. */
 bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms);
 /* All of these, a bit each. Lock held. */
 uint64_t view_living(const struct dprd *d, uint64_t now_ms);

@@ -43,10 +43,10 @@ struct ways {
 	struct way backend[OWN_BACKENDS_MAX][2]; /* own real servers */
 };
 
-/* What the kernel says about the path to an address. All zero: nothing. */
+/* The kernel's facts of the path to an address. All zero: none. */
 struct way_facts {
 	unsigned mtu; /* of the path; 0: no route */
-	struct addr source; /* what the kernel sends from, for real servers: they have the service addresses, too */
+	struct addr source; /* source address of the kernel, for real servers: they have the service addresses, too */
 	struct neighbour next_hop;
 };
 

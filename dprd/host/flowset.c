@@ -259,7 +259,7 @@ int flowset_change(struct flowset *set, enum flowset_change change, const struct
 	return result;
 }
 
-/* Whether the table is there, or this chain of it: 0, -ENOENT, or what else went wrong. */
+/* Asks for the table, or this chain of it: 0 when it exists, -ENOENT, or another error. */
 static int ask(struct flowset *set, uint16_t kind, const char *chain)
 {
 	struct nlmsghdr *message;

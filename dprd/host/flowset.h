@@ -22,13 +22,13 @@ enum flowset_change {
 /* Adds or removes the tuples in one transaction per family. Adding what is there and removing what is
  * not are no errors. 0, or -errno: nothing of that family was changed (-ENOENT: the table is gone). */
 int flowset_change(struct flowset *set, enum flowset_change change, const struct flow_key *keys, unsigned count);
-/* Whether the table is there. Cheap. */
+/* True when the table exists. Cheap. */
 bool flowset_present(struct flowset *set);
 /* How many packets a counter of the table has seen. 0 or -errno; -ENOENT: there is none. */
 int flowset_counter(struct flowset *set, const char *name, uint64_t *ret_packets);
 /*
- * Whether it has this chain. (nft(8) reads all flows of the set before it lists a chain: seconds, and the main thread
- * waits.)
+ * True when the table has this chain. (nft(8) reads all flows of the set before it lists a chain: that takes seconds in
+ * which the main thread waits.)
  */
 bool flowset_chain_present(struct flowset *set, const char *chain);
 

@@ -19,7 +19,7 @@ struct request {
 	struct inet_diag_req_v2 body;
 };
 
-/* What comes first is what counts; a socket's description is some 150 bytes. */
+/* Only the first socket counts; a socket's description has about 150 bytes. */
 enum { ANSWER_BYTES = 512 };
 
 struct socket_lookup {

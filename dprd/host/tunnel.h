@@ -23,7 +23,7 @@ bool tunnel_add(struct tunnel *tunnel, const struct addr *destination, const voi
 		const void *body, unsigned body_bytes, unsigned tag);
 /* Sends all; failed(context, tag, error) for each that the kernel would not take. */
 void tunnel_flush(struct tunnel *tunnel, void (*failed)(void *context, unsigned tag, int error), void *context);
-/* Whether so many more datagrams and scratch bytes fit before the next flush. */
+/* True when this many more datagrams and scratch bytes fit before the next flush. */
 bool tunnel_has_room(const struct tunnel *tunnel, unsigned packets, unsigned bytes);
 /* Room for what must live until the flush; NULL when used up. Emptied by tunnel_flush(). */
 uint8_t *tunnel_scratch(struct tunnel *tunnel, unsigned bytes);

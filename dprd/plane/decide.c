@@ -43,7 +43,7 @@ bool plane_decide_runs(const struct dprd *d)
 	return d->decide_ahead && d->decide_ahead->runs;
 }
 
-/* What was sent to a node counts from now on, whatever its place in the view is by now. */
+/* Connections sent to a node count from now on, whatever its present place in the view. */
 static void count_sent(struct dprd *d, const struct ahead *a, unsigned used)
 {
 	unsigned i, node;
@@ -136,7 +136,7 @@ static unsigned wanted(uint32_t used, bool flood)
 	return count;
 }
 
-/* What the programs read: node << 8 | reason. */
+/* The entry that the programs read: node << 8 | reason. */
 static uint16_t entry_of(struct dprd *d, const struct ahead *a, unsigned i)
 {
 	enum reason reason = (enum reason)a->entries[i].reason;
@@ -185,7 +185,7 @@ static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t
 	s->count = a->count;
 }
 
-/* What comes is queued to dprd. */
+/* New SYNs are queued to dprd. */
 static void make_none(struct dprd *d, bool v6)
 {
 	d->decide_ahead->ahead[v6].count = 0;

@@ -13,10 +13,10 @@ struct dprd;
 struct plane_decide;
 
 struct plane_decide *plane_decide_new(void); /* free() frees it */
-bool plane_decide_runs(const struct dprd *d); /* whether the programs decide just now. Lock held */
+bool plane_decide_runs(const struct dprd *d); /* true while the programs decide. Lock held */
 /* The tick has read the own load just before. Lock held. */
 void plane_decide_tick(struct dprd *d, uint64_t now_ms);
-void plane_decide_remember(struct dprd *d, const struct decide_env *env); /* what they decided, for why. Lock held */
+void plane_decide_remember(struct dprd *d, const struct decide_env *env); /* their decisions, for why. Lock held */
 /* After a change that the next new connection must find. Lock not held. */
 void plane_decide_now(struct dprd *d);
 

@@ -64,8 +64,8 @@ static void describe(struct dprd *d)
 }
 
 /*
- * Whether tunnel packets come in where programs are: they leave by the same interface. Elsewhere nobody would take them
- * out, and peers forward all the same.
+ * True when tunnel packets arrive where programs are: they leave by the same interface. Elsewhere no program would take
+ * them out, and peers would still forward.
  */
 static bool sees_tunnel(const struct dprd *d, char why[FASTPATH_WHY_BYTES])
 {
@@ -155,7 +155,7 @@ void plane_close(struct dprd *d, bool keep)
 
 /* --- what the programs are told --- */
 
-/* Whether a member has a part of the shared addresses: then it judges frames to them. */
+/* True when a member has a part of the shared addresses: then it judges frames to them. */
 static bool is_sharer(struct dprd *d, uint32_t node_id)
 {
 	struct shared_lease lease;

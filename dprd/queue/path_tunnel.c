@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What peers tunnel to this node: it comes out and goes on into the stack, or back (the second look).
- * And what they send back, to be decided about once more.
+ * Packets that peers tunnel to this node come out of the tunnel and go on into the stack, or back (the second look).
+ * SYNs that peers send back are decided once more.
  */
 #include "dprd/base/clock.h"
 #include "dprd/cluster/state.h"
@@ -23,7 +23,7 @@ static void drop(struct queued *q, enum reason reason)
 	q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = reason };
 }
 
-/* What is in the tunnel packet takes its place. False: its ECN field forbids it. */
+/* The inner packet takes the place of the tunnel packet. False: its ECN field forbids it. */
 static bool unwrap(struct queued *q, const struct packet *inner)
 {
 	q->replace = q->bytes + q->packet.header_bytes;

@@ -35,8 +35,8 @@ enum {
 	COPY_BYTES = 9728, /* copy range: a whole jumbo frame */
 	DECIDE_COPY_BYTES = 2048, /* of SYNs and ICMP errors */
 	/*
-	 * Of a queued packet. Messages take an odd number of cache lines: else the beginnings of all share a few
-	 * places.
+	 * The attributes of a queued packet. Messages take an odd number of cache lines: otherwise the beginnings of
+	 * all share a few places.
 	 */
 	ATTRIBUTES_BYTES = 512 + 64,
 	MESSAGE_BYTES = COPY_BYTES + ATTRIBUTES_BYTES,
@@ -159,7 +159,7 @@ static bool is_accepted(const struct queued *q)
 	return q->verdict.kind != VERDICT_DROP;
 }
 
-/* What goes on into the stack keeps no mark of dprd, except that of a real server. */
+/* Packets that go on into the stack keep no mark of dprd, except that of a real server. */
 static uint32_t mark_behind(const struct queued *q)
 {
 	uint32_t mark = q->mark & ~(uint32_t)MARK_FORWARD;
@@ -276,7 +276,7 @@ static void change_wakeup(struct worker *w)
 	timer_set(w, waits || w->is_scheduled ? 0 : clock_now_us() + WAKEUP_TIMER_MS * 1000);
 }
 
-/* What a worker waits for: packets in one of its queues, and two things more. */
+/* A worker waits for packets in one of its queues, and for two other events. */
 enum { QUEUES = 3, STOP = QUEUES, TIMER };
 
 static void *worker_run(void *argument)
@@ -300,7 +300,10 @@ static void *worker_run(void *argument)
 		/* A packet may be marked for a queue and never come to it. */
 		if (w->d->fastpath)
 			fastpath_answered(w->d->fastpath);
-		/* What poll() found empty was looked at, unless it was so long ago that it may be stale by now. */
+		/*
+		 * A queue that poll() found empty was read, unless that was so long ago that its packets may be stale
+		 * now.
+		 */
 		for (i = 0; i < QUEUES; i++) {
 			if (fds[i].revents || queues[i]->stale_left)
 				drain(w, queues[i]);

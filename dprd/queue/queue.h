@@ -14,13 +14,11 @@ struct standby_members;
 enum { WORKERS_MAX = 16 };
 
 /* 0 or -errno. */
-int queue_check(const struct dprd *d); /* whether the queues can be had; changes nothing */
+int queue_check(const struct dprd *d); /* checks that the queues can be bound; changes nothing */
 int queue_start(struct dprd *d);
 void queue_stop(struct dprd *d);
 void queue_tick(struct dprd *d, bool each_second); /* each tick */
-/*
- * What the standby process is told of the members now. Valid until the next call. Main thread; with workers, lock held.
- */
+/* The facts of the members for the standby process. Valid until the next call. Main thread; with workers, lock held. */
 const struct standby_members *queue_members(struct dprd *d);
 /* When the worker that was silent for longest was last seen to run. */
 uint64_t queue_heartbeat_ms(const struct dprd *d);

@@ -65,8 +65,8 @@ struct standby *standby_start(const struct standby_queue *queues, unsigned count
 /* Where a worker notes the time (clock_now_ms()) whenever it looks at its queues. Lives until standby_stop(). */
 uint64_t *standby_stamp(struct standby *standby, unsigned worker);
 /*
- * Whether it may have a packet in hand that came before those that a worker has just received. A verdict on all packets
- * up to one of these would be on that one, too.
+ * True when it may hold a packet that came before those that a worker has just received. A verdict on all packets up to
+ * one of these would also be one on that packet.
  */
 bool standby_drains(const struct standby *standby);
 /*
@@ -74,7 +74,7 @@ bool standby_drains(const struct standby *standby);
  * has noted the time since it received the SYN.
  */
 bool standby_has_served(const struct standby *standby, const struct packet *syn);
-/* What it is to know of the members, which is copied; at most each tick. */
+/* Gives it the facts of the members, which are copied; at most once each tick. */
 void standby_know(struct standby *standby, const struct standby_members *members);
 /* Each second: when the process ended, another one is started. */
 void standby_tick(struct standby *standby);
@@ -86,7 +86,7 @@ void standby_stop(struct standby *standby);
 /* The process itself, which is dprd with this option alone. Its exit status. */
 int standby_run(void);
 
-/* What it knows of a worker. All zero at first. */
+/* Its knowledge of a worker. All zero at first. */
 struct standby_watch {
 	uint64_t stamp; /* the worker's, when last seen */
 	uint64_t waiting_since_ms; /* packets wait since then, with the stamp as it is; 0: none do */
@@ -95,7 +95,7 @@ struct standby_watch {
 };
 
 /*
- * What becomes of a tunnel packet: true, it is accepted as *ret, which lies within the datagram; false, it is dropped.
+ * The fate of a tunnel packet: true, it is accepted as *ret, which lies within the datagram; false, it is dropped.
  * Rewrites the datagram. maybe_stale: it may have waited for longer than STALE_MS. Pure.
  */
 struct standby_inner {

@@ -16,7 +16,7 @@
 #include "dprd/config/config.h"
 #include "dprd/core/flow/flow.h"
 
-/* What dprd tells it. */
+/* The facts that dprd tells the standby process. */
 struct standby_members {
 	struct config config;
 	uint64_t living; /* those that were heard of lately, a bit each */
@@ -35,11 +35,11 @@ struct standby_way {
 	unsigned member;
 };
 
-/* What becomes of a packet from the queue of forwarded flows, by the rules of decide(). Pure. */
+/* Judges a packet from the queue of forwarded flows, by the rules of decide(). Pure. */
 enum standby_fate standby_judge_forward(const struct flow_table *flows, const struct standby_members *members,
 					const struct packet *packet, struct standby_way *ret);
 
-/* What the standby process sends by. All zero at first. */
+/* The means by which the standby process sends. All zero at first. */
 struct standby_forwarder {
 	bool tried; /* to open all that follows */
 	struct flow_table *flows; /* NULL: that failed */
