@@ -84,6 +84,7 @@ struct dprd {
 	struct last_heard heard[MEMBERS_MAX]; /* of each member; outlives the table, which ends with loadcast */
 	struct load_view view;
 	struct view_node view_nodes[MEMBERS_MAX];
+	struct sent_to sent_to[MEMBERS_MAX]; /* lately, by member */
 	struct ways ways; /* to members and to real servers */
 	struct sampler *sampler;
 	struct counters counters;

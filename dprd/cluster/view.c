@@ -126,24 +126,46 @@ static void view_fill_self(struct dprd *d)
 }
 
 /* Connections sent in the time of the last announcement count half; all earlier ones count the other half. */
-static double rate_before(const struct view_node *old, uint64_t heard_ms)
+static double rate_before(const struct view_node *old, uint64_t heard_ms, unsigned kept)
 {
 	double took_s = heard_ms > old->heard_ms ? (double)(heard_ms - old->heard_ms) / 1000 : 0;
+	unsigned sent = old->sent > kept ? old->sent - kept : 0;
 
-	return took_s > 0 ? (old->sent_before_per_s + old->sent / took_s) / 2 : old->sent_before_per_s;
+	return took_s > 0 ? (old->sent_before_per_s + sent / took_s) / 2 : old->sent_before_per_s;
 }
 
-/* Copies the counts of connections sent to a peer, since its load was announced and before, from its former slot. */
-static void carry_sent(const struct view_node *old, unsigned count, bool news, struct view_node *node)
+static struct sent *sent_lately(struct dprd *d, const struct view_node *node)
 {
-	unsigned i;
+	struct sent_to *to = &d->sent_to[node->member];
+
+	/* A reload may give the place in the configuration to another member. */
+	if (to->id != node->node_id)
+		*to = (struct sent_to) { .id = node->node_id };
+	return &to->lately;
+}
+
+void view_count_sent(struct dprd *d, unsigned view_index, unsigned connections, uint64_t now_ms)
+{
+	struct view_node *node = &d->view_nodes[view_index];
+
+	node->sent += connections;
+	sent_count(sent_lately(d, node), now_ms, connections);
+}
+
+/*
+ * Copies the counts of connections sent to a peer, since its load was announced and before, from its former slot. The
+ * announced load does not have connections yet that were sent after it was heard.
+ */
+static void carry_sent(struct dprd *d, const struct view_node *old, unsigned count, bool news, struct view_node *node)
+{
+	unsigned i, kept = news ? sent_since(sent_lately(d, node), node->heard_ms) : 0;
 
 	for (i = 1; i < count; i++) {
 		if (old[i].node_id != node->node_id)
 			continue;
-		node->sent = news ? 0 : old[i].sent;
+		node->sent = news ? kept : old[i].sent;
 		node->reserved = old[i].reserved;
-		node->sent_before_per_s = news ? rate_before(&old[i], node->heard_ms) : old[i].sent_before_per_s;
+		node->sent_before_per_s = news ? rate_before(&old[i], node->heard_ms, kept) : old[i].sent_before_per_s;
 		node->heard_ms = news ? node->heard_ms : old[i].heard_ms;
 		return;
 	}
@@ -179,7 +201,7 @@ static void view_fill_peers(struct dprd *d, const struct load_table *former, uin
 			.heard_ms = now_ms - load_age_ms(&d->table, load, now_ms),
 			.eligible = view_member_eligible(d, member, now_ms, &why_not),
 		};
-		carry_sent(old, old_count, before != load->sequence, node);
+		carry_sent(d, old, old_count, before != load->sequence, node);
 		heard += (load->flags & NODE_HEARD) && is_fresh(d, node->age_ms);
 		d->view.count++;
 	}

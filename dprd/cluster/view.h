@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "dprd/config/config.h"
+#include "dprd/core/policy/sent.h"
 #include "loadcast/load.h"
 
 struct dprd;
@@ -21,7 +22,15 @@ struct last_heard {
 	uint64_t ms;
 };
 
+/* What this node sent to a member lately. */
+struct sent_to {
+	uint32_t id; /* of the member */
+	struct sent lately;
+};
+
 /* Lock held for all that follow. */
+/* Connections were sent to this node of the view at now_ms (CLOCK_BOOTTIME). */
+void view_count_sent(struct dprd *d, unsigned view_index, unsigned connections, uint64_t now_ms);
 /* A fresh load table into d->table and d->view; NULL: there was none, only its age goes on. missing:
  * the file is not there at all. */
 void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, uint64_t now_ms);

@@ -46,13 +46,16 @@ bool plane_decide_runs(const struct dprd *d)
 /* Connections sent to a node count from now on, whatever its present place in the view. */
 static void count_sent(struct dprd *d, const struct ahead *a, unsigned used)
 {
+	/* The programs do not say when within the last tick: none of them counts too early. */
+	uint64_t now_ms = clock_now_ms();
 	unsigned i, node;
 
 	for (i = 0; i < used; i++) {
 		unsigned index = a->entries[i].view_index;
 
 		for (node = 1; index && node < d->view.count; node++)
-			d->view_nodes[node].sent += d->view_nodes[node].node_id == a->nodes[index].node_id;
+			if (d->view_nodes[node].node_id == a->nodes[index].node_id)
+				view_count_sent(d, node, 1, now_ms);
 	}
 }
 

@@ -41,7 +41,8 @@ static bool send_packet(struct path *p, struct queued *q, const struct packet *p
 	outer = in_place ? q->bytes - outer_bytes : tunnel_scratch(p->tunnel, outer_bytes);
 	if (!outer)
 		return false;
-	encap_write(outer, packet, &q->way.source, &q->way.destination, may_return(p, q) ? ENCAP_MAY_RETURN : 0);
+	encap_write(outer, packet, &q->way.source, &q->way.destination,
+		    may_return(p, q) ? ENCAP_MAY_RETURN | q->verdict.alternative : 0);
 	if (in_place)
 		return add_packet(p, q, packet->v6, outer, outer_bytes + packet->total_bytes, NULL, 0, tag);
 	return add_packet(p, q, packet->v6, outer, outer_bytes, bytes, packet->total_bytes, tag);

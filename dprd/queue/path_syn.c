@@ -163,7 +163,7 @@ void path_commit_flow(struct path *p, const struct queued *q)
 		d->backends.chosen[own]++;
 	} else if (node) {
 		node->reserved -= node->reserved > 0;
-		node->sent++;
+		view_count_sent(d, (unsigned)(node - d->view_nodes), 1, p->now_ms);
 	}
 }
 

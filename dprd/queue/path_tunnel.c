@@ -37,13 +37,13 @@ static bool unwrap(struct queued *q, const struct packet *inner)
 }
 
 /* The second look. True: the SYN goes back to its entry node. */
-static bool goes_back(struct path *p, struct queued *q)
+static bool goes_back(struct path *p, struct queued *q, uint8_t alternative)
 {
 	struct verdict v;
 
 	path_read_own_load(p);
 	path_env_syn(p, &q->packet);
-	v = decide_landed(&p->env, &q->packet, q->verdict.node_id);
+	v = decide_landed(&p->env, &q->packet, q->verdict.node_id, alternative);
 	if (v.kind != VERDICT_FORWARD) {
 		p->d->view_nodes[0].load += p->d->config.factors.connections;
 		return false;
@@ -93,7 +93,8 @@ void path_decapsulate(struct path *p, struct queued *q)
 		take_back(p, q);
 		return;
 	}
-	if (config->second_look && packet_is_syn(&inner) && encap_may_return(outer, inner.v6) && goes_back(p, q))
+	if (config->second_look && packet_is_syn(&inner) && encap_may_return(outer, inner.v6) &&
+	    goes_back(p, q, encap_alternative(outer, inner.v6)))
 		return;
 	tunnelled_to_alias(config, q->verdict.node_id, q->replace, &inner);
 }

@@ -15,7 +15,7 @@ static struct heard *row_of(const struct knowledge *k, unsigned node)
 	return k->heard + (k->kind == SIM_TABLES_OWN ? (size_t)node * k->nodes : 0);
 }
 
-static struct sent *sent_by(const struct knowledge *k, unsigned node)
+static struct sent_to *sent_by(const struct knowledge *k, unsigned node)
 {
 	return k->sent + (size_t)node * k->nodes;
 }
@@ -227,14 +227,14 @@ void knowledge_kill(struct knowledge *k, unsigned node)
 void knowledge_revive(struct knowledge *k, unsigned node)
 {
 	struct heard *row = row_of(k, node);
-	struct sent *sent = sent_by(k, node);
+	struct sent_to *sent = sent_by(k, node);
 
 	k->alive[node] = true;
 	k->epoch[node]++;
 	for (unsigned i = 0; i < k->nodes; i++) {
 		if (k->kind == SIM_TABLES_OWN)
 			row[i] = (struct heard) { 0 };
-		sent[i] = (struct sent) { 0 };
+		sent[i] = (struct sent_to) { 0 };
 	}
 	if (k->kind == SIM_TABLES_REAL)
 		real_tables_revive(k->real, node);

@@ -15,6 +15,7 @@
 #define DPRD_SIM_KNOWLEDGE_H
 
 #include "loadcast/load.h"
+#include "dprd/core/policy/sent.h"
 #include "dprd/sim/random.h"
 #include "dprd/sim/ring.h"
 
@@ -29,10 +30,11 @@ struct heard {
 };
 
 /* Connections that one node sent to another one: since it heard the announcement of this sequence, and before. */
-struct sent {
+struct sent_to {
 	uint32_t sequence, count;
 	uint64_t heard_ms;
 	double before_per_s;
+	struct sent lately;
 };
 
 /* One announcement under way. */
@@ -53,7 +55,7 @@ struct knowledge {
 	bool *alive;
 	double dead_s;
 	struct heard *heard; /* SHARED: one row; OWN: a row for each node */
-	struct sent *sent; /* a row for each node */
+	struct sent_to *sent; /* a row for each node */
 	struct ring flights;
 	struct random_stream losses;
 	struct real_tables *real;
@@ -85,7 +87,7 @@ void knowledge_revive(struct knowledge *k, unsigned node);
 bool knowledge_view(struct knowledge *k, unsigned self, double now_s, struct view_node *nodes);
 
 /* Counts one more connection that self sent to peer. */
-void knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer);
+void knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer, double now_s);
 
 /* Whole milliseconds, as the daemons count them. */
 static inline uint64_t knowledge_ms(double s)

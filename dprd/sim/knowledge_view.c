@@ -27,26 +27,28 @@ static bool is_eligible(const struct heard *m, uint64_t now_ms, double dead_ms)
 }
 
 /*
- * As in dprd/cluster/view.c: connections sent since start at 0 with each announcement; half of the old count goes into
- * the rate before.
+ * As in dprd/cluster/view.c: an announcement leaves the connections that were sent after it was heard; those that were
+ * sent before go into the rate before, as one half of it.
  */
-static void count_from(struct sent *sent, uint32_t sequence, uint64_t heard_ms)
+static void count_from(struct sent_to *sent, uint32_t sequence, uint64_t heard_ms)
 {
 	double took_s = heard_ms > sent->heard_ms ? (double)(heard_ms - sent->heard_ms) / 1000 : 0;
+	unsigned kept;
 
 	if (sent->sequence == sequence)
 		return;
+	kept = sent_since(&sent->lately, heard_ms);
 	if (took_s > 0)
-		sent->before_per_s = (sent->before_per_s + sent->count / took_s) / 2;
+		sent->before_per_s = (sent->before_per_s + (sent->count > kept ? sent->count - kept : 0) / took_s) / 2;
 	sent->sequence = sequence;
-	sent->count = 0;
+	sent->count = kept;
 	sent->heard_ms = heard_ms;
 }
 
 /* All nodes are alive, and all are heard. */
 static void view_shared(const struct knowledge *k, unsigned self, uint64_t now_ms, struct view_node *nodes)
 {
-	struct sent *sent = k->sent + (size_t)self * k->nodes;
+	struct sent_to *sent = k->sent + (size_t)self * k->nodes;
 	struct view_node *node = nodes;
 
 	for (unsigned i = 0; i < k->nodes; i++) {
@@ -97,7 +99,7 @@ static bool view_own(const struct knowledge *k, unsigned self, uint64_t now_ms, 
 
 bool knowledge_view(struct knowledge *k, unsigned self, double now_s, struct view_node *nodes)
 {
-	struct sent *sent = k->sent + (size_t)self * k->nodes;
+	struct sent_to *sent = k->sent + (size_t)self * k->nodes;
 	uint64_t now_ms = knowledge_ms(looked_at_s(k->setup, now_s));
 	uint32_t sequence[SIM_NODES_MAX];
 	bool minority;
@@ -123,13 +125,14 @@ bool knowledge_view(struct knowledge *k, unsigned self, double now_s, struct vie
 	return minority;
 }
 
-void knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer)
+void knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer, double now_s)
 {
-	struct sent *sent = k->sent + (size_t)self * k->nodes + peer;
+	struct sent_to *sent = k->sent + (size_t)self * k->nodes + peer;
 	const struct heard *row = k->heard + (k->kind == SIM_TABLES_OWN ? (size_t)self * k->nodes : 0);
 
 	/* With real tables making the view has done that. */
 	if (k->kind != SIM_TABLES_REAL)
 		count_from(sent, row[peer].sequence, knowledge_ms(row[peer].heard_at_s));
 	sent->count++;
+	sent_count(&sent->lately, knowledge_ms(now_s), 1);
 }

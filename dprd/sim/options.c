@@ -27,6 +27,11 @@ const char options_usage[] =
 	"  --service-law LAW       [exp] exp, det, pareto:ALPHA[:MOST], lognormal:SIGMA\n"
 	"  --skew SKEW             [uniform] entry nodes: uniform, zipf:S, or a list like 4:1:1\n"
 	"  --hop TIME              [0.2ms] what being forwarded costs a connection\n"
+	"  --burst N[@TIME]        N connections that arrive at once and stay open, at a random moment of\n"
+	"                          the 6th period or at TIME; --load 0: nothing else arrives\n"
+	"  --burst-span TIME       [0] from its first connection to its last one\n"
+	"  --burst-entries N       [1] the nodes n1 to nN get them in turn\n"
+	"  --hold TIME             [to the end] how long each of them stays open\n"
 	"the announcements\n"
 	"  --period TIME,...       [200ms] several: one table for each\n"
 	"  --jitter SHARE          [50%] of the period, up and down\n"
@@ -51,41 +56,45 @@ const char options_usage[] =
 	"  --version --help\n";
 
 /* Values on which others depend come first: the list is read from top to bottom. */
-#define OPTIONS(X)                    \
-	X(NODES, "nodes")             \
-	X(WORKERS, "workers")         \
-	X(SERVICE, "service")         \
-	X(CAPACITY, "capacity")       \
-	X(WEIGHT, "weight")           \
-	X(LOAD, "load")               \
-	X(MEAN, "service-mean")       \
-	X(LAW, "service-law")         \
-	X(SKEW, "skew")               \
-	X(HOP, "hop")                 \
-	X(PERIOD, "period")           \
-	X(JITTER, "jitter")           \
-	X(DELAY, "delay")             \
-	X(LOSS, "loss")               \
-	X(DEAD, "dead-periods")       \
-	X(TICK, "tick")               \
-	X(TABLES, "tables")           \
-	X(POLICY, "policy")           \
-	X(MAX_LOAD, "max-load")       \
-	X(ADVANTAGE, "min-advantage") \
-	X(SECOND, "second-look")      \
-	X(FLOWS, "flows")             \
-	X(CONNECTIONS, "connections") \
-	X(SECONDS, "seconds")         \
-	X(WARMUP, "warmup")           \
-	X(KILL, "kill")               \
-	X(REVIVE, "revive")           \
-	X(SEED, "seed")               \
-	X(REPEAT, "repeat")           \
-	X(JSON, "json")               \
-	X(CSV, "csv")                 \
-	X(PLOT, "plot")               \
-	X(PROGRESS, "progress")       \
-	X(VERSION, "version")         \
+#define OPTIONS(X)                        \
+	X(NODES, "nodes")                 \
+	X(WORKERS, "workers")             \
+	X(SERVICE, "service")             \
+	X(CAPACITY, "capacity")           \
+	X(WEIGHT, "weight")               \
+	X(LOAD, "load")                   \
+	X(MEAN, "service-mean")           \
+	X(LAW, "service-law")             \
+	X(SKEW, "skew")                   \
+	X(HOP, "hop")                     \
+	X(BURST, "burst")                 \
+	X(BURST_SPAN, "burst-span")       \
+	X(BURST_ENTRIES, "burst-entries") \
+	X(HOLD, "hold")                   \
+	X(PERIOD, "period")               \
+	X(JITTER, "jitter")               \
+	X(DELAY, "delay")                 \
+	X(LOSS, "loss")                   \
+	X(DEAD, "dead-periods")           \
+	X(TICK, "tick")                   \
+	X(TABLES, "tables")               \
+	X(POLICY, "policy")               \
+	X(MAX_LOAD, "max-load")           \
+	X(ADVANTAGE, "min-advantage")     \
+	X(SECOND, "second-look")          \
+	X(FLOWS, "flows")                 \
+	X(CONNECTIONS, "connections")     \
+	X(SECONDS, "seconds")             \
+	X(WARMUP, "warmup")               \
+	X(KILL, "kill")                   \
+	X(REVIVE, "revive")               \
+	X(SEED, "seed")                   \
+	X(REPEAT, "repeat")               \
+	X(JSON, "json")                   \
+	X(CSV, "csv")                     \
+	X(PLOT, "plot")                   \
+	X(PROGRESS, "progress")           \
+	X(VERSION, "version")             \
 	X(HELP, "help")
 
 enum option_code {
@@ -232,6 +241,22 @@ static bool take_revive(const char *word, struct options *o)
 	return take_failure(word, true, &o->setup);
 }
 
+static bool take_burst(struct sim_burst *burst, enum option_code option, const char *text)
+{
+	switch (option) {
+	case OPTION_BURST:
+		return value_burst(text, burst);
+	case OPTION_BURST_SPAN:
+		return value_time(text, &burst->span_s);
+	case OPTION_BURST_ENTRIES:
+		return take_unsigned(text, 1, SIM_NODES_MAX, &burst->entries);
+	case OPTION_HOLD:
+		return value_time(text, &burst->hold_s);
+	default:
+		return false;
+	}
+}
+
 static bool take_cluster(struct options *o, enum option_code option, const char *text)
 {
 	struct sim_setup *s = &o->setup;
@@ -262,7 +287,7 @@ static bool take_cluster(struct options *o, enum option_code option, const char 
 	case OPTION_REVIVE:
 		return take_each(text, o, take_revive);
 	default:
-		return false;
+		return take_burst(&s->burst, option, text);
 	}
 }
 
@@ -352,6 +377,8 @@ static const char *hint(enum option_code option)
 	switch (option) {
 	case OPTION_MEAN:
 	case OPTION_HOP:
+	case OPTION_BURST_SPAN:
+	case OPTION_HOLD:
 	case OPTION_PERIOD:
 	case OPTION_DELAY:
 	case OPTION_TICK:
@@ -364,6 +391,8 @@ static const char *hint(enum option_code option)
 		return "a share of the run, like 10%, or a time, like 5s";
 	case OPTION_SERVICE:
 		return "fifo or ps";
+	case OPTION_BURST:
+		return "a number of connections, like 60, or with a time, like 60@2s";
 	case OPTION_LAW:
 		return "exp, det, pareto:ALPHA, pareto:ALPHA:MOST (in means), lognormal:SIGMA";
 	case OPTION_SKEW:

@@ -90,6 +90,11 @@ static struct packet syn_of(const struct connection *c)
 	return syn;
 }
 
+static bool counts(const struct run *run, const struct connection *c)
+{
+	return !c->held && stats_counts(&run->stats, c->arrived_s);
+}
+
 static bool always(void *context, uint32_t node_id)
 {
 	(void)context;
@@ -124,7 +129,7 @@ static void fill_env(struct run *run, unsigned self, struct load_view *view, str
 		.member = (uint16_t)self,
 		.node_id = run->knowledge.node_id[self],
 		.eligible = true,
-		.load = run->servers.server[self].open,
+		.load = run->servers.server[self].open + run->servers.server[self].held,
 		.weight = setup->weight[self] > 0 ? setup->weight[self] : 1,
 		.arrivals_per_s = node->arrivals_per_1000_s / 1000.0,
 	};
@@ -166,11 +171,12 @@ unsigned place_new(struct run *run, uint32_t connection)
 			verdict.reason = REASON_TABLE_FULL;
 		}
 	}
-	if (stats_counts(&run->stats, c->arrived_s))
+	if (counts(run, c))
 		run->stats.result.reasons[verdict.reason]++;
 	if (to != c->entry) {
 		c->forwarded = true;
-		knowledge_count_sent(&run->knowledge, c->entry, to);
+		c->alternative = verdict.alternative;
+		knowledge_count_sent(&run->knowledge, c->entry, to, run->now_s);
 	}
 	return to;
 }
@@ -184,9 +190,10 @@ bool place_returns(struct run *run, uint32_t connection)
 
 	c->looked = true;
 	fill_env(run, c->server, &view, &env);
-	c->returning = decide_landed(&env, &syn, run->knowledge.node_id[c->entry]).reason == REASON_SENT_BACK;
+	c->returning = decide_landed(&env, &syn, run->knowledge.node_id[c->entry], c->alternative).reason == REASON_SENT_BACK;
 	c->sent_back_by = c->server;
-	run->stats.result.sent_back += c->returning && stats_counts(&run->stats, c->arrived_s);
+	run->stats.result.sent_back += c->returning && counts(run, c);
+	run->stats.result.burst_sent_back += c->returning && c->held;
 	return c->returning;
 }
 
@@ -207,9 +214,9 @@ unsigned place_again(struct run *run, uint32_t connection)
 		to = view.nodes[verdict.view_index].member;
 	c->forwarded = to != c->entry;
 	if (c->forwarded)
-		knowledge_count_sent(&run->knowledge, c->entry, to);
-	r->forwarded -= !c->forwarded && stats_counts(&run->stats, c->arrived_s);
-	r->chosen_again += c->forwarded && stats_counts(&run->stats, c->arrived_s);
+		knowledge_count_sent(&run->knowledge, c->entry, to, run->now_s);
+	r->forwarded -= !c->forwarded && counts(run, c);
+	r->chosen_again += c->forwarded && counts(run, c);
 	return to;
 }
 

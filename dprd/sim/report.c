@@ -82,6 +82,16 @@ static double open_most(const struct sim_result *r)
 	return r->open_most;
 }
 
+static double burst_ratio(const struct sim_result *r)
+{
+	return r->burst_ratio;
+}
+
+static double burst_sent_back(const struct sim_result *r)
+{
+	return (double)r->burst_sent_back;
+}
+
 const struct report_column report_columns[] = {
 	{ "requests_per_s", "req/s", rate, 1 },
 	{ "mean_delay_ms", "mean", mean_ms, 3 },
@@ -98,7 +108,11 @@ const struct report_column report_columns[] = {
 	{ "jain", "jain", jain, 4 },
 	{ "open_mean", "open", open_mean, 2 },
 	{ "open_most", "most", open_most, 0 },
+	{ "burst_ratio", "burst", burst_ratio, 3 },
+	{ "burst_sent_back", "bback", burst_sent_back, 0 },
 };
+enum { BURST_COLUMNS = 2 }; /* the last ones */
+
 const unsigned report_column_count = sizeof(report_columns) / sizeof(report_columns[0]);
 
 static int compare(const void *a, const void *b)
@@ -185,12 +199,17 @@ void report_headline(const struct report *report, char *text, unsigned bytes)
 		 (unsigned long long)s->seed);
 }
 
+static unsigned columns_shown(const struct report *report)
+{
+	return report->options->setup.burst.connections ? report_column_count : report_column_count - BURST_COLUMNS;
+}
+
 static void print_row(const struct report *report, const struct arm *arm, FILE *file)
 {
 	double ratio = report_ratio(report, arm);
 
 	fprintf(file, "%-8s", arm->policy->name);
-	for (unsigned i = 0; i < report_column_count; i++) {
+	for (unsigned i = 0; i < columns_shown(report); i++) {
 		const struct report_column *column = &report_columns[i];
 		double value = report_range(report, arm, column).median;
 
@@ -221,7 +240,7 @@ void report_table(const struct report *report, FILE *file)
 			fprintf(file, "\nperiod %g ms, %.4g service times (delays in ms)\n", 1000 * before_s,
 				before_s / report->options->setup.service_mean_s);
 			fprintf(file, "%-8s", "policy");
-			for (unsigned c = 0; c < report_column_count; c++)
+			for (unsigned c = 0; c < columns_shown(report); c++)
 				fprintf(file, " %*s", c == 0 ? 10 : 9, report_columns[c].heading);
 			fprintf(file, "%s%s\n", report->options->period_count > 1 ? " x fresh" : "",
 				report->options->repeat > 1 ? " mean, range" : "");

@@ -36,7 +36,9 @@ static bool run_init(struct run *run, const struct sim_setup *setup)
 		.begin_timer = timers + setup->nodes + 1,
 		.failure_timer = timers + setup->nodes + 2,
 		.end_s = setup->seconds > 0 ? setup->seconds : INFINITY,
-		.arrivals_left = setup->connections ? setup->connections : UINT64_MAX,
+		.arrivals_left = !(setup->load > 0)   ? 0
+				 : setup->connections ? setup->connections
+						      : UINT64_MAX,
 		.nodes = calloc(setup->nodes, sizeof(*run->nodes)),
 	};
 	random_start(&run->arrivals, setup->seed, STREAM_ARRIVALS);
@@ -45,6 +47,7 @@ static bool run_init(struct run *run, const struct sim_setup *setup)
 	random_start(&run->periods, setup->seed, STREAM_PERIODS);
 	law_start(&run->law, &setup->law);
 	alias_start(&run->alias, setup->share, setup->nodes);
+	burst_init(run);
 	return run->nodes && place_init(run) && timers_init(&run->timers, timers + setup->nodes + 3) &&
 	       servers_init(&run->servers, setup, &run->pool, &run->timers) && knowledge_init(&run->knowledge, setup) &&
 	       stats_init(&run->stats, setup);
@@ -59,6 +62,7 @@ static void run_free(struct run *run)
 	place_free(run);
 	pool_free(&run->pool);
 	ring_free(&run->landings);
+	burst_free(run);
 	free(run->nodes);
 }
 
@@ -80,14 +84,23 @@ static void start(struct run *run)
 	run->next_arrival_s = random_exponential(&run->arrivals) / run->arrivals_per_s;
 }
 
+static void give_up(struct run *run, uint32_t connection)
+{
+	if (run->pool.connection[connection].held) {
+		burst_lose(run, connection);
+		return;
+	}
+	run->stats.result.all_ended++;
+	pool_give(&run->pool, connection);
+}
+
 static void lose(void *context, uint32_t connection)
 {
 	struct run *run = context;
 	const struct connection *c = &run->pool.connection[connection];
 
-	run->stats.result.all_ended++;
-	run->stats.result.lost += stats_counts(&run->stats, c->arrived_s);
-	pool_give(&run->pool, connection);
+	run->stats.result.lost += !c->held && stats_counts(&run->stats, c->arrived_s);
+	give_up(run, connection);
 }
 
 static void begin_service(struct run *run, uint32_t connection)
@@ -97,6 +110,10 @@ static void begin_service(struct run *run, uint32_t connection)
 
 	if (!run->nodes[node].alive) {
 		lose(run, connection);
+		return;
+	}
+	if (c->held) {
+		burst_hold(run, connection);
 		return;
 	}
 	stats_change_open(&run->stats, node, open, open + 1, run->now_s);
@@ -115,12 +132,33 @@ static void forward(struct run *run, uint32_t connection, unsigned to)
 	*landing = (struct landing) { .at_s = run->now_s + run->setup->hop_s, .connection = connection };
 }
 
+void run_arrive(struct run *run, uint32_t connection)
+{
+	struct sim_result *r = &run->stats.result;
+	struct connection *c = &run->pool.connection[connection];
+	bool counts = !c->held && stats_counts(&run->stats, run->now_s);
+	unsigned to;
+
+	if (!run->nodes[c->entry].alive) {
+		r->refused += counts;
+		give_up(run, connection);
+		return;
+	}
+	run->nodes[c->entry].syns++;
+	to = place_new(run, connection);
+	if (to == c->entry) {
+		begin_service(run, connection);
+		return;
+	}
+	r->forwarded += counts;
+	forward(run, connection, to);
+}
+
 static void on_arrival(struct run *run)
 {
 	uint32_t connection = pool_take(&run->pool);
 	struct sim_result *r = &run->stats.result;
 	struct connection *c;
-	unsigned to;
 
 	if (connection == CONNECTION_NONE) {
 		run->out_of_memory = true;
@@ -134,20 +172,7 @@ static void on_arrival(struct run *run)
 	r->arrived += stats_counts(&run->stats, run->now_s);
 	run->next_arrival_s = run->now_s + random_exponential(&run->arrivals) / run->arrivals_per_s;
 	run->arrivals_left--;
-	if (!run->nodes[c->entry].alive) {
-		r->refused += stats_counts(&run->stats, run->now_s);
-		r->all_ended++;
-		pool_give(&run->pool, connection);
-		return;
-	}
-	run->nodes[c->entry].syns++;
-	to = place_new(run, connection);
-	if (to == c->entry) {
-		begin_service(run, connection);
-		return;
-	}
-	r->forwarded += stats_counts(&run->stats, run->now_s);
-	forward(run, connection, to);
+	run_arrive(run, connection);
 }
 
 static void on_landing(struct run *run)
@@ -193,7 +218,9 @@ static void on_end_of_service(struct run *run, uint32_t timer)
 
 static void on_announcement(struct run *run, unsigned node)
 {
-	run->out_of_memory |= !knowledge_announce(&run->knowledge, node, run->servers.server[node].open,
+	const struct server *server = &run->servers.server[node];
+
+	run->out_of_memory |= !knowledge_announce(&run->knowledge, node, server->open + server->held,
 						  run->nodes[node].arrivals_per_1000_s, run->now_s);
 	timer_set(&run->timers, run->first_announcer + node, run->now_s + period_s(run));
 }
@@ -221,6 +248,8 @@ static void kill_node(struct run *run, unsigned node)
 	stats_change_open(&run->stats, node, open, 0, run->now_s);
 	server_clear(&run->servers, node, run->now_s, lose, run);
 	stats_change_alive(&run->stats, false, run->now_s);
+	run->servers.server[node].held = 0;
+	run->servers.server[node].held_from_s = run->now_s;
 	run->nodes[node].alive = false;
 	timer_stop(&run->timers, run->first_announcer + node);
 	knowledge_kill(&run->knowledge, node);
@@ -282,19 +311,19 @@ static void step(struct run *run)
 	double flight_s = knowledge_next_s(&run->knowledge);
 	const struct landing *landing = ring_first(&run->landings);
 	double landing_s = landing ? landing->at_s : INFINITY;
-	double arrival_s = run->arrivals_left ? run->next_arrival_s : INFINITY;
+	double arrival_s = run->arrivals_left ? run->next_arrival_s : INFINITY, burst_s = burst_next_s(run);
+	double first_s = fmin(fmin(flight_s, landing_s), fmin(timer_s, fmin(burst_s, arrival_s)));
 
-	if (flight_s <= timer_s && flight_s <= landing_s && flight_s <= arrival_s) {
-		run->now_s = flight_s;
+	run->now_s = first_s;
+	if (flight_s <= first_s) {
 		knowledge_deliver(&run->knowledge);
-	} else if (landing_s <= timer_s && landing_s <= arrival_s) {
-		run->now_s = landing_s;
+	} else if (landing_s <= first_s) {
 		on_landing(run);
-	} else if (timer_s <= arrival_s) {
-		run->now_s = timer_s;
+	} else if (timer_s <= first_s) {
 		on_timer(run, timer);
+	} else if (burst_s <= first_s) {
+		burst_step(run);
 	} else {
-		run->now_s = arrival_s;
 		on_arrival(run);
 	}
 }
@@ -314,7 +343,7 @@ static bool loop(struct run *run, sim_progress_fn *progress, void *context)
 	struct sim_result *r = &run->stats.result;
 	unsigned events = 0;
 
-	while (!run->out_of_memory && (run->arrivals_left || r->all_ended < r->all_arrived)) {
+	while (!run->out_of_memory && (run->arrivals_left || r->all_ended < r->all_arrived || burst_under_way(run))) {
 		if (run->arrivals_left && run->next_arrival_s > run->end_s)
 			run->arrivals_left = 0;
 		if (!run->arrivals_left && run->stats.measuring)

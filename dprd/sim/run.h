@@ -23,6 +23,14 @@ struct landing {
 	uint32_t connection;
 };
 
+/* The burst of a setup, as far as it has come. */
+struct burst {
+	unsigned left; /* have not arrived */
+	unsigned placing; /* have arrived, and are on their way to a server */
+	double next_s; /* the next arrival; INFINITY: none */
+	struct ring holds; /* connections that end after hold_s */
+};
+
 struct run {
 	const struct sim_setup *setup;
 	struct timers timers;
@@ -43,8 +51,23 @@ struct run {
 	unsigned failures_done;
 	double next_arrival_s, now_s, arrivals_per_s, end_s;
 	uint64_t arrivals_left;
+	struct burst burst;
 	bool out_of_memory;
 };
+
+/* run.c. A connection has arrived at its entry node, which is alive or not. */
+void run_arrive(struct run *run, uint32_t connection);
+
+/* burst.c: the burst's next arrival or end of a connection, and when that is due; INFINITY: never. */
+void burst_init(struct run *run);
+void burst_free(struct run *run);
+double burst_next_s(const struct run *run);
+void burst_step(struct run *run);
+/* True until all connections of the burst have come to a server or are lost. */
+bool burst_under_way(const struct run *run);
+/* A connection of the burst has come to its server; it is lost. */
+void burst_hold(struct run *run, uint32_t connection);
+void burst_lose(struct run *run, uint32_t connection);
 
 /* place.c. Makes the flow tables of all nodes. False: out of memory. */
 bool place_init(struct run *run);

@@ -22,9 +22,11 @@ struct connection {
 	uint16_t entry, server;
 	bool forwarded; /* goes through the entry node for its whole life */
 	uint16_t sent_back_by;
+	uint8_t alternative; /* as the tunnel carries it */
 	bool looked; /* the node where it landed has decided */
 	bool returning; /* and has sent it back */
 	bool lost; /* its client is cut off; the server does not know */
+	bool held; /* of a burst: it stays open and gives the server no work */
 };
 
 struct pool {
@@ -37,6 +39,8 @@ struct server {
 	double speed;
 	double busy_since_s, busy_worker_s; /* work done up to busy_since_s, as busy workers times time */
 	unsigned workers, open;
+	unsigned held; /* connections of a burst, not in open */
+	double held_from_s; /* those of before died with the host */
 	/* FIFO */
 	uint32_t first_waiting, last_waiting;
 	unsigned busy;

@@ -27,6 +27,7 @@ void sim_setup_default(struct sim_setup *ret)
 		.second_look = true,
 		.connections = 200000,
 		.seed = 1,
+		.burst = { .entries = 1, .at_s = -1 },
 	};
 	for (unsigned i = 0; i < SIM_NODES_MAX; i++) {
 		ret->share[i] = i < ret->nodes ? 1.0 / ret->nodes : 0;
@@ -45,9 +46,13 @@ double sim_arrivals_per_s(const struct sim_setup *setup)
 
 double sim_expected_s(const struct sim_setup *setup)
 {
+	const struct sim_burst *burst = &setup->burst;
+	double burst_at_s = burst->at_s < 0 ? SIM_BURST_PERIODS * setup->period_s : burst->at_s;
 	double by_count = setup->connections ? (double)setup->connections / sim_arrivals_per_s(setup) : INFINITY;
 	double by_time = setup->seconds > 0 ? setup->seconds : INFINITY;
 
+	if (!(setup->load > 0))
+		return burst_at_s + burst->span_s;
 	return fmin(by_count, by_time);
 }
 
@@ -73,8 +78,9 @@ static const char *law_error(const struct sim_setup *setup)
 		return "pareto wants an alpha above 0, and its largest value above the mean";
 	if (setup->law.kind == SIM_LAW_LOGNORMAL && !(setup->law.shape >= 0 && setup->law.shape <= 5))
 		return "lognormal wants a sigma from 0 to 5";
-	if (!(setup->service_mean_s > 0) || !(setup->load > 0) || !isfinite(setup->load))
-		return "load and mean service time must be above 0";
+	if (!(setup->service_mean_s > 0) || !isfinite(setup->load) ||
+	    !(setup->load > 0 || (setup->load >= 0 && setup->burst.connections)))
+		return "load and mean service time must be above 0; with a burst the load may be 0";
 	return NULL;
 }
 
@@ -88,6 +94,8 @@ static const char *time_error(const struct sim_setup *setup)
 		return "a time is negative";
 	if (!setup->connections && !(setup->seconds > 0))
 		return "the run has no end: give connections or seconds";
+	if (!(setup->burst.span_s >= 0 && setup->burst.hold_s >= 0))
+		return "a time of the burst is negative";
 	if (setup->dead_periods < 2)
 		return "dead periods: at least 2";
 	return NULL;
@@ -131,6 +139,12 @@ const char *sim_setup_error(const struct sim_setup *setup, char *message, unsign
 			continue;
 		snprintf(message, message_bytes, "there is no node %u to kill or revive: there are 1 to %u",
 			 setup->failure[i].node + 1, setup->nodes);
+		return message;
+	}
+	if (setup->burst.connections > SIM_BURST_MAX || setup->burst.entries < 1 ||
+	    setup->burst.entries > setup->nodes) {
+		snprintf(message, message_bytes, "a burst has at most %d connections, and 1 to %u entry nodes",
+			 SIM_BURST_MAX, setup->nodes);
 		return message;
 	}
 	if (setup->tables == SIM_TABLES_SHARED && (setup->loss > 0 || setup->failure_count))

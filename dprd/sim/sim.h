@@ -19,6 +19,8 @@ enum {
 	SIM_WORKERS_MAX = 1024, /* of one node */
 	SIM_FAILURES_MAX = 256,
 	SIM_FLOWS_MAX = 262144, /* of one node's flow table */
+	SIM_BURST_MAX = 1000000,
+	SIM_BURST_PERIODS = 6, /* within the last of these a burst begins, unless the setup says when */
 };
 
 enum sim_service {
@@ -49,6 +51,15 @@ struct sim_failure {
 	bool up; /* true: revived; false: killed */
 };
 
+/* Connections that arrive in a short time and stay open: WebSockets that reconnect, for example. */
+struct sim_burst {
+	unsigned connections; /* 0: there is no burst */
+	unsigned entries; /* the first N nodes get them in turn */
+	double at_s; /* of the first one; negative: a random moment of the sixth period */
+	double span_s; /* from the first one to the last one; 0: all at once */
+	double hold_s; /* each stays open for this long; 0: to the end of the run */
+};
+
 struct sim_setup {
 	unsigned nodes, workers;
 	enum sim_service service;
@@ -75,6 +86,7 @@ struct sim_setup {
 	double warmup_s; /* arrivals before this are not in the result */
 	unsigned failure_count;
 	struct sim_failure failure[SIM_FAILURES_MAX]; /* by time */
+	struct sim_burst burst;
 	uint64_t seed;
 };
 
@@ -96,6 +108,8 @@ struct sim_result {
 	double open_mean; /* open connections of a node, averaged over nodes and time */
 	unsigned open_most; /* of one node, ever */
 	double jain; /* Jain's index of the connections served per capacity: 1 / nodes .. 1 */
+	uint64_t burst_sent_back; /* burst connections; they count in nothing else but the next one */
+	double burst_ratio; /* once all are placed: held per weight, the fullest node / all nodes; 0: no burst */
 	uint64_t fingerprint; /* hash of the node and time of each service: equal runs have equal ones */
 };
 

@@ -173,3 +173,20 @@ bool value_failure(const char *text, struct sim_failure *ret)
 	ret->node = (unsigned)number - 1;
 	return true;
 }
+
+bool value_burst(const char *text, struct sim_burst *ret)
+{
+	const char *at = strchr(text, '@');
+	size_t length = at ? (size_t)(at - text) : strlen(text);
+	char number[TEXT_BYTES];
+	uint64_t connections;
+
+	if (length == 0 || length >= sizeof(number))
+		return false;
+	memcpy(number, text, length);
+	number[length] = '\0';
+	if (!value_count(number, 1, SIM_BURST_MAX, &connections) || (at && !value_time(at + 1, &ret->at_s)))
+		return false;
+	ret->connections = (unsigned)connections;
+	return true;
+}

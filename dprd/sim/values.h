@@ -29,6 +29,9 @@ bool value_skew(const char *text, unsigned nodes, double *ret_share);
 /* A list that is repeated until all nodes have a number. */
 bool value_per_node(const char *text, unsigned nodes, double *ret);
 
+/* 60 or 60@2s: connections of a burst, and when; without a time at_s stays as it is. */
+bool value_burst(const char *text, struct sim_burst *ret);
+
 /* 3@10s or n3@10s: node (counted from 1 in the text, from 0 in *ret) and time. */
 bool value_failure(const char *text, struct sim_failure *ret);
 

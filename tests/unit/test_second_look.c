@@ -74,7 +74,7 @@ static void assert_landed(uint32_t entry_id, enum reason reason)
 	struct verdict v;
 
 	memcpy(before, nodes, sizeof(before));
-	v = decide_landed(&env, &syn, entry_id);
+	v = decide_landed(&env, &syn, entry_id, 0);
 	assert_string_equal(reason_name(v.reason), reason_name(reason));
 	assert_int_equal(v.kind, reason_kind(reason));
 	assert_int_equal(v.node_id, entry_id);
@@ -185,7 +185,7 @@ static void room_says_when_to_ask(void **context)
 			bool back = false;
 
 			for (unsigned entry = 1; entry <= NODES; entry++)
-				back |= decide_landed(&env, &syn, SELF + entry).kind == VERDICT_FORWARD;
+				back |= decide_landed(&env, &syn, SELF + entry, 0).kind == VERDICT_FORWARD;
 			assert_int_equal(back, landed >= room);
 			sent_back += back;
 			nodes[0].load += connection_load;

@@ -162,9 +162,44 @@ static unsigned least_loaded_peer(const struct decide_env *env)
 	return policy_lowest(&input, 1, policy_load);
 }
 
+enum { ALTERNATIVE_STEPS = 8 }; /* codes for a doubling */
+
+uint8_t decide_alternative_code(double load)
+{
+	double code = ceil(ALTERNATIVE_STEPS * log2(1 + fmax(load, 0)));
+
+	return code < UINT8_MAX ? (uint8_t)code : UINT8_MAX;
+}
+
+double decide_alternative_load(uint8_t code)
+{
+	return exp2((double)code / ALTERNATIVE_STEPS) - 1;
+}
+
+/* The lowest load of all that could take a connection instead of this peer; self is no choice while it sheds its load. */
+static double best_other(const struct decide_env *env, unsigned chosen)
+{
+	double lowest = env->draining || env->unhealthy ? INFINITY : policy_load(&env->view->nodes[0]);
+
+	for (unsigned i = 1; i < policy_count(env->view); i++) {
+		if (i != chosen && policy_weight(&env->view->nodes[i]) > 0)
+			lowest = fmin(lowest, policy_load(&env->view->nodes[i]));
+	}
+	return lowest;
+}
+
 double decide_max_load(const struct decide_env *env)
 {
 	return env->max_load_auto ? policy_max_load_auto(env->view) : env->max_load;
+}
+
+/* The peer may send it back: it is told what else there is. */
+static struct verdict verdict_offer(const struct decide_env *env, unsigned chosen)
+{
+	struct verdict v = verdict_chosen(REASON_CHOSEN, env->view, chosen);
+
+	v.alternative = decide_alternative_code(best_other(env, chosen));
+	return v;
 }
 
 struct verdict decide_new(const struct decide_env *env, const struct packet *packet)
@@ -205,7 +240,7 @@ struct verdict decide_new(const struct decide_env *env, const struct packet *pac
 	if (env->policy->threshold && env->min_advantage > 0 &&
 	    own - policy_load(&view->nodes[chosen]) < env->min_advantage)
 		return verdict(REASON_MIN_ADVANTAGE);
-	return verdict_chosen(REASON_CHOSEN, view, chosen);
+	return verdict_offer(env, chosen);
 }
 
 unsigned decide_room(const struct decide_env *env, double connection_load)
@@ -256,9 +291,14 @@ static struct verdict decide_without(const struct decide_env *env, const struct 
 	return v;
 }
 
-struct verdict decide_landed(const struct decide_env *env, const struct packet *packet, uint32_t entry_id)
+struct verdict decide_landed(const struct decide_env *env, const struct packet *packet, uint32_t entry_id,
+			     uint8_t alternative)
 {
-	if (!env->policy->threshold || decide_without(env, packet, entry_id).kind != VERDICT_FORWARD)
+	double own = policy_load(&env->view->nodes[0]);
+	bool sheds = env->draining || env->unhealthy;
+
+	if (!env->policy->threshold || (!sheds && own <= decide_alternative_load(alternative)) ||
+	    decide_without(env, packet, entry_id).kind != VERDICT_FORWARD)
 		return verdict_node(REASON_FROM_PEER, entry_id);
 	return verdict_node(REASON_SENT_BACK, entry_id);
 }

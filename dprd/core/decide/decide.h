@@ -77,6 +77,7 @@ struct verdict {
 	unsigned view_index; /* FORWARD by the policy: index into the view */
 	uint32_t node_id; /* FORWARD: the target; DECAPSULATE, RETURNED: the sender */
 	bool old_flow; /* decide(): the key has a flow, wherever it leads */
+	uint8_t alternative; /* FORWARD by the policy: decide_alternative_code() of the best other choice */
 };
 
 /* Name and text of a reason, and the kind it stands for. */
@@ -134,8 +135,19 @@ struct verdict decide_new(const struct decide_env *env, const struct packet *pac
  * we would not serve a client's SYN now, and would not give it to that peer either, it goes back (SENT_BACK),
  * and the peer decides once more without us; else it stays (FROM_PEER). So a connection is decided twice
  * at most, and its entry node alone knows where it is: nothing is kept here.
+ *
+ * It stays, too, while our load is not above the peer's best other choice. In a burst our own load is of now and all
+ * others that we know are old, so that each node takes itself for the only busy one; the peer counts what it sends.
  */
-struct verdict decide_landed(const struct decide_env *env, const struct packet *packet, uint32_t entry_id);
+struct verdict decide_landed(const struct decide_env *env, const struct packet *packet, uint32_t entry_id,
+			     uint8_t alternative);
+
+/*
+ * A load per unit of weight in 8 bits, 8 codes for each doubling of 1 + load; decide_alternative_load() is never below
+ * what was encoded, so that errors keep a connection where it is, up to a load of 4e9.
+ */
+uint8_t decide_alternative_code(double load);
+double decide_alternative_load(uint8_t code);
 
 /*
  * After how many more connections, of connection_load each, decide_landed() may send one back, whoever sent

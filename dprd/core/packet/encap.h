@@ -16,8 +16,12 @@ enum {
 	ENCAP_V4_BYTES = IPV4_HEADER_BYTES,
 	ENCAP_V6_BYTES = IPV6_HEADER_BYTES,
 	ENCAP_TTL = 64, /* of the outer header, for the tunnel's path, RFC 2003 3.1 */
-	/* Identification (IPv4) or flow label (IPv6) of the outer header: this SYN may be sent back. */
-	ENCAP_MAY_RETURN = 0x5b1d,
+	/*
+	 * Upper byte of the identification (IPv4), or of the lower 16 bits of the flow label (IPv6), of the outer header:
+	 * this SYN may be sent back. The lower byte says how good the sender's best other choice is:
+	 * decide_alternative_code().
+	 */
+	ENCAP_MAY_RETURN = 0xa700,
 	TOO_BIG_BYTES_MAX = 1280,
 	TOO_BIG_V4_BYTES_MAX = 576, /* RFC 1812 4.3.2.3 */
 };
@@ -109,7 +113,7 @@ static inline void write_ipv6_header(uint8_t *ip, uint32_t payload_bytes, uint8_
 /*
  * Writes the outer header for an inner packet of inner->total_bytes into outer (encap_bytes() bytes). DF and the
  * traffic class with ECN are copied from the inner packet (RFC 2003 3.1, RFC 6040 4.1 normal mode). id: the
- * identification of the outer IPv4 header, or the flow label: ENCAP_MAY_RETURN or 0.
+ * identification of the outer IPv4 header, or the flow label: ENCAP_MAY_RETURN with a code, or 0.
  */
 static inline void encap_write_family(uint8_t *outer, bool v6, const struct packet *inner, const struct addr *source,
 				      const struct addr *destination, uint16_t id)
@@ -128,10 +132,21 @@ static inline void encap_write(uint8_t *outer, const struct packet *inner, const
 	encap_write_family(outer, inner->v6, inner, source, destination, id);
 }
 
+static inline uint32_t encap_id(const uint8_t *outer, bool v6)
+{
+	return v6 ? read_be32(outer) & 0xfffff : read_be16(outer + 4);
+}
+
 /* True when the node that wrote this outer header would take the SYN within back. */
 static inline bool encap_may_return(const uint8_t *outer, bool v6)
 {
-	return v6 ? (read_be32(outer) & 0xfffff) == ENCAP_MAY_RETURN : read_be16(outer + 4) == ENCAP_MAY_RETURN;
+	return (encap_id(outer, v6) & ~0xffU) == ENCAP_MAY_RETURN;
+}
+
+/* The code that such an outer header carries. */
+static inline uint8_t encap_alternative(const uint8_t *outer, bool v6)
+{
+	return (uint8_t)encap_id(outer, v6);
 }
 
 /*
