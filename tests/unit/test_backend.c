@@ -76,6 +76,7 @@ static struct dprd *start(const char *common)
 	fill_table(d);
 	ways_reconfigure(&d->ways, &d->config, NULL);
 	backend_reconfigure(d, NULL);
+	d->backends.policy_state[0].placed = d->backends.policy_state[1].placed = true;
 	set_backend_way(d, 2, false, 1500);
 	backend_refresh(d);
 	return d;

@@ -230,6 +230,7 @@ static void test_rr(void **context)
 	static const unsigned expected[] = { 1, 3, 0, 1, 3, 0, 1 };
 
 	(void)context;
+	state.placed = true;
 	for (unsigned i = 0; i < 4; i++)
 		add(i * 100.0, i + 1);
 	nodes[2].eligible = false;
@@ -250,6 +251,7 @@ static void test_wrr(void **context)
 	static const unsigned expected[] = { 0, 0, 1, 0, 2, 0, 0 };
 
 	(void)context;
+	state.placed = true;
 	add(0, 5);
 	add(0, 1);
 	add(0, 1);
@@ -272,6 +274,31 @@ static void test_wrr(void **context)
 		hits[choose_once(&policy_wrr)]++;
 	assert_in_range(hits[1], 9, 11);
 	assert_in_range(hits[2], 9, 11);
+}
+
+/* Nodes that start together do not go round in step: each begins anywhere, and goes on in turn. */
+static void test_rounds_begin_anywhere(void **context)
+{
+	static const struct policy *const rounds[] = { &policy_rr, &policy_wrr };
+	enum { NODES = 8, STARTS = 8000 };
+
+	(void)context;
+	for (unsigned i = 0; i < NODES; i++)
+		add(0, 1);
+	for (unsigned p = 0; p < 2; p++) {
+		memset(hits, 0, sizeof(hits));
+		for (unsigned i = 0; i < STARTS; i++) {
+			unsigned first;
+
+			memset(&state, 0, sizeof(state));
+			first = choose_once(rounds[p]);
+			hits[first]++;
+			assert_int_equal(choose_once(rounds[p]), (first + 1) % NODES);
+		}
+		/* 1,000 each, standard deviation 30. */
+		for (unsigned i = 0; i < NODES; i++)
+			assert_in_range(hits[i], 850, 1150);
+	}
 }
 
 static void random_view(unsigned count)
@@ -358,6 +385,7 @@ int main(void)
 		cmocka_unit_test_setup(test_random_shares, start),
 		cmocka_unit_test_setup(test_random_is_sticky, start),
 		cmocka_unit_test_setup(test_rr, start),
+		cmocka_unit_test_setup(test_rounds_begin_anywhere, start),
 		cmocka_unit_test_setup(test_wrr, start),
 		cmocka_unit_test_setup(test_contract, start),
 		cmocka_unit_test_setup(test_alone, start),

@@ -68,6 +68,7 @@ static void restart(const struct policy *policy)
 {
 	memcpy(nodes, start_nodes, sizeof(nodes));
 	memset(&state, 0, sizeof(state));
+	state.placed = true;
 	env.policy = policy;
 }
 

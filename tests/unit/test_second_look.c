@@ -5,6 +5,7 @@
  *   node 100 (self)  load 10     node 101  load 4    node 102  load 6    node 103  load 20
  */
 #include <limits.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,6 +102,45 @@ static void goes_back_when_others_should_serve(void **context)
 	assert_landed(101, REASON_FROM_PEER);
 	/* The entry node is not in the view, as if it were not heard: any other node may serve. */
 	assert_landed(177, REASON_SENT_BACK);
+}
+
+/* A load in a byte: rounded up, by a sixteenth at most, over all that a node may announce. */
+static void code_of_a_load(void **context)
+{
+	(void)context;
+	assert_int_equal(decide_alternative_code(0), 0);
+	assert_int_equal(decide_alternative_code(-3), 0);
+	assert_int_equal(decide_alternative_code(INFINITY), UINT8_MAX);
+	for (double load = 0.01; load < 4e9; load *= 1.01) {
+		double back = decide_alternative_load(decide_alternative_code(load));
+
+		assert_true(back >= load);
+		assert_true(1 + back < (1 + load) * 1.0906);
+	}
+}
+
+/* The sender's best other choice goes with its SYN, and the SYN stays while it is no better here. */
+static void stays_while_the_sender_has_nothing_better(void **context)
+{
+	struct verdict v;
+
+	(void)context;
+	/* From 100 to 101, which has 4: the best of the others is 102 with 6. */
+	v = decide_new(&env, &syn);
+	assert_int_equal(v.node_id, 101);
+	assert_int_equal(v.alternative, decide_alternative_code(6));
+	nodes[0].load = 5.5;
+	assert_int_equal(decide_new(&env, &syn).alternative, decide_alternative_code(5.5));
+	/* This node does not count itself while it sheds its load. */
+	env.draining = true;
+	assert_int_equal(decide_new(&env, &syn).alternative, 0);
+	env.draining = false;
+	nodes[0].load = 10;
+	assert_int_equal(decide_landed(&env, &syn, 103, decide_alternative_code(10)).reason, REASON_FROM_PEER);
+	assert_int_equal(decide_landed(&env, &syn, 103, decide_alternative_code(9)).reason, REASON_SENT_BACK);
+	/* Only today's load counts: a node that drains keeps nothing. */
+	env.draining = true;
+	assert_int_equal(decide_landed(&env, &syn, 103, UINT8_MAX).reason, REASON_SENT_BACK);
 }
 
 /* When only the entry node has room, this node keeps the SYN: it would go back and forth. */

@@ -350,6 +350,46 @@ static void progress(void **state)
 	assert_true(most >= 0.5 && most < 1);
 }
 
+/* Bursts of connections that stay open, at one entry of idle nodes: how full the fullest node is, in proportion. */
+static void bursts(void **state)
+{
+	static const struct {
+		unsigned nodes, connections, entries;
+		double span_s, most;
+	} cases[] = {
+		{ 3, 60, 1, 0, 1.15 },      { 3, 120, 1, 0.2, 1.15 }, { 8, 120, 1, 0, 1.15 },
+		{ 8, 120, 1, 0.1, 1.15 },   { 16, 1000, 1, 0, 1.15 }, { 16, 1000, 1, 0.05, 1.15 },
+		{ 16, 1000, 1, 0.2, 1.15 }, { 16, 1000, 1, 1, 1.15 }, { 3, 1000, 2, 0, 1.2 },
+		{ 8, 1000, 2, 0, 1.2 },     { 16, 1000, 2, 0, 1.2 },  { 8, 1000, 8, 0, 1.2 },
+		{ 16, 1000, 16, 0, 1.2 },
+	};
+	enum { SEEDS = 10 };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		double sum = 0;
+
+		for (unsigned seed = 0; seed < SEEDS; seed++) {
+			struct sim_setup setup = sim_plain(cases[i].nodes, &policy_li, 0);
+
+			setup.load = 0;
+			setup.seconds = 1;
+			setup.warmup_s = 0;
+			setup.seed = seed + 1;
+			setup.period_s = 0.2;
+			setup.tick_s = 0.05;
+			setup.delay_s = setup.hop_s = 0.0002;
+			setup.burst.connections = cases[i].connections;
+			setup.burst.entries = cases[i].entries;
+			setup.burst.span_s = cases[i].span_s;
+			sum += sim_go(&setup).burst_ratio;
+		}
+		print_message("         %u on %u, %u entries, %.2f s: %.3f\n", cases[i].connections, cases[i].nodes,
+			      cases[i].entries, cases[i].span_s, sum / SEEDS);
+		assert_true(sum / SEEDS >= 1 && sum / SEEDS <= cases[i].most);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +399,7 @@ int main(void)
 		cmocka_unit_test(death_of_entry), cmocka_unit_test(second_look),
 		cmocka_unit_test(one_entry_node), cmocka_unit_test(flow_tables),
 		cmocka_unit_test(tick),           cmocka_unit_test(progress),
+		cmocka_unit_test(bursts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,7 @@ struct load_view {
 /* State of the policies that need one (round robin); the caller keeps it between decisions. */
 struct policy_state {
 	uint32_t next; /* rr: member served last; wrr: position; li: where in (0, 2^32) the last draw was */
+	bool placed; /* rr, wrr: begun at a random position, so that nodes do not go round in step */
 	double current_weight[1024]; /* wrr: smooth weighted round robin, by view index */
 };
 

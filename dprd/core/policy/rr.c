@@ -8,6 +8,9 @@ static unsigned choose(const struct policy_input *input)
 	unsigned next = 0, lowest = 0;
 	bool found = false, found_next = false;
 
+	if (!input->state->placed)
+		input->state->next = view->nodes[input->random % policy_count(view)].member;
+	input->state->placed = true;
 	/* The first member behind the one that served last; behind the end, the first one. */
 	for (unsigned i = 0; i < policy_count(view); i++) {
 		const struct view_node *node = &view->nodes[i];

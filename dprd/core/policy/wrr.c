@@ -6,7 +6,9 @@
  */
 #include "dprd/core/policy/policy.h"
 
-static unsigned choose(const struct policy_input *input)
+enum { FIRST_TURNS = 16 }; /* per node: a long cycle of uneven weights is entered anywhere, too */
+
+static unsigned turn(const struct policy_input *input)
 {
 	double *current = input->state->current_weight, total = 0;
 	const struct load_view *view = input->view;
@@ -30,6 +32,17 @@ static unsigned choose(const struct policy_input *input)
 	if (found)
 		current[best] -= total;
 	return best;
+}
+
+static unsigned choose(const struct policy_input *input)
+{
+	unsigned skipped =
+		input->state->placed ? 0 : (unsigned)(input->random % (FIRST_TURNS * policy_count(input->view)));
+
+	input->state->placed = true;
+	while (skipped--)
+		turn(input);
+	return turn(input);
 }
 
 const struct policy policy_wrr = {
