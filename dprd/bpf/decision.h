@@ -56,7 +56,10 @@ INLINE bool is_full(void)
 	return made >= room && made - room >= FASTPATH_OVER_ROOM;
 }
 
-/* The next verdict on a new connection: node << 8 | reason; node 0: serve here. -1: dprd must decide. */
+/*
+ * The next verdict on a new connection: alternative << 16 | node << 8 | reason, see struct verdict; node 0: serve here.
+ * -1: dprd must decide.
+ */
 INLINE int next_verdict(bool v6)
 {
 	uint32_t which = 2 * (control.schedule & 1) + v6, at;

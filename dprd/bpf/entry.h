@@ -26,6 +26,7 @@ enum entry_kind {
 struct entry_verdict {
 	enum entry_kind kind;
 	enum reason reason; /* ENTRY_FORWARD */
+	uint8_t alternative; /* ENTRY_FORWARD, REASON_CHOSEN: decide_alternative_code() of the best other choice */
 };
 
 INLINE struct entry_verdict entry_verdict(enum entry_kind kind)
@@ -186,11 +187,11 @@ INLINE int encapsulate(struct __sk_buff *skb, const struct packet *p, bool v6, c
  * Only the SYN of a connection that was just forwarded by the loads may come back: no copy of it, and no later packet.
  * A SYN to a shared address may be a copy.
  */
-INLINE uint16_t may_return(const struct fastpath_address *to, enum reason reason)
+INLINE uint16_t may_return(const struct fastpath_address *to, const struct entry_verdict *verdict)
 {
-	if (!decide_in_kernel || reason != REASON_CHOSEN || to->roles & ROLE_SHARED)
+	if (!decide_in_kernel || verdict->reason != REASON_CHOSEN || to->roles & ROLE_SHARED)
 		return 0;
-	return control.second_look & LOOK_OFFER ? ENCAP_MAY_RETURN : 0;
+	return control.second_look & LOOK_OFFER ? ENCAP_MAY_RETURN | verdict->alternative : 0;
 }
 
 /*
@@ -205,13 +206,14 @@ INLINE bool is_for_fellow(const struct __sk_buff *skb, bool v6, const struct fas
 
 /* A packet of a forwarded flow. */
 INLINE int forward(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
-		   const struct fastpath_address *to, struct flow_slot *slot, enum reason reason)
+		   const struct fastpath_address *to, struct flow_slot *slot, const struct entry_verdict *verdict)
 {
+	enum reason reason = verdict->reason;
 	uint32_t node = slot->target & FLOW_NODE_MASK;
 	struct leaving leaving = { .way = way_get(node, v6),
 				   .reason = reason,
 				   .tick = tick_of(now_ns()),
-				   .outer_id = may_return(to, reason) };
+				   .outer_id = may_return(to, verdict) };
 
 	if (reason == REASON_FLOW)
 		flow_slot_touch(slot, p->tcp_flags, leaving.tick);
@@ -327,7 +329,7 @@ INLINE struct entry_verdict serve(struct __sk_buff *skb, const struct packet *p,
 	return entry_verdict(ENTRY_PASS);
 }
 
-/* The verdict of the schedule: node << 8 | reason; node 0: served here. -1: dprd must decide. */
+/* The verdict of the schedule, as next_verdict() says. */
 INLINE int draw(const struct packet *p, bool v6, const struct fastpath_tables *t)
 {
 	/* Clients of the cluster's own go to real servers at most: they use up no verdict. */
@@ -354,13 +356,14 @@ INLINE struct entry_verdict entry_decide(struct __sk_buff *skb, const struct pac
 {
 	struct fastpath_counters *c = counters_get();
 	const struct fastpath_way *way;
+	struct entry_verdict forwarded;
 	uint32_t node, reason;
 
 	if (!c)
 		return entry_verdict(ENTRY_PASS);
 	if (verdict < 0)
 		return entry_verdict(ENTRY_QUEUE);
-	node = (uint32_t)verdict >> 8;
+	node = (uint32_t)verdict >> 8 & FLOW_NODE_MASK;
 	reason = (uint32_t)verdict & 0xff;
 	if (!node || reason >= REASONS)
 		return serve(skb, p, t, search, *ret, reason);
@@ -377,7 +380,9 @@ INLINE struct entry_verdict entry_decide(struct __sk_buff *skb, const struct pac
 	if (search->bucket < control.swept)
 		__sync_fetch_and_add(&control.made_behind, 1);
 	remember(p, (uint8_t)reason, (uint8_t)node);
-	return entry_forward((enum reason)reason);
+	forwarded = entry_forward((enum reason)reason);
+	forwarded.alternative = (uint8_t)((uint32_t)verdict >> 16);
+	return forwarded;
 }
 
 INLINE struct entry_verdict entry_syn(struct __sk_buff *skb, const struct packet *p, bool v6,
@@ -467,7 +472,7 @@ INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const s
 	case ENTRY_QUEUE:
 		return queue_syn(skb, p, slot, (uint8_t)t->self_node);
 	case ENTRY_FORWARD:
-		return slot ? forward(skb, p, v6, t, to, slot, verdict.reason) : TC_ACT_UNSPEC;
+		return slot ? forward(skb, p, v6, t, to, slot, &verdict) : TC_ACT_UNSPEC;
 	case ENTRY_PASS:
 		break;
 	}

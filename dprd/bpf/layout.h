@@ -172,7 +172,7 @@ struct fastpath_control {
 struct fastpath_schedule {
 	uint32_t count; /* a power of two; 0: new connections are queued to dprd */
 	uint32_t unused; /* elements of a map lie at multiples of eight bytes */
-	uint16_t entry[FASTPATH_SCHEDULE_MAX]; /* node << 8 | reason; node 0: served here */
+	uint32_t entry[FASTPATH_SCHEDULE_MAX]; /* alternative << 16 | node << 8 | reason; node 0: served here */
 };
 
 struct fastpath_decision {

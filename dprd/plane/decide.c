@@ -139,8 +139,8 @@ static unsigned wanted(uint32_t used, bool flood)
 	return count;
 }
 
-/* The entry that the programs read: node << 8 | reason. */
-static uint16_t entry_of(struct dprd *d, const struct ahead *a, unsigned i)
+/* The entry that the programs read: alternative << 16 | node << 8 | reason. */
+static uint32_t entry_of(struct dprd *d, const struct ahead *a, unsigned i)
 {
 	enum reason reason = (enum reason)a->entries[i].reason;
 	uint32_t self_id = d->config.member[d->config.self].id, node_id = self_id;
@@ -156,7 +156,9 @@ static uint16_t entry_of(struct dprd *d, const struct ahead *a, unsigned i)
 			reason = REASON_NO_BACKEND;
 	}
 	node = node_id == self_id ? 0 : flow_table_node(d->flows, node_id, true);
-	return node < 0 ? (uint16_t)REASON_FORWARD_FAILED : (uint16_t)((unsigned)node << 8 | reason);
+	if (node < 0)
+		return REASON_FORWARD_FAILED;
+	return (uint32_t)a->entries[i].alternative << 16 | (uint32_t)node << 8 | reason;
 }
 
 static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t used)

@@ -62,7 +62,7 @@ static unsigned payload_bytes(struct random *r)
 /* An identification or flow label, often the meaningful one. */
 static uint32_t random_label(struct random *r, uint32_t count)
 {
-	return input_one_in(r, 4) ? ENCAP_MAY_RETURN : random_below(r, count);
+	return input_one_in(r, 4) ? ENCAP_MAY_RETURN | random_below(r, 256) : random_below(r, count);
 }
 
 /* Now and then the last one is used up. */

@@ -263,7 +263,7 @@ bool input_choices(struct random *r, struct plane *p, uint8_t ret[2], bool *serv
 }
 
 /* The next connection: for this node, a peer, or a real server. */
-static uint16_t random_entry(struct random *r, struct plane *p)
+static uint32_t random_entry(struct random *r, struct plane *p)
 {
 	static const uint8_t served[] = { REASON_LOCAL_POLICY, REASON_BELOW_MAX_LOAD, REASON_NO_PEER, REASON_MINORITY };
 	static const uint8_t forwarded[] = { REASON_CHOSEN, REASON_CHOSEN, REASON_DRAINING, REASON_UNHEALTHY };
@@ -273,11 +273,12 @@ static uint16_t random_entry(struct random *r, struct plane *p)
 
 	if (backends && input_one_in(r, 2)) {
 		id = config_own_backend(config, random_below(r, backends))->id;
-		return (uint16_t)(flow_table_node(p->flows, id, true) << 8 | REASON_BACKEND);
+		return (uint32_t)flow_table_node(p->flows, id, true) << 8 | REASON_BACKEND;
 	}
 	if (member == config->self)
 		return backends && input_one_in(r, 4) ? REASON_NO_BACKEND : served[random_below(r, 4)];
-	return (uint16_t)(flow_table_node(p->flows, id, true) << 8 | forwarded[random_below(r, 4)]);
+	return random_below(r, 256) << 16 | (uint32_t)flow_table_node(p->flows, id, true) << 8 |
+	       forwarded[random_below(r, 4)];
 }
 
 static void add_schedules(struct random *r, struct plane *p)

@@ -161,7 +161,7 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 		entry = m->room_reason;
 	else if (drawn)
 		entry = s->entry[m->cursors[p->v6]++ & (s->count - 1)];
-	node = entry >> 8;
+	node = entry >> 8 & 0xff;
 	reason = entry & 0xff;
 	/* Differs: no search for a socket when the SYN is served here anyway. */
 	if ((!drawn || node || (m->choices && !m->serves_here) || reason == REASON_NO_BACKEND) &&
@@ -180,6 +180,7 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 	} else {
 		m->counted.syns++;
 		m->counted.flows_made++;
+		m->alternative = (uint8_t)(entry >> 16);
 		model_forward(m, in, p, flow_table_node_id(m->flows, node), (enum reason)reason, gso_bytes, r);
 	}
 }

@@ -32,6 +32,7 @@ struct model {
 	uint16_t mss[2];
 	bool works; /* dprd works */
 	uint32_t second_look; /* enum fastpath_second_look */
+	uint8_t alternative; /* of the connection being forwarded */
 	uint32_t landed, look_room;
 	uint32_t tick;
 	bool (*has_socket)(const struct flow_key *key);

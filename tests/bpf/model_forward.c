@@ -118,7 +118,7 @@ static void encapsulate(struct model *m, const struct frame *in, const struct pa
 	uint8_t *outer = r->out.bytes + FRAME_ETHERNET_BYTES;
 
 	encap_write(outer, p, p->v6 ? &self->cluster_v6 : &self->cluster_v4, &to->address,
-		    may_return ? ENCAP_MAY_RETURN : 0);
+		    may_return ? ENCAP_MAY_RETURN | m->alternative : 0);
 	/* The bytes behind the datagram are copied, too. */
 	memcpy(outer + encap_bytes(p->v6), in->bytes + FRAME_ETHERNET_BYTES, in->length - FRAME_ETHERNET_BYTES);
 	r->out.length = in->length + encap_bytes(p->v6);

@@ -458,10 +458,15 @@ void site_schedule(unsigned variant, const char *words, const char *no_room)
 	*fastpath_cursor(p->fastpath, variant & SITE_V6, true) = s->count = 0;
 	snprintf(text, sizeof(text), "%s", words);
 	for (w = strtok_r(text, " ", &rest); w; w = strtok_r(NULL, " ", &rest)) {
-		unsigned member = (unsigned)(w[1] - '1'), reason = reason_of(w + 3);
+		const char *alternative = strchr(w, '+');
+		unsigned member = (unsigned)(w[1] - '1'), reason;
 		int node = flow_table_node(p->flows, p->config.member[member].id, false);
 
-		s->entry[s->count++] = (uint16_t)((member ? (unsigned)node << 8 : 0) | reason);
+		if (alternative)
+			w[alternative - w] = '\0';
+		reason = reason_of(w + 3);
+		s->entry[s->count++] = (alternative ? (uint32_t)atoi(alternative + 1) << 16 : 0) |
+				       (member ? (uint32_t)node << 8 : 0) | reason;
 	}
 }
 

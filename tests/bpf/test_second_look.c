@@ -12,8 +12,8 @@
 #include "tests/bpf/fixture.h"
 
 #define FROM_N2 "eth n2>me | tunnel c2>c1 | "
-#define MAY_RETURN4 "eth n2>me | tunnel c2>c1 id 0x5b1d | "
-#define MAY_RETURN6 "eth n2>me | tunnel c2>c1 flow 0x5b1d | "
+#define MAY_RETURN4 "eth n2>me | tunnel c2>c1 id 0xa725 | "
+#define MAY_RETURN6 "eth n2>me | tunnel c2>c1 flow 0xa725 | "
 #define SYN "ip cl>s2 | tcp 40000>80 S seq 5 opt 020405b4"
 #define ACK "ip cl>s2 | tcp 40000>80 . seq 6 ack 7"
 #define SYN_ACK "ip cl>s2 | tcp 40000>80 S. seq 6 ack 7"
@@ -97,12 +97,12 @@ static const struct fixture returned[] = {
 
 /* Decide=kernel: SYNs that the programs forward themselves. */
 static const struct fixture offered[] = {
-	{ OFFERED(V4_KERNEL, LOOK_OFFER), .name = "the policy's choice, IPv4", .schedule = "n2/chosen",
+	{ OFFERED(V4_KERNEL, LOOK_OFFER), .name = "the policy's choice, IPv4", .schedule = "n2/chosen+37",
 	  .verdict = REDIRECT, .counted = "chosen syn made", .after = "half_open n2 isn 5 now",
-	  .out = "eth me>n2 | tunnel c1>c2 id 0x5b1d | *" },
-	{ OFFERED(V6_KERNEL, LOOK_OFFER), .name = "the policy's choice, IPv6", .schedule = "n2/chosen",
+	  .out = "eth me>n2 | tunnel c1>c2 id 0xa725 | *" },
+	{ OFFERED(V6_KERNEL, LOOK_OFFER), .name = "the policy's choice, IPv6", .schedule = "n2/chosen+37",
 	  .verdict = REDIRECT, .counted = "chosen syn made", .after = "half_open n2 isn 5 now",
-	  .out = "eth me>n2 | tunnel c1>c2 flow 0x5b1d | *" },
+	  .out = "eth me>n2 | tunnel c1>c2 flow 0xa725 | *" },
 	{ OFFERED(KERNEL, LOOK_LANDED), .name = "SecondLook=no", .schedule = "n2/chosen", .verdict = REDIRECT,
 	  .counted = "chosen syn made", .after = "half_open n2 isn 5 now", .out = "eth me>n2 | tunnel c1>c2 | *" },
 	{ OFFERED(KERNEL, LOOK_OFFER), .name = "this node drains: no other choice", .schedule = "n2/draining",

@@ -18,6 +18,7 @@ void schedule_make(const struct decide_env *env, double connection_load, uint64_
 		entries[i] = (struct schedule_entry) { .reason = (uint8_t)verdict.reason };
 		if (verdict.kind == VERDICT_FORWARD) {
 			entries[i].view_index = (uint16_t)verdict.view_index;
+			entries[i].alternative = verdict.alternative;
 			each.view->nodes[verdict.view_index].sent++;
 		} else {
 			each.view->nodes[0].load += connection_load;

@@ -12,6 +12,7 @@
 
 struct schedule_entry {
 	uint8_t reason; /* enum reason */
+	uint8_t alternative; /* as in struct verdict */
 	uint16_t view_index; /* of the node; 0: served here */
 };
 
