@@ -3,13 +3,14 @@
 
 n2's announcements stop, then its load grows: n1 (load 10) believes that n2 has none, n3 has 3 or more.
 """
+import collections
 import contextlib
 import time
 
 import pytest
 
 import hiccups
-from faultlib import FIRST_SYN_S, SECOND_SYN_S, members, reload_both, wait_for
+from faultlib import FIRST_SYN_S, Flows, SECOND_SYN_S, members, reload_both, wait_for
 from test_a_60_tunnel import TUNNEL, outer
 from test_d_20_frozen import ask
 from traffic import (FAMILIES, RawClient, connect, counting, flow_of, random_bytes, send, service,
@@ -166,3 +167,19 @@ def test_a95_draining_is_seen_where_it_lands(own):
                 assert ask(client) == "n3"
     assert reasons(moved, "n1") == {"chosen": 2, "chosen_again": 2}
     assert reasons(moved, "n2") == {"sent_back": 2}
+
+
+@pytest.mark.parametrize("count", (60, 120, pytest.param(1000, marks=pytest.mark.long("60 and 120 are short ones of its kind"))))
+def test_a98_burst(own, count):
+    """Connections that come all at once to one entry of three idle nodes, and stay open, as after a fail-over: each node gets
+    its part, whatever the nodes know of each other just then."""
+    own.set_policy("li")
+    time.sleep(1.5)  # what a former test did is in the rates by now
+    wait_for(lambda: all(each["load"] <= 2 and each["arrivals_per_second"] < 1 for viewer in ("n1", "n2", "n3")
+                         for each in members(own, viewer).values()), "all nodes are idle", 20)
+    burst = Flows(own, [own.node("n1").service_v4, own.node("n1").service_v6], count)
+    ready = burst.wait_ready()
+    burst.end()
+    served = collections.Counter(flow["node"] for flow in burst.each)
+    assert ready == count == sum(served.values())
+    assert max(served.values()) <= 1.15 * count / 3, served
