@@ -69,8 +69,8 @@ INLINE int next_verdict(bool v6)
 		return -1;
 	if (is_full())
 		return (int)control.room_reason;
-	at = __sync_fetch_and_add(&control.cursor[which & (FASTPATH_SCHEDULES - 1)], 1) & (s->count - 1);
-	return s->entry[at & (FASTPATH_SCHEDULE_MAX - 1)];
+	at = __sync_fetch_and_add(&control.cursor[which & (FASTPATH_SCHEDULES - 1)], 1);
+	return s->entry[fastpath_schedule_at(at, s->count) & (FASTPATH_SCHEDULE_MAX - 1)];
 }
 
 /* True when one more flow may be made now; else the caller gives control.room_reason. */

@@ -158,7 +158,7 @@ struct fastpath_control {
 	uint32_t landed; /* SYNs of peers that were served, since dprd last told the room for them */
 	uint32_t decisions; /* how many the programs remembered; never reset */
 	/*
-	 * The next verdict of each schedule. It counts on beyond the schedule's count: the programs take the remainder.
+	 * The next verdict of each schedule. It counts on beyond the schedule's count: fastpath_schedule_at() has its place.
 	 */
 	uint32_t cursor[FASTPATH_SCHEDULES];
 	uint32_t rest_of_third_line[8];
@@ -174,6 +174,19 @@ struct fastpath_schedule {
 	uint32_t unused; /* elements of a map lie at multiples of eight bytes */
 	uint32_t entry[FASTPATH_SCHEDULE_MAX]; /* alternative << 16 | node << 8 | reason; node 0: served here */
 };
+
+/*
+ * The place of a verdict in a schedule of count entries. When all are used the second half comes again: the first half
+ * fills nodes that had room, and a node that got these again would get too many.
+ */
+static inline uint32_t fastpath_schedule_at(uint32_t cursor, uint32_t count)
+{
+	uint32_t half = count / 2;
+
+	if (cursor < count)
+		return cursor;
+	return half ? half + ((cursor - count) & (half - 1)) : 0;
+}
 
 struct fastpath_decision {
 	struct flow_key key;

@@ -13,7 +13,7 @@
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/plane/decide.h"
 
-enum { SCHEDULE_LEAST = 64, SCHEDULE_FLOOD = 512 };
+enum { COUNTED_MOST = 65536, SCHEDULE_LEAST = 64, SCHEDULE_FLOOD = 512 };
 
 /* The schedule that the programs use now, of one family. */
 struct ahead {
@@ -43,19 +43,24 @@ bool plane_decide_runs(const struct dprd *d)
 	return d->decide_ahead && d->decide_ahead->runs;
 }
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
 /* Connections sent to a node count from now on, whatever its present place in the view. */
 static void count_sent(struct dprd *d, const struct ahead *a, unsigned used)
 {
 	/* The programs do not say when within the last tick: none of them counts too early. */
 	uint64_t now_ms = clock_now_ms();
-	unsigned i, node;
+	unsigned i, node, sent[MEMBERS_MAX] = { 0 };
 
-	for (i = 0; i < used; i++) {
-		unsigned index = a->entries[i].view_index;
-
-		for (node = 1; index && node < d->view.count; node++)
-			if (d->view_nodes[node].node_id == a->nodes[index].node_id)
-				view_count_sent(d, node, 1, now_ms);
+	for (i = 0; i < used; i++)
+		sent[a->entries[fastpath_schedule_at(i, a->count)].view_index]++;
+	for (i = 1; i < a->view.count; i++) {
+		for (node = 1; sent[i] && node < d->view.count; node++)
+			if (d->view_nodes[node].node_id == a->nodes[i].node_id)
+				view_count_sent(d, node, sent[i], now_ms);
 	}
 }
 
@@ -76,15 +81,22 @@ static void catch_up(struct dprd *d, const struct decide_env *env, bool v6, unsi
 	schedule_make(&then, d->config.factors.connections, a->seed, again, used);
 }
 
+/* Most of what came since the last tick found no room. */
+static bool is_flood(const struct fastpath_control *control)
+{
+	uint32_t made = __atomic_load_n(&control->made, __ATOMIC_RELAXED), room = control->room;
+
+	return made >= room && made - room >= FASTPATH_OVER_ROOM;
+}
+
 static void account(struct dprd *d, const struct decide_env *env, bool v6)
 {
 	struct ahead *a = &d->decide_ahead->ahead[v6];
 	unsigned used = *fastpath_cursor(d->fastpath, v6, true);
 
-	if (used > a->count)
-		used = a->count;
-
-	count_sent(d, a, used);
+	/* Most connections of a flood find no room and are not sent. */
+	count_sent(d, a, least(used, !a->count || is_flood(d->fastpath->control) ? a->count : COUNTED_MOST));
+	used = least(used, a->count);
 	catch_up(d, env, v6, used);
 	if (d->config.own_backend_count)
 		backend_ahead_count(d, v6, &a->backends, used);
@@ -114,14 +126,6 @@ void plane_decide_remember(struct dprd *d, const struct decide_env *env)
 			why_remember(d->why, now_ms, &packet, &verdict, &then, p->max_load);
 	}
 	__atomic_store_n(&control->decisions_seen, next, __ATOMIC_RELEASE);
-}
-
-/* Most of what came since the last tick found no room. */
-static bool is_flood(const struct fastpath_control *control)
-{
-	uint32_t made = __atomic_load_n(&control->made, __ATOMIC_RELAXED), room = control->room;
-
-	return made >= room && made - room >= FASTPATH_OVER_ROOM;
 }
 
 /*
@@ -196,11 +200,6 @@ static void make_none(struct dprd *d, bool v6)
 	d->decide_ahead->ahead[v6].count = 0;
 	fastpath_schedule(d->fastpath, v6, false)->count = 0;
 	*fastpath_cursor(d->fastpath, v6, false) = 0;
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
 }
 
 static uint32_t left(uint32_t most, uint32_t used)

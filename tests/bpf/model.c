@@ -160,7 +160,7 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 	if (drawn && m->made >= m->room && m->made - m->room >= FASTPATH_OVER_ROOM)
 		entry = m->room_reason;
 	else if (drawn)
-		entry = s->entry[m->cursors[p->v6]++ & (s->count - 1)];
+		entry = s->entry[fastpath_schedule_at(m->cursors[p->v6]++, s->count)];
 	node = entry >> 8 & 0xff;
 	reason = entry & 0xff;
 	/* Differs: no search for a socket when the SYN is served here anyway. */
