@@ -125,7 +125,7 @@ static void warn_short(const struct options *o)
 
 	for (unsigned i = 0; i < o->period_count; i++)
 		longest_s = o->period_s[i] > longest_s ? o->period_s[i] : longest_s;
-	if (run_s < PERIODS_LEAST * longest_s)
+	if (o->setup.load > 0 && run_s < PERIODS_LEAST * longest_s)
 		fprintf(stderr, "dpr-sim: the run has only %.1f announcement periods of %g ms: more --connections\n",
 			run_s / longest_s, 1000 * longest_s);
 }

@@ -64,6 +64,13 @@ static void taken(void **state)
 		assert_ptr_equal(options.policy[options.repeat], policies[options.repeat]);
 	assert_int_equal(options.policy_count, options.repeat);
 	assert_true(options.setup.second_look);
+	assert_true(read_words("--load 0 --burst 60@2s --burst-span 50ms --burst-entries 3 --hold 5s"));
+	assert_int_equal(options.setup.burst.connections, 60);
+	assert_int_equal(options.setup.burst.entries, 3);
+	assert_true(fabs(options.setup.burst.at_s - 2) <= 0 && fabs(options.setup.burst.span_s - 0.05) < 1e-12);
+	assert_true(fabs(options.setup.burst.hold_s - 5) <= 0);
+	assert_true(read_words("--burst 60"));
+	assert_true(options.setup.burst.at_s < 0);
 }
 
 static void refused(void **state)
@@ -89,6 +96,11 @@ static void refused(void **state)
 		{ "--service ps2", "fifo or ps" },
 		{ "--second-look=0", "--second-look" },
 		{ "--seed -1", "--seed" },
+		{ "--burst 0", "like 60" },
+		{ "--burst 60@", "like 60" },
+		{ "--burst @2s", "like 60" },
+		{ "--burst 60 --burst-entries 17", "entry nodes" },
+		{ "--hold 5", "unit" },
 	};
 
 	(void)state;
