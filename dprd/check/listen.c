@@ -11,6 +11,7 @@
 #include <sys/time.h>
 
 #include "dprd/check/report.h"
+#include "dprd/config/config.h"
 
 enum { DIAG_BYTES = 16384, PATIENCE_S = 1 };
 

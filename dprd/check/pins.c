@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "dprd/check/report.h"
+#include "dprd/config/config.h"
 
 /* The user of the unit (dprd.service), and the directory that tmpfiles.d makes for it. */
 static const char unit_user[] = "dprd", unit_pins[] = "/sys/fs/bpf/dprd";

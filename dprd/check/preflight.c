@@ -3,16 +3,15 @@
  * "dprd --check": finds what does not fit on this host, and tells the command that mends it.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <ifaddrs.h>
 #include <libmnl/libmnl.h>
 #include <net/if.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "dprd/base/command.h"
 #include "dprd/check/preflight.h"
 #include "dprd/check/report.h"
+#include "dprd/config/config.h"
 #include "dprd/core/packet/encap.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/host/neighbour.h"

@@ -2,6 +2,8 @@
 /* check/report.c - one problem of the host, on the terminal or in the log. */
 #include "dprd/check/report.h"
 
+#include <stdio.h>
+
 #include "dprd/base/log.h"
 
 void problem(struct report *report, bool fatal, const char *what, const char *mend)

@@ -5,7 +5,10 @@
 #ifndef DPRD_CHECK_REPORT_H
 #define DPRD_CHECK_REPORT_H
 
-#include "dprd/config/config.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct config;
 
 struct report {
 	unsigned errors, warnings;

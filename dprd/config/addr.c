@@ -3,7 +3,6 @@
 #include "dprd/config/reading.h"
 
 #include <arpa/inet.h>
-#include <stdlib.h>
 
 static bool is_multicast(const struct addr *a)
 {

@@ -2,7 +2,6 @@
 /* control/change.c - drain, undrain and reload; and config, which shows the configuration in effect. */
 #include "dprd/control/control.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "dprd/base/log.h"

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdarg.h>
 
+#include "dprd/config/config.h"
+
 json_t *control_text(const char *text)
 {
 	json_t *made = json_string(text);

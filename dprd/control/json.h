@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dprd/config/config.h"
+struct addr;
+struct config;
 
 /* {"error":text} */
 json_t *control_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

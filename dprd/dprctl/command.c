@@ -2,7 +2,6 @@
 /* dprctl/command.c - the commands: each asks, shows, and tells by its exit status how things are. */
 #define _GNU_SOURCE
 #include <stdlib.h>
-#include <string.h>
 #include <errno.h>
 #include <sys/random.h>
 #include <time.h>
