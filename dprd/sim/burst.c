@@ -52,7 +52,7 @@ bool burst_under_way(const struct run *run)
 	return run->burst.left || run->burst.placing;
 }
 
-static void arrive(struct run *run)
+static uint32_t arrive(struct run *run)
 {
 	const struct sim_burst *burst = &run->setup->burst;
 	uint32_t connection = pool_take(&run->pool);
@@ -61,7 +61,7 @@ static void arrive(struct run *run)
 
 	if (connection == CONNECTION_NONE) {
 		run->out_of_memory = true;
-		return;
+		return connection;
 	}
 	c = &run->pool.connection[connection];
 	c->number = FIRST_NUMBER + index;
@@ -74,7 +74,7 @@ static void arrive(struct run *run)
 	/* From the first one to the last one there are connections - 1 equal steps. */
 	if (run->burst.left)
 		run->burst.next_s = run->now_s + burst->span_s / (burst->connections - 1);
-	run_arrive(run, connection);
+	return connection;
 }
 
 static void let_go(struct run *run)
@@ -88,12 +88,12 @@ static void let_go(struct run *run)
 	ring_pop(&run->burst.holds);
 }
 
-void burst_step(struct run *run)
+uint32_t burst_step(struct run *run)
 {
 	if (run->burst.next_s <= hold_ends_s(run))
-		arrive(run);
-	else
-		let_go(run);
+		return arrive(run);
+	let_go(run);
+	return CONNECTION_NONE;
 }
 
 /* Held connections per unit of weight: the fullest node, in proportion to all. */

@@ -132,7 +132,8 @@ static void forward(struct run *run, uint32_t connection, unsigned to)
 	*landing = (struct landing) { .at_s = run->now_s + run->setup->hop_s, .connection = connection };
 }
 
-void run_arrive(struct run *run, uint32_t connection)
+/* A connection has come to its entry node, which is alive or not. */
+static void arrive(struct run *run, uint32_t connection)
 {
 	struct sim_result *r = &run->stats.result;
 	struct connection *c = &run->pool.connection[connection];
@@ -172,7 +173,15 @@ static void on_arrival(struct run *run)
 	r->arrived += stats_counts(&run->stats, run->now_s);
 	run->next_arrival_s = run->now_s + random_exponential(&run->arrivals) / run->arrivals_per_s;
 	run->arrivals_left--;
-	run_arrive(run, connection);
+	arrive(run, connection);
+}
+
+static void on_burst(struct run *run)
+{
+	uint32_t connection = burst_step(run);
+
+	if (connection != CONNECTION_NONE)
+		arrive(run, connection);
 }
 
 static void on_landing(struct run *run)
@@ -322,7 +331,7 @@ static void step(struct run *run)
 	} else if (timer_s <= first_s) {
 		on_timer(run, timer);
 	} else if (burst_s <= first_s) {
-		burst_step(run);
+		on_burst(run);
 	} else {
 		on_arrival(run);
 	}

@@ -55,14 +55,12 @@ struct run {
 	bool out_of_memory;
 };
 
-/* run.c. A connection has arrived at its entry node, which is alive or not. */
-void run_arrive(struct run *run, uint32_t connection);
-
 /* burst.c: the burst's next arrival or end of a connection, and when that is due; INFINITY: never. */
 void burst_init(struct run *run);
 void burst_free(struct run *run);
 double burst_next_s(const struct run *run);
-void burst_step(struct run *run);
+/* The connection that arrives now; CONNECTION_NONE: one has ended, or there is no memory. */
+uint32_t burst_step(struct run *run);
 /* True until all connections of the burst have come to a server or are lost. */
 bool burst_under_way(const struct run *run);
 /* A connection of the burst has come to its server; it is lost. */
