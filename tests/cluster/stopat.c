@@ -70,9 +70,16 @@ int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 
 ssize_t sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t to_length)
 {
+	/* Nothing else is sent so by a thread that has packets in hand. */
 	if (left == AT_NETLINK)
 		stop();
 	else if (left == AT_NETLINK_AGAIN)
 		left = AT_NETLINK;
 	return syscall(SYS_sendto, fd, bytes, length, flags, to, to_length);
+}
+
+/* Verdicts go to the kernel this way. */
+ssize_t send(int fd, const void *bytes, size_t length, int flags)
+{
+	return sendto(fd, bytes, length, flags, NULL, 0);
 }
