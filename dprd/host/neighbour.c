@@ -32,7 +32,7 @@ static void put_addr(struct nlmsghdr *message, uint16_t type, const struct addr 
 		mnl_attr_put(message, type, 16, a->bytes);
 }
 
-/* One request, one answer of the wanted type into answer. 0 or -errno. */
+/* Sends one request, and reads one answer of the wanted type. 0 or -errno. */
 static int ask(struct mnl_socket *socket, struct nlmsghdr *message, uint16_t wanted, char answer[ANSWER_BYTES])
 {
 	static _Thread_local uint32_t sequence;

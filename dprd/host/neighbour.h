@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * neighbour.h - how the kernel would send to an address: interface and hardware address.
+ * neighbour.h - the interface and the hardware address by which the kernel would send to an address.
  */
 #ifndef DPRD_NEIGHBOUR_H
 #define DPRD_NEIGHBOUR_H
@@ -12,16 +12,16 @@
 struct neighbour {
 	uint32_t interface;
 	bool ethernet; /* the interface wants hardware addresses */
-	bool gateway; /* it leads through a router: hardware[] is the router's */
+	bool gateway; /* a router is on the way, and hardware[] is the router's */
 	bool known; /* hardware[] is set: the kernel knows the next hop's address */
-	bool stale; /* but has not heard of it for long: it asks again once it has something to send there */
+	bool stale; /* the kernel has not confirmed it for long: it asks again once it has something to send there */
 	uint8_t hardware[12]; /* destination, source: as an Ethernet header begins */
 };
 
 /* A socket for neighbour_find(); NULL with errno set. Closed by mnl_socket_close(). */
 struct mnl_socket *neighbour_open(void);
 
-/* Asks route and neighbour tables. 0, or -errno: there is no way. */
+/* Asks the kernel's route and neighbour tables. 0, or -errno: there is no route. */
 int neighbour_find(struct mnl_socket *socket, const struct addr *source, const struct addr *destination,
 		   struct neighbour *ret);
 

@@ -15,8 +15,10 @@ enum { SOCKET_LOOKUP_MAX = 128 }; /* tuples in one request */
 
 struct socket_lookup *socket_lookup_new(void);
 void socket_lookup_free(struct socket_lookup *lookup);
-/* Sets found[i] when keys[i] has a socket that is neither a listener nor in TIME-WAIT. On -errno
- * nothing is known and found[] is all false. */
+/*
+ * Sets found[i] when keys[i] has a socket that is neither a listener nor in TIME-WAIT. On -errno all of found[] is
+ * false.
+ */
 int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys, unsigned count, bool *found);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Raw sockets with the header included: what leaves here needs neither ip_forward nor an exception
- * from rp_filter on this node. They are opened for the tunnel's own protocol, so that the kernel
- * learns the path MTU from ICMP errors about tunnel packets; a filter keeps them from receiving.
- * What may go straight to a hardware address leaves by a packet socket, at two thirds of the cost.
+ * tunnel.c - sends by raw sockets with the header included: such packets need neither ip_forward nor an exception from
+ * rp_filter on this node. The sockets have the protocol of the tunnel, so that the kernel learns the path MTU from ICMP
+ * errors about tunnel packets; a filter keeps them from receiving. Packets that may go straight to a hardware address
+ * leave by a packet socket, at two thirds of the cost.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -57,7 +57,7 @@ static int raw_socket(int family, int protocol, int level, int header_included)
 		errno = error;
 		return -1;
 	}
-	/* Best effort: a smaller buffer only means earlier ENOBUFS, which is counted. */
+	/* A failure is fine: a smaller buffer only means that ENOBUFS comes earlier, which is counted. */
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer)))
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
 	return fd;
@@ -69,7 +69,7 @@ struct tunnel *tunnel_new(void)
 
 	if (!t)
 		return NULL;
-	/* Protocol 0: it receives nothing. */
+	/* With protocol 0 the socket receives nothing. */
 	t->socket[SOCKET_DIRECT] = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	t->socket[SOCKET_V4] = raw_socket(AF_INET, IPPROTO_IPIP, IPPROTO_IP, IP_HDRINCL);
 	t->socket[SOCKET_V6] = raw_socket(AF_INET6, IPPROTO_IPV6, IPPROTO_IPV6, IPV6_HDRINCL);
@@ -109,7 +109,7 @@ uint8_t *tunnel_scratch(struct tunnel *t, unsigned bytes)
 	return room;
 }
 
-/* The message in the next place, but for how much of its address counts. */
+/* Fills the next message, except the length of its address. */
 static void set_pieces(struct tunnel *t, const void *head, unsigned head_bytes, const void *body, unsigned body_bytes)
 {
 	unsigned i = t->count;
@@ -220,7 +220,7 @@ unsigned tunnel_path_mtu(const struct addr *source, const struct addr *destinati
 	return failed || mtu < 0 ? 0 : (unsigned)mtu;
 }
 
-/* A socket that sends to this address's discard port; -1. */
+/* A socket that sends to the discard port of this address; -1: no route. */
 static int discard_socket(const struct addr *destination)
 {
 	bool v4 = addr_is_v4(destination);

@@ -39,7 +39,10 @@ void path_read_own_load(struct path *p);
 
 /* The verdict on a SYN of a client of this node, with all that path_plan_syn() does. */
 void path_decide_syn(struct path *p, struct queued *q);
-/* Finds what the verdict on a SYN needs: a way, a real server, a flow, which it reserves. Changes the verdict otherwise. */
+/*
+ * Finds what the verdict on a SYN needs: a way, a real server, a flow, which it reserves. Changes the verdict
+ * otherwise.
+ */
 void path_plan_syn(struct path *p, struct queued *q);
 /* The way to the target of a FORWARD verdict; false: the packet cannot go there. */
 bool path_find_way(struct path *p, struct queued *q);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * path_commit.c - the end of a batch: its verdicts are final, and are remembered and counted. No other file does that, so
- * that "dprctl why", the counters and the loads say only what happened.
+ * path_commit.c - the end of a batch: its verdicts are final, and are remembered and counted. No other file does that,
+ * so that "dprctl why", the counters and the loads say only what happened.
  */
 #include "dprd/cluster/state.h"
 #include "dprd/plane/plane.h"

@@ -3,9 +3,9 @@
  * path_syn.c - the verdict on a SYN, and what it needs: a way, a real server, a flow.
  *
  * A new flow is reserved when the SYN is decided: it stands in the table from then on, so that copies of the SYN, which
- * another worker may decide at the same time, follow it; and the decisions that come next reckon with it. It is made for
- * good by path_commit(), once the SYN has left. When the plan fails before that (this node has a socket, the kernel does
- * not take the flow into its set, the SYN cannot be sent), the flow is withdrawn, and the SYN is served here.
+ * another worker may decide at the same time, follow it; and the decisions that come next reckon with it. It is made
+ * for good by path_commit(), once the SYN has left. When the plan fails before that (this node has a socket, the kernel
+ * does not take the flow into its set, the SYN cannot be sent), the flow is withdrawn, and the SYN is served here.
  */
 #include "dprd/base/clock.h"
 #include "dprd/cluster/asks.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * standby_noted.h - SYNs that the standby process lets pass, in memory that dprd reads. A SYN and its copies have one
- * number; a place keeps the newest. Two SYNs with one number are possible: then this node serves both. Pure, header
- * only.
+ * standby_noted.h - the SYNs that the standby process lets pass, in memory that dprd reads. A SYN and its copies have
+ * the same number, and a place keeps the newest number. Two SYNs may have one number: then this node serves both. Pure,
+ * header only.
  */
 #ifndef DPRD_STANDBY_NOTED_H
 #define DPRD_STANDBY_NOTED_H
@@ -16,7 +16,7 @@ struct standby_noted {
 	uint64_t number[STANDBY_NOTED_PLACES]; /* 0: none */
 };
 
-/* Never 0. */
+/* The number of a SYN; never 0. */
 static inline uint64_t standby_number(const struct packet *syn)
 {
 	const uint64_t key[2] = { syn->tcp_sequence };
@@ -29,7 +29,7 @@ static inline unsigned standby_place(uint64_t number)
 	return (unsigned)(number / 2 % STANDBY_NOTED_PLACES);
 }
 
-/* Other processors see the note before whatever the caller reads or does next. */
+/* Other processors see the note before anything that the caller reads or does next. */
 static inline void standby_note(struct standby_noted *noted, const struct packet *syn)
 {
 	uint64_t number = standby_number(syn);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* queue/standby_tell.c - what dprd tells its standby process, and hears of it. */
+/* queue/standby_tell.c - dprd tells its standby process about the members, and reads its counters. */
 #include "dprd/base/clock.h"
 #include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
@@ -31,7 +31,7 @@ void queue_tick(struct dprd *d, bool each_second)
 	if (each_second)
 		standby_tick(d->standby);
 	mutex_lock(&d->lock);
-	/* A peer that comes to life forwards at once. */
+	/* At once, since a peer that comes to life forwards at once. */
 	if (each_second || view_living(d, clock_now_ms()) != d->living_told_standby)
 		standby_know(d->standby, queue_members(d));
 	counts = standby_count(d->standby);
