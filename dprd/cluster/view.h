@@ -22,7 +22,7 @@ struct last_heard {
 	uint64_t ms;
 };
 
-/* What this node sent to a member lately. */
+/* Connections that this node sent to a member lately. */
 struct sent_to {
 	uint32_t id; /* of the member */
 	struct sent lately;

@@ -2,7 +2,6 @@
 /* config/keys.c - every section and key of dprd.conf with its range and default, and look-ups in them. */
 #include "dprd/config/reading.h"
 
-
 /* clang-format off */
 const char *const config_section_names[SECTIONS] = {
 	[SECTION_NONE] = "",

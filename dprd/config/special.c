@@ -6,7 +6,6 @@
  */
 #include "dprd/config/reading.h"
 
-
 static void set_ports(struct parse *p, const struct config_key *key, void *field, const char *text)
 {
 	struct config *c = field;

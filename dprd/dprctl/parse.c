@@ -2,7 +2,6 @@
 /* dprctl/parse.c - reads numbers and addresses of the command line. */
 #include "dprd/dprctl/dprctl.h"
 
-
 bool parse_count(const char *text, unsigned long max, unsigned long *ret)
 {
 	unsigned long value = 0;

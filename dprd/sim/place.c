@@ -190,7 +190,8 @@ bool place_returns(struct run *run, uint32_t connection)
 
 	c->looked = true;
 	fill_env(run, c->server, &view, &env);
-	c->returning = decide_landed(&env, &syn, run->knowledge.node_id[c->entry], c->alternative).reason == REASON_SENT_BACK;
+	c->returning =
+		decide_landed(&env, &syn, run->knowledge.node_id[c->entry], c->alternative).reason == REASON_SENT_BACK;
 	c->sent_back_by = c->server;
 	run->stats.result.sent_back += c->returning && counts(run, c);
 	run->stats.result.burst_sent_back += c->returning && c->held;

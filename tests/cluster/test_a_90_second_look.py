@@ -174,7 +174,7 @@ def test_a98_burst(own, count):
     """Connections that come all at once to one entry of three idle nodes, and stay open, as after a fail-over: each node gets
     its part, whatever the nodes know of each other just then."""
     own.set_policy("li")
-    time.sleep(1.5)  # what a former test did is in the rates by now
+    time.sleep(1.5)  # the rates contain by now what a former test did
     wait_for(lambda: all(each["load"] <= 2 and each["arrivals_per_second"] < 1 for viewer in ("n1", "n2", "n3")
                          for each in members(own, viewer).values()), "all nodes are idle", 20)
     burst = Flows(own, [own.node("n1").service_v4, own.node("n1").service_v6], count)

@@ -29,7 +29,7 @@ static void by_hand(void **state)
 	assert_int_equal(sent_since(&sent, 1005), 2);
 	assert_int_equal(sent_since(&sent, 1054), 2);
 	assert_int_equal(sent_since(&sent, 1055), 0);
-	/* What is older than the ring is gone; a time before the newest slot counts there. */
+	/* A slot that is older than the ring is gone; a time before the newest slot counts there. */
 	sent_count(&sent, 1000 + RING_MS, 5);
 	assert_int_equal(sent_since(&sent, 0), 7);
 	sent_count(&sent, 1000, 1);
