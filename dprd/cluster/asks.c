@@ -15,12 +15,18 @@ bool asks_node_alive(void *context, uint32_t node_id)
 	const struct config *config = &asks->d->config;
 	const struct node_load *load = view_node_load(asks->d, node_id);
 
-	/* The connections of a real server that fails stay with it, but a client that begins anew should not wait for it. */
+	/*
+	 * The connections of a real server that fails stay with it, but a client that begins anew should not wait for
+	 * it.
+	 */
 	if (config_own_backend_by_id(config, node_id) >= 0)
 		return !load || load->state == NODE_ACTIVE;
 	if (config_member_by_id(config, node_id) < 0)
 		return false;
-	/* Without a table nothing is known against the node; nor with the table of a loadcast that has heard no node yet. */
+	/*
+	 * Without a table nothing is known against the node; nor with the table of a loadcast that has heard no node
+	 * yet.
+	 */
 	return !load || load->age_ms == LOAD_AGE_NEVER_MS ||
 	       load_age_ms(&asks->d->table, load, asks->now_ms) < config->dead_peer_timeout_ms;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * backend.c - what is known of the real servers behind this node, and which of them gets a connection.
+ * backend.c - chooses among the real servers behind this node, and counts their connections.
  */
 #include "dprd/cluster/backend.h"
 
@@ -10,8 +10,8 @@
 #include "dprd/cluster/ways.h"
 
 enum {
-	COUNT_TICKS = 5, /* the flow table is counted in this many ticks */
-	COUNT_STEPS = 65536, /* but no more slots of it with each of them */
+	COUNT_TICKS = 5, /* ticks in which the whole flow table is counted, if it is small enough */
+	COUNT_STEPS = 65536, /* slots of it that one tick counts at most */
 };
 
 static const char *why_not(const struct dprd *d, const struct backend *backend)
@@ -80,7 +80,7 @@ void backend_reconfigure(struct dprd *d, const struct config *from)
 	fill_view(d);
 }
 
-/* The backends that the rules may choose for a SYN that dprd did not see, a bit each. */
+/* The servers that the rules may choose for a SYN that dprd did not see, a bit for each. */
 static uint64_t rules_need(const struct dprd *d)
 {
 	uint64_t usable = backend_serves_here(d);
@@ -96,8 +96,8 @@ static uint64_t rules_need(const struct dprd *d)
 }
 
 /*
- * Those that are closing have no work for their server any more; nor have those that nobody has heard of since it
- * failed: it may have forgotten them without a word to this node.
+ * Counts a connection of a real server. A connection that is closing makes no more work for the server. A connection
+ * without packets since the server failed may be gone: the server may have forgotten it.
  */
 static bool count_flow(void *context, const struct flow *flow)
 {
@@ -140,7 +140,7 @@ void backend_reserve(struct dprd *d, unsigned own, const struct flow_key *key, b
 {
 	struct backends *b = &d->backends;
 	struct flow flow;
-	/* The running count does not come again to the places that it has passed. */
+	/* The running count does not look again at slots that it has passed. */
 	bool passed = flow_find(d->flows, key, &flow) && flow.slot < b->cursor;
 
 	mutex_assert_held(&d->lock);
@@ -153,7 +153,7 @@ void backend_reserve(struct dprd *d, unsigned own, const struct flow_key *key, b
 	}
 }
 
-/* The weight of a node of the view; 0: it gets nothing. */
+/* The weight of a node of the view; 0: it gets no connections. */
 static unsigned choice_weight(const struct dprd *d, unsigned index, bool v6)
 {
 	bool takes = index ? backend_takes(d, index - 1, v6) : backend_serves_here(d);
@@ -161,7 +161,7 @@ static unsigned choice_weight(const struct dprd *d, unsigned index, bool v6)
 	return takes ? (unsigned)d->backends.nodes[index].weight : 0;
 }
 
-/* Fills the nodes that may get a connection of this family, and their numbers of connections. */
+/* Sets which nodes may get a connection of this family, and how many connections each has. */
 static void look(const struct dprd *d, bool v6, struct view_node *nodes)
 {
 	unsigned own;
@@ -202,12 +202,12 @@ bool backend_may_serve(enum reason reason)
 	case REASON_FORWARD_FAILED:
 		return true;
 	default:
-		/* No flow may be made for it, or it may have been served already. */
+		/* No flow may be made for the SYN, or this node may have served it already. */
 		return false;
 	}
 }
 
-/* The choices of the first entries, each on what those before it changed. */
+/* Makes the choices of the first entries. Each takes those before it into account. */
 static void choose_ahead(struct dprd *d, struct policy_state *state, struct backend_ahead *ahead, unsigned count)
 {
 	struct view_node nodes[1 + OWN_BACKENDS_MAX];
@@ -264,7 +264,7 @@ void backend_ahead_count(struct dprd *d, bool v6, const struct backend_ahead *ah
 	for (i = 0; i < d->config.own_backend_count; i++) {
 		b->chosen[i] += made[i];
 		b->connections[i] += made[i];
-		/* Nobody knows which of them are where the count has been; half of them, on the whole. */
+		/* It is unknown how many of these flows the running count has passed: half of them on average. */
 		b->counted[i] += b->cursor ? made[i] / 2 : 0;
 	}
 }

@@ -43,10 +43,10 @@ struct ways {
 	struct way backend[OWN_BACKENDS_MAX][2]; /* own real servers */
 };
 
-/* The kernel's facts of the path to an address. All zero: none. */
+/* The kernel's answers about the path to an address. All zero: there is no path. */
 struct way_facts {
 	unsigned mtu; /* of the path; 0: no route */
-	struct addr source; /* source address of the kernel, for real servers: they have the service addresses, too */
+	struct addr source; /* for real servers: the kernel's, as they have the service addresses, too */
 	struct neighbour next_hop;
 };
 

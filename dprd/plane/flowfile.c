@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The flow table lives in a file on tmpfs that only dprd maps. A new process makes a new file, takes
- * over the flows of the old one whatever its size was, and puts the new one in its place.
+ * flowfile.c - keeps the flow table in a file on tmpfs. A new process makes a new file, takes over the flows of the old
+ * file, whatever its size, and renames the new file to the old name.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,7 +31,7 @@ void flowfile_adopt(struct dprd *d)
 	if (fd < 0)
 		return;
 	if (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_size <= 0) {
-		log_warning("%s is not a flow table of ours; starting with none", path);
+		log_warning("%s is not a flow table of dprd; starting without flows", path);
 		close(fd);
 		return;
 	}
@@ -42,7 +42,7 @@ void flowfile_adopt(struct dprd *d)
 	adopted = flow_table_adopt(d->flows, old, (size_t)status.st_size);
 	munmap(old, (size_t)status.st_size);
 	if (adopted < 0)
-		log_warning("%s is of another version or damaged; starting with no flows", path);
+		log_warning("%s is damaged or of another version; starting without flows", path);
 	else
 		log_info("%d forwarded flows taken over from the former process", adopted);
 }
@@ -62,7 +62,7 @@ int flowfile_open(struct dprd *d)
 		log_err("%s: %s", fresh, strerror(-error));
 		return error;
 	}
-	/* All of it now: a full tmpfs must not become a SIGBUS later. */
+	/* All memory is taken now, so that a full tmpfs does not cause SIGBUS later. */
 	error = -posix_fallocate(fd, 0, (off_t)bytes);
 	if (!error) {
 		d->flow_memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -12,7 +12,7 @@ struct dprd;
 /* 0 or -errno. */
 int flowfile_open(struct dprd *d);
 void flowfile_close(struct dprd *d, bool keep);
-/* The flows of a former process into d->flows, wherever that lies. */
+/* Adds the flows of a former process to d->flows. */
 void flowfile_adopt(struct dprd *d);
 void flowfile_remove(const struct dprd *d);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * plane.c - which plane carries the packets of forwarded flows, and what keeps the BPF one current.
- * Whichever it is, the flows of a former process come along, also from the other plane.
+ * plane.c - chooses the plane that carries the packets of forwarded flows, and keeps the tables of the BPF programs
+ * current. Both planes take over the flows of a former process, also from the other plane.
  */
 #include <errno.h>
 #include <limits.h>
@@ -64,8 +64,8 @@ static void describe(struct dprd *d)
 }
 
 /*
- * True when tunnel packets arrive where programs are: they leave by the same interface. Elsewhere no program would take
- * them out, and peers would still forward.
+ * True when tunnel packets come in on interfaces that have the programs. They come in where this node sends them out.
+ * On another interface nothing would take them out of the tunnel, although peers forward connections here.
  */
 static bool sees_tunnel(const struct dprd *d, char why[FASTPATH_WHY_BYTES])
 {
@@ -127,7 +127,7 @@ bool plane_carries(const struct dprd *d)
 
 void plane_started(struct dprd *d)
 {
-	/* The rules have taken the programs' place; or everything is there that the programs may queue to. */
+	/* Now the rules do the work of the programs; or the queues exist to which the programs may hand packets. */
 	if (!d->fastpath)
 		fastpath_purge(&d->config);
 	else
@@ -153,9 +153,9 @@ void plane_close(struct dprd *d, bool keep)
 	d->decide_ahead = NULL;
 }
 
-/* --- what the programs are told --- */
+/* --- the tables of the programs --- */
 
-/* True when a member has a part of the shared addresses: then it judges frames to them. */
+/* True when the member has a share of the shared addresses: then it judges frames to them. */
 static bool is_sharer(struct dprd *d, uint32_t node_id)
 {
 	struct shared_lease lease;
@@ -170,7 +170,7 @@ static bool is_sharer(struct dprd *d, uint32_t node_id)
 	return false;
 }
 
-/* A node that shares addresses with this one says where frames reach it: its own hardware address. Lock held. */
+/* Adds the hardware address that a fellow announces. Lock held. */
 static void fill_fellow(struct dprd *d, unsigned member, bool v6, struct fastpath_way *way)
 {
 	static const uint8_t none[6];
@@ -179,12 +179,12 @@ static void fill_fellow(struct dprd *d, unsigned member, bool v6, struct fastpat
 
 	if (!load || !shared || !memcmp(load->hardware[v6], none, sizeof(none)))
 		return;
-	/* The programs know one hardware address of this node. */
+	/* The programs have room for one hardware address of this node only. */
 	if (shared->interface[0] && shared->interface[1] && shared->interface[0] != shared->interface[1])
 		return;
 	memcpy(way->fellow, load->hardware[v6], sizeof(load->hardware[v6]));
 	way->flags |= WAY_FELLOW;
-	/* The module takes SYN cookies of its own buckets alone: there nothing is left out. */
+	/* With the kernel module a fellow does not take SYN cookies of other buckets: it needs all packets. */
 	if (!shared->by_module && is_sharer(d, load->id))
 		way->flags |= WAY_WATCHES;
 }
@@ -194,7 +194,7 @@ bool plane_serves_unseen(const struct dprd *d)
 	return d->config.form == FORM_DIRECT && d->config.member_count > 1;
 }
 
-/* A way as the programs know it. They need the next hop: without it they have no way, while dprd can leave it to routing. */
+/* Converts a way for the programs. They cannot use it without a next hop; dprd can, by the kernel's routing. */
 static struct fastpath_way program_way(const struct way *from)
 {
 	const struct neighbour *next_hop = &from->next_hop;
@@ -367,7 +367,7 @@ void plane_tick(struct dprd *d, bool works)
 	take_counters(d);
 	asks_env(d, &env);
 	plane_second_look(d, &env);
-	/* A peer that comes to life forwards at once, and must not be a stranger until the next second. */
+	/* A peer that comes to life forwards at once: the programs must know it before the next second. */
 	living = view_living(d, now_ms);
 	if (living != d->living_told)
 		update_tables(d, living);

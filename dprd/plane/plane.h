@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane.h - which plane carries the packets, and what its programs are told.
+ * plane.h - the plane that carries the packets, and the tables of its programs.
  */
 #ifndef DPRD_PLANE_H
 #define DPRD_PLANE_H
@@ -12,26 +12,27 @@ struct dprd;
 
 enum { PLANE_WHY_BYTES = 256 };
 
-/* The plane is chosen, and the flow table opened with the flows of a former process of either
- * plane. 0 or -errno. */
+/* Chooses the plane and opens the flow table, with the flows of a former process of either plane. 0 or -errno. */
 int plane_open(struct dprd *d);
-/* BPF plane: the programs go to work. Needs the view and the ways. 0 or -errno. */
+/* BPF plane: attaches the programs. Needs the view and the ways. 0 or -errno. */
 int plane_attach(struct dprd *d);
-/* After the rules: what the other plane left goes. */
+/* After the rules are set up: removes what the other plane left. */
 void plane_started(struct dprd *d);
 const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */
-/* True when this node may serve connections of peers that dprd has not seen. */
+/* True when this node may serve connections of peers whose packets dprd has never seen. */
 bool plane_serves_unseen(const struct dprd *d);
-/* True when something on this node takes tunnel packets out: not while all interfaces of the programs are gone. */
+/* True when tunnel packets are taken out on this node: not while all interfaces of the programs are gone. */
 bool plane_carries(const struct dprd *d);
 /* After a change of the configuration and of the ways: the programs learn of it at once. Lock not held. */
 void plane_reconfigure(struct dprd *d);
-void plane_update(struct dprd *d); /* each second, and after a change: the programs, and what they are told */
-void plane_tick(struct dprd *d, bool works); /* every TICK_MS: that dprd works, and what the programs did */
-void plane_second_look(struct dprd *d,
-		       const struct decide_env *env); /* tells whether dprd makes second looks. Lock held */
-void plane_served(struct dprd *d, unsigned connections); /* since dprd last told its room for those that land */
-void plane_count(struct dprd *d); /* the programs' counters into d->counters, now. Lock held */
+void plane_update(struct dprd *d); /* each second, and after a change: the programs and their tables */
+/* Every TICK_MS: tells the programs that dprd works, and takes their counters. */
+void plane_tick(struct dprd *d, bool works);
+/* Tells the programs which SYNs dprd takes a second look at. Lock held. */
+void plane_second_look(struct dprd *d, const struct decide_env *env);
+/* Takes connections off the room for SYNs of peers that the programs know. */
+void plane_served(struct dprd *d, unsigned connections);
+void plane_count(struct dprd *d); /* adds the programs' counters to d->counters now. Lock held */
 void plane_close(struct dprd *d, bool keep);
 
 #endif

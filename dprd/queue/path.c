@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The way of a packet. decide() says what; everything that is done about it is done here.
+ * path.c - takes a batch of packets through all steps: parse, decide, look for sockets, tell the kernel, send, commit.
  */
 #include <errno.h>
 
@@ -12,7 +12,7 @@
 #include "dprd/queue/path.h"
 #include "dprd/queue/path_batch.h"
 
-enum { LATE_MS = 100 }; /* no client sends its SYN again so soon */
+enum { LATE_MS = 100 }; /* earlier no client sends a copy of its SYN */
 
 _Static_assert((int)QUEUE_BATCH_MAX <= (int)SOCKET_LOOKUP_MAX, "all packets of a batch may be asked about at once");
 
@@ -27,7 +27,7 @@ static void decide_one(struct path *p, struct queued *q)
 		q->verdict = decide(&p->env, &q->packet);
 		if (q->verdict.kind == VERDICT_FORWARD && !path_find_way(p, q))
 			q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_TUNNEL };
-		/* The kernel's set knows a flow that the table does not: left over from a former process. */
+		/* The kernel's set has a flow that the flow table lacks: it is left over from a former process. */
 		if (q->verdict.reason == REASON_NO_FLOW)
 			q->set_remove = q->packet.kind == PACKET_TCP;
 	}
@@ -41,7 +41,7 @@ static void decide_all(struct path *p)
 	unsigned i;
 
 	path_env(p);
-	/* All at once: the memory answers them side by side. */
+	/* All prefetches come first, so that the memory works on them at the same time. */
 	for (i = 0; i < p->batch->count; i++) {
 		if (p->batch->packets[i].packet.kind == PACKET_TCP)
 			flow_prefetch(p->d->flows, &p->batch->packets[i].packet.key, p->batch->last_made_flows);
@@ -51,20 +51,23 @@ static void decide_all(struct path *p)
 
 		if (!q->captured)
 			q->verdict = (struct verdict) { .kind = VERDICT_PASS, .reason = REASON_QUEUE_UNPARSED };
-		/* Nothing but TCP and tunnel packets is let in there, however they are dressed up. */
+		/*
+		 * The other queues get only TCP and tunnel packets: a packet that looks different is a broken tunnel
+		 * packet.
+		 */
 		else if (q->packet.kind == PACKET_TUNNEL || (!p->batch->from_decide && q->packet.kind != PACKET_TCP))
 			path_decapsulate(p, q);
 		else
 			decide_one(p, q);
 	}
-	/* All at once: the programs on other processors read that cache line, too. */
+	/* Once for the batch: programs on other processors read this cache line, too. */
 	plane_served(p->d, p->served);
 	p->served = 0;
 }
 
 /* --- what must happen outside the lock --- */
 
-/* Flows that would take a connection away from a socket that this node already has (D2). */
+/* Takes back new flows whose connection has a socket on this node already: such a flow would break the connection. */
 static void keep_local_sockets(struct path *p)
 {
 	struct flow_key keys[QUEUE_BATCH_MAX];
@@ -73,8 +76,8 @@ static void keep_local_sockets(struct path *p)
 	unsigned i, count = 0;
 
 	/*
-	 * BPF plane: the programs have looked, when the SYN came. But with dprd frozen since then, a copy of it
-	 * may have been served here, before its flow was in the table.
+	 * On the BPF plane the programs looked for a socket when the SYN came. But if dprd was frozen since then, a
+	 * copy may have been served here before the flow was in the table.
 	 */
 	if (p->d->fastpath && clock_now_ms() - p->batch->received_ms <= LATE_MS)
 		return;
@@ -88,7 +91,7 @@ static void keep_local_sockets(struct path *p)
 	}
 	if (!count)
 		return;
-	/* When the kernel does not answer, nothing is known against forwarding. */
+	/* When the kernel does not answer, found[] is false: the SYN is forwarded. */
 	socket_lookup_find(p->lookup, keys, count, found);
 	mutex_lock(&p->d->lock);
 	for (i = 0; i < count; i++) {
@@ -98,8 +101,10 @@ static void keep_local_sockets(struct path *p)
 	mutex_unlock(&p->d->lock);
 }
 
-/* Removes from the kernel's set what is not in the table. With the lock, so that no other thread adds
- * one of them in between. */
+/*
+ * Removes tuples from the kernel's set that are no longer in the flow table. The lock is held, so that no other thread
+ * adds one of them meanwhile.
+ */
 static void forget_in_kernel(struct path *p)
 {
 	struct flow_key keys[2 * QUEUE_BATCH_MAX];
@@ -127,14 +132,17 @@ static void forget_in_kernel(struct path *p)
 	mutex_unlock(&p->d->lock);
 }
 
-/* Write-ahead (I8): the kernel knows the flow before its SYN leaves, or the flow is not made. */
+/*
+ * Write-ahead (I8): adds new flows to the kernel's set before their SYNs leave. If that fails, the SYNs are served
+ * here.
+ */
 static void tell_kernel(struct path *p)
 {
 	struct flow_key keys[QUEUE_BATCH_MAX];
 	unsigned i, count;
 	int error, nat;
 
-	/* BPF plane: the programs look in the same table. */
+	/* On the BPF plane the programs read the flow table itself. */
 	if (!p->set)
 		return;
 	for (nat = 0, error = 0; nat < 2 && !error; nat++) {
@@ -180,7 +188,7 @@ void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct
 			packet_parse(q->bytes, q->captured, &q->packet);
 	}
 	mutex_lock(&d->lock);
-	/* Held up until now, dprd decides as if all that time the packets had waited in the queue. */
+	/* If dprd was held up until now, the packets count as if they had waited in the queue. */
 	batch->maybe_stale = batch->maybe_stale || path_is_late(&p);
 	decide_all(&p);
 	mutex_unlock(&d->lock);
@@ -192,10 +200,7 @@ void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct
 	if (forwards) {
 		keep_local_sockets(&p);
 		tell_kernel(&p);
-		/*
-		 * Somebody else's rules may have kept the kernel busy for so long that a copy was served here
-		 * meanwhile.
-		 */
+		/* The kernel may have been busy with other programs' rules for so long that a copy was served here. */
 		if (p.set && clock_now_ms() - batch->received_ms > LATE_MS)
 			keep_local_sockets(&p);
 		path_drop_late_flows(&p);

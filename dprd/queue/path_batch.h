@@ -17,7 +17,7 @@ struct path {
 	struct tunnel *tunnel;
 	uint64_t now_ms;
 	uint64_t flow_ms; /* the same by the flow table's clock */
-	int family; /* the view's, -1: none selected yet */
+	int family; /* for which the view is selected; -1: none yet */
 	unsigned served; /* connections that dprd let this node serve, and that the programs are not told of yet */
 	struct decide_env env;
 	struct asks asks; /* the context of env's questions */
@@ -46,7 +46,10 @@ void path_decide_syn(struct path *p, struct queued *q);
 void path_plan_syn(struct path *p, struct queued *q);
 /* The way to the target of a FORWARD verdict; false: the packet cannot go there. */
 bool path_find_way(struct path *p, struct queued *q);
-/* For "dprctl why": what is known now, by the first call for a packet. The verdict is path_commit()'s. */
+/*
+ * Notes the loads as they are now, for "dprctl why". Only the first call for a packet does. path_commit() adds the
+ * verdict.
+ */
 void path_note_why(struct path *p, struct queued *q);
 /* A SYN is served here after all, which is always right (I11). Its flow is withdrawn. */
 void path_serve_instead(struct path *p, struct queued *q, enum reason reason);
@@ -60,26 +63,26 @@ void path_commit(struct path *p);
 
 /* --- path_tunnel.c, path_late.c, path_send.c --- */
 
-/* A tunnel packet: its verdict. q becomes the packet within, but for one that is dropped. Lock held. */
+/* Decides about a tunnel packet. Unless it is dropped, q becomes the packet within. Lock held. */
 void path_decapsulate(struct path *p, struct queued *q);
 
 /*
- * True when dprd has held the batch for so long that copies of its SYNs may have been answered: a freeze, or a
- * processor that was not to be had. Reads the clock.
+ * True when dprd has held the batch for so long that copies of its SYNs may have been answered, because it was frozen
+ * or got no processor. Reads the clock.
  */
 bool path_is_late(const struct path *p);
 
-/* The packet is dropped. Its flow stays, since copies may follow it. Lock held. */
+/* Drops the packet. Its flow stays, because copies may follow it. Lock held. */
 void path_drop_late(struct path *p, struct queued *q, enum reason reason);
 
-/* When the batch is late: drops SYNs that would be sent on for the first time. The kernel knows their flows. */
+/* When the batch is late: drops SYNs whose flow is new. The kernel knows these flows. */
 void path_drop_late_flows(struct path *p);
 
-/* When the batch is late: drops SYNs that came by a tunnel. Their entry nodes may have given copies to other nodes. */
+/* When the batch is late: drops SYNs that came by a tunnel. Their entry nodes may have sent copies to other nodes. */
 void path_drop_late_tunnelled(struct path *p);
 
-/* Sends every packet of the batch whose verdict is FORWARD. A SYN that cannot be sent is served
- * here, any other packet dropped. Takes the lock only for those. */
+/* Sends each packet whose verdict is FORWARD. If a SYN cannot be sent, it is served here; any other packet is dropped.
+ * Takes the lock only when a packet cannot be sent. */
 void path_send(struct path *p);
 
 #endif

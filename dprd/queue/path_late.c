@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * path_late.c - SYNs that dprd has held for so long that their clients have sent copies. A freeze may come at any
- * instruction, and another process serves meanwhile (standby.h).
+ * path_late.c - drops SYNs that dprd has held for so long that their clients have sent copies. dprd may be frozen
+ * between any two instructions, and the standby process serves meanwhile (standby.h).
  *
  * From the moment when the kernel knows a flow, all copies follow it, and its first SYN may leave at any time. So the
- * clock is read after that moment: when it is not late, no copy came before. Else a copy may have been served here (its
- * connection may be over, so a look for its socket proves nothing), or it followed the flow. Both are left as they are.
+ * clock is read after that moment. If it is not late, no copy came before. If it is late, a copy may have been served
+ * here (its connection may be over, so the absence of a socket proves nothing), or it may have followed the flow. In
+ * both cases the copy is the client's connection, and the held SYN must not be sent.
  */
 #include "dprd/base/clock.h"
 #include "dprd/cluster/state.h"

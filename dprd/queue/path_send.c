@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The packets of a batch that leave for their nodes: encapsulated, and cut to size where needed.
+ * path_send.c - sends the packets of a batch to their nodes: encapsulates them, and cuts those that are too big.
  */
 #include <errno.h>
 
@@ -10,14 +10,17 @@
 #include "dprd/host/tunnel.h"
 #include "dprd/queue/path_batch.h"
 
-/* Once: neither a copy of a SYN nor one that was sent back. (From a shared address it could be either.) */
+/*
+ * True for a SYN that may be sent back: not for a copy, nor for one that came back already. With a shared address this
+ * node cannot tell.
+ */
 static bool may_return(const struct path *p, const struct queued *q)
 {
 	return q->verdict.reason == REASON_CHOSEN && p->d->config.second_look &&
 	       !config_is_shared(&p->d->config, &q->packet.destination);
 }
 
-/* In two pieces or one. To the hardware address, as soon as it is known. */
+/* Adds a packet of one or two pieces: by the packet socket when the hardware address is known, else by routing. */
 static bool add_packet(struct path *p, const struct queued *q, bool v6, const uint8_t *head, unsigned head_bytes,
 		       const uint8_t *body, unsigned body_bytes, unsigned tag)
 {
@@ -26,12 +29,12 @@ static bool add_packet(struct path *p, const struct queued *q, bool v6, const ui
 	return tunnel_add(p->tunnel, &q->way.destination, head, head_bytes, body, body_bytes, tag);
 }
 
-/* With the outer header, or as it is. */
+/* Adds the packet with an outer header, or as it is when the way is direct. */
 static bool send_packet(struct path *p, struct queued *q, const struct packet *packet, const uint8_t *bytes,
 			unsigned tag)
 {
 	unsigned outer_bytes = encap_bytes(packet->v6);
-	/* In front of a packet is what the kernel said of it, which nobody needs any more. */
+	/* The bytes in front of the packet are the kernel's message about it, which is no longer needed. */
 	bool in_place = bytes == q->bytes && q->head_room >= outer_bytes;
 	uint8_t *outer;
 
@@ -57,7 +60,7 @@ static void send_failed(void *context, unsigned tag, int error)
 	p->tunnel_errors++;
 	if (q->fresh_flow) {
 		mutex_lock(&p->d->lock);
-		/* A copy may have been sent on meanwhile, and answered. */
+		/* Meanwhile another node may have got and answered a copy. */
 		if (path_is_late(p))
 			path_drop_late(p, q, REASON_LATE_SYN);
 		else
@@ -68,8 +71,8 @@ static void send_failed(void *context, unsigned tag, int error)
 	}
 }
 
-/* Segments that a packet too big for the tunnel becomes, or 0: it cannot be cut. A SYN cannot, since
- * its sequence number counts itself; nor what is damaged, which fresh checksums would hide. */
+/* The number of segments into which a packet that is too big is cut; 0: it cannot be cut. A SYN cannot, because the SYN
+ * itself has a sequence number. A damaged packet cannot, because fresh checksums would hide the damage. */
 static unsigned segments_of(const struct queued *q)
 {
 	const struct packet *packet = &q->packet;
@@ -83,8 +86,10 @@ static unsigned segments_of(const struct queued *q)
 	return (payload + room - 1) / room;
 }
 
-/* Too big for the tunnel: it arrives all the same, as smaller segments, and the client learns the MTU
- * (D7). A black hole needs a dropped packet; here none is. */
+/*
+ * Sends a packet that is too big as smaller segments, and tells the client the MTU. No packet is dropped, so there is
+ * no black hole.
+ */
 static bool send_segmented(struct path *p, struct queued *q, unsigned tag)
 {
 	const struct packet *packet = &q->packet;

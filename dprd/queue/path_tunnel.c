@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Packets that peers tunnel to this node come out of the tunnel and go on into the stack, or back (the second look).
- * SYNs that peers send back are decided once more.
+ * path_tunnel.c - takes packets of peers out of the tunnel for this node's stack, or sends SYNs back (the second look).
+ * Decides again about SYNs that peers sent back.
  */
 #include "dprd/base/clock.h"
 #include "dprd/cluster/state.h"
@@ -23,7 +23,7 @@ static void drop(struct queued *q, enum reason reason)
 	q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = reason };
 }
 
-/* The inner packet takes the place of the tunnel packet. False: its ECN field forbids it. */
+/* The packet within takes the place of the tunnel packet. False: the ECN fields forbid it (RFC 6040). */
 static bool unwrap(struct queued *q, const struct packet *inner)
 {
 	q->replace = q->bytes + q->packet.header_bytes;
@@ -55,14 +55,16 @@ static bool goes_back(struct path *p, struct queued *q, uint8_t alternative)
 	return true;
 }
 
-/* A SYN of a client of ours is back. With the clock read now: dprd may have been frozen since the batch came. */
+/*
+ * Decides again about a SYN of this node's client. Reads the clock now: dprd may have been frozen since the batch came.
+ */
 static void take_back(struct path *p, struct queued *q)
 {
 	uint32_t from_id = q->verdict.node_id;
 
 	path_read_own_load(p);
 	path_env_syn(p, &q->packet);
-	/* The first decision is told before the second one. */
+	/* The programs' decision was first: it is remembered before the second one. */
 	if (p->d->decide_ahead)
 		plane_decide_remember(p->d, &p->env);
 	p->env.now_ms = clock_flow_ms();

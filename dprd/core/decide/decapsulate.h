@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * decapsulate.h - what may come out of a tunnel: one judgement for every plane. Pure, header only.
+ * decapsulate.h - decides which tunnelled packets are taken out, for every plane. Pure, header only.
  */
 #ifndef DPRD_DECAPSULATE_H
 #define DPRD_DECAPSULATE_H
 
 #include "dprd/core/decide/decide.h"
 
-/* An address that no client can have: nothing, loopback, multicast, broadcast, reserved. */
+/* True for an address that no client can have: zero, loopback, multicast, broadcast, reserved. */
 static inline bool is_impossible_source(const struct packet *packet)
 {
 	const struct addr v6_loopback = { .bytes = { [15] = 1 } };
@@ -20,7 +20,9 @@ static inline bool is_impossible_source(const struct packet *packet)
 	       addr_is_v4(&packet->source);
 }
 
-/* REASON_FROM_PEER, or why the datagram within is dropped. *ret_owner: the member that its service address belongs to. */
+/*
+ * REASON_FROM_PEER, or why the datagram within is dropped. *ret_owner: the member that its service address belongs to.
+ */
 static inline enum reason decapsulate_check(const struct decap_env *env, const struct packet *outer,
 					    const struct packet *inner, int peer, int *ret_owner)
 {
@@ -32,7 +34,7 @@ static inline enum reason decapsulate_check(const struct decap_env *env, const s
 		return inner->kind == PACKET_OTHER ? REASON_INNER_FOREIGN : REASON_INNER_BAD;
 	if (inner->v6 != outer->v6 || inner->total_bytes != outer->inner_bytes)
 		return REASON_INNER_BAD;
-	/* For an ICMP error the client is another host than the sender: neither may be one of us. */
+	/* The client of an ICMP error is another host than its sender: neither may be a node of the cluster. */
 	if (is_impossible_source(inner) || env->is_cluster_address(env->context, &inner->source) ||
 	    (inner->kind == PACKET_ICMP_ERROR && env->is_cluster_address(env->context, &inner->key.client)))
 		return REASON_INNER_SOURCE;
@@ -41,7 +43,7 @@ static inline enum reason decapsulate_check(const struct decap_env *env, const s
 	owner = env->service_owner(env->context, &inner->key.service, inner->key.service_port);
 	if (owner < 0)
 		return REASON_INNER_FOREIGN;
-	/* No SYN to a shared address is ever sent back. */
+	/* A SYN to a shared address is never sent back. */
 	if (owner == DECAP_OWNER_ALL)
 		owner = peer;
 	if (owner != peer && !(owner == env->self && packet_is_syn(inner)))
@@ -54,7 +56,7 @@ static inline enum reason decapsulate_check(const struct decap_env *env, const s
 
 /*
  * The verdict on the datagram within a tunnel packet of this peer: DECAPSULATE, DROP, or RETURNED for a SYN of this
- * node's own clients, which the peer sent back. Whoever gets RETURNED asks decide_returned(), or drops the SYN for
+ * node's own clients, which the peer sent back. The caller then asks decide_returned(), or drops the SYN for
  * *ret_reason.
  */
 static inline enum verdict_kind decapsulate_judge(const struct decap_env *env, const struct packet *outer,

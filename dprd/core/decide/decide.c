@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* decide.c - the verdict on one packet, and why. The order of the questions is the rule. */
+/* decide.c - the verdict on one packet and its reason. The first question that fits gives the verdict. */
 #include "dprd/core/decide/decide.h"
 
 #include <limits.h>
@@ -8,7 +8,7 @@
 
 #include "dprd/core/decide/decapsulate.h"
 
-/* The names stand here in the case that is shown; the tests hold them against DECIDE_REASONS. */
+/* The names as dprctl shows them. A unit test compares them with DECIDE_REASONS. */
 static const char *const names[REASONS] = {
 	[REASON_LOCAL_POLICY] = "local_policy",
 	[REASON_BELOW_MAX_LOAD] = "below_max_load",
@@ -106,15 +106,15 @@ static struct verdict verdict_chosen(enum reason reason, const struct load_view 
 	return v;
 }
 
-/* A flow that leads here is none: an adopted table may name a node that is now us. */
+/* Such a flow does not count: the table of a former process may name a node that is this one now. */
 static bool is_self(const struct decide_env *env, const struct flow *flow)
 {
 	return flow->node_id == env->view->nodes[0].node_id;
 }
 
 /*
- * The reason why a SYN stays with the node to which its flow leads; REASONS: it does not, and wants a decision of its own
- * (flow/syn.h has the table).
+ * The reason why a SYN stays with the node to which its flow leads; REASONS: it does not, and wants a decision of its
+ * own (flow/syn.h has the table).
  *
  * For an early copy it is not enough that the node is alive: nothing is lost yet, and a node that is not heard any more
  * would swallow all copies. But a node that is merely slow may have answered the first SYN, and a second node must not
@@ -140,7 +140,7 @@ static enum reason syn_of_flow(const struct decide_env *env, const struct flow *
 	return REASONS;
 }
 
-/* The choice of the policy. An answer that its contract forbids counts as "self": serving is always safe. */
+/* The policy's choice. An index that its contract forbids counts as 0 (self): serving here is always safe. */
 static unsigned choose(const struct decide_env *env, const struct packet *packet)
 {
 	const struct policy_input input = {
@@ -216,7 +216,10 @@ struct verdict decide_new(const struct decide_env *env, const struct packet *pac
 		return verdict(REASON_RATE_GUARD);
 	if (env->table_full)
 		return verdict(REASON_TABLE_FULL);
-	/* Before health: with most nodes out of sight the fault may be ours, and the few left could not take all. */
+	/*
+	 * This comes before health: when most nodes are out of sight the fault may be this node's, and few could not
+	 * serve all.
+	 */
 	if (env->minority)
 		return verdict(REASON_MINORITY);
 	policy_count_sent(env->policy, view);
@@ -249,7 +252,7 @@ unsigned decide_room(const struct decide_env *env, double connection_load)
 	double own = policy_load(&view->nodes[0]), lowest, room;
 	unsigned least;
 
-	/* With two nodes, one is the entry node and the other one this. */
+	/* With two nodes, one is the entry node and the other is this one. */
 	if (!env->policy->threshold || view->count < 3)
 		return UINT_MAX;
 	policy_count_sent(env->policy, view);
@@ -266,7 +269,7 @@ unsigned decide_room(const struct decide_env *env, double connection_load)
 	return room < UINT_MAX ? (unsigned)room : UINT_MAX;
 }
 
-/* decide_new() as if that node could take nothing. */
+/* decide_new() as if that node were not eligible. */
 static struct verdict decide_without(const struct decide_env *env, const struct packet *packet, uint32_t node_id)
 {
 	struct decide_env without = *env;
@@ -278,7 +281,7 @@ static struct verdict decide_without(const struct decide_env *env, const struct 
 		if (env->view->nodes[i].node_id == node_id)
 			node = &env->view->nodes[i];
 	}
-	/* The mean load stays that of all. */
+	/* The mean load is still that of all nodes. */
 	without.max_load = decide_max_load(env);
 	without.max_load_auto = false;
 	if (node) {
@@ -378,7 +381,7 @@ struct verdict decide_decapsulation(const struct decap_env *env, const struct pa
 	struct verdict v = { .kind = VERDICT_DROP };
 	int peer;
 
-	/* A tunnel packet that comes in pieces or with options: no dprd sends that. */
+	/* No dprd sends tunnel packets in fragments or with options. */
 	if (outer->kind != PACKET_TUNNEL)
 		return verdict(REASON_INNER_BAD);
 	if (!env->is_own_cluster_address(env->context, &outer->destination))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * decide.h - what to do with one packet. Pure: looks at a packet, the flow table, the view and the
- * policy, and answers with a verdict and its reason. Only the caller (path.c) acts.
+ * decide.h - decides about one packet. Pure: looks at the packet, the flow table, the view and the policy, and
+ * returns a verdict and its reason. The caller (queue/path.c) acts.
  */
 #ifndef DPRD_DECIDE_H
 #define DPRD_DECIDE_H
@@ -11,15 +11,15 @@
 #include "dprd/core/policy/policy.h"
 
 enum verdict_kind {
-	VERDICT_SERVE, /* the own stack gets it as it is */
-	VERDICT_FORWARD, /* encapsulate to member */
-	VERDICT_PASS, /* not ours to judge: the own stack gets it */
+	VERDICT_SERVE, /* this node's stack gets it as it is */
+	VERDICT_FORWARD, /* to a member or a real server */
+	VERDICT_PASS, /* no matter of dprd: this node's stack gets it */
 	VERDICT_DROP,
-	VERDICT_DECAPSULATE, /* from member: the inner packet to the own stack */
-	VERDICT_RETURNED, /* a SYN that a peer sent back: decide_returned() has the last word */
+	VERDICT_DECAPSULATE, /* from a member: this node's stack gets the inner packet */
+	VERDICT_RETURNED, /* a SYN that a peer sent back: decide_returned() decides about it */
 };
 
-/* X(NAME, kind, text): every reason once; makes the enum, the counters, dprctl and the manual. */
+/* X(NAME, kind, text): the list of reasons, from which the enum, the counters and dprctl's texts are made. */
 #define DECIDE_REASONS(X)                                                                    \
 	X(LOCAL_POLICY, SERVE, "the policy chose this node")                                 \
 	X(BELOW_MAX_LOAD, SERVE, "own load is below MaxLoad")                                \
@@ -76,17 +76,17 @@ struct verdict {
 	enum reason reason;
 	unsigned view_index; /* FORWARD by the policy: index into the view */
 	uint32_t node_id; /* FORWARD: the target; DECAPSULATE, RETURNED: the sender */
-	bool old_flow; /* decide(): the key has a flow, wherever it leads */
+	bool old_flow; /* decide(): the tuple has a flow, to any node */
 	uint8_t alternative; /* FORWARD by the policy: decide_alternative_code() of the best other choice */
 };
 
-/* Name and text of a reason, and the kind it stands for. */
+/* Name and text of a reason, and the kind of its verdict. */
 const char *reason_name(enum reason reason); /* "below_max_load" */
 const char *reason_text(enum reason reason);
 enum verdict_kind reason_kind(enum reason reason);
 const char *verdict_kind_name(enum verdict_kind kind);
 
-/* The facts that decide() may use. */
+/* Everything that decide() may look at. */
 struct decide_env {
 	struct flow_table *flows; /* read only */
 	const struct load_view *view;
@@ -97,13 +97,13 @@ struct decide_env {
 	double max_load, min_advantage;
 	bool draining, unhealthy; /* this node */
 	bool minority; /* fewer than half of the members are heard */
-	bool rate_limited; /* no new flows now: too many per second */
+	bool rate_limited; /* no new flows now: too many were made in this second */
 	bool table_full; /* no new flows now: no room to confirm one */
-	bool from_cluster; /* the client's address is one of the cluster's: a peer would not take it */
+	bool from_cluster; /* the client is a node of the cluster: a peer would refuse its packets */
 	bool maybe_stale; /* the packet may have waited longer than STALE_MS in the queue */
 	uint64_t random;
 	uint64_t now_ms; /* of the flow table's clock */
-	/* True while a flow to this node is worth keeping: its host is not known to be gone. */
+	/* True while a flow to this node is useful: its host is not known to be gone. */
 	bool (*node_alive)(void *context, uint32_t node_id);
 	/* True when this node may get a copy of a SYN. */
 	bool (*node_eligible)(void *context, uint32_t node_id);
@@ -118,26 +118,27 @@ enum {
 };
 
 /*
- * The verdict on a packet sent to one of our own service addresses: a SYN, a packet of a forwarded
- * flow, or an ICMP error. Changes nothing but *policy_state. A SYN that finds an old flow and gets
- * SERVE or another target replaces that flow: the caller removes or overwrites it.
+ * The verdict on a packet to a service address of this node: a SYN, a packet of a forwarded flow, or an ICMP error.
+ * Changes only *policy_state. When a SYN has an old flow and the verdict is SERVE or another target, the caller removes
+ * or overwrites the flow.
  */
 struct verdict decide(const struct decide_env *env, const struct packet *packet);
 
 /*
- * The part of decide() for a SYN that belongs to no flow: who serves? packet may be NULL: then it is
- * the verdict on a SYN of any client (a stateless policy draws instead of hashing).
+ * The part of decide() for a SYN that belongs to no flow: chooses the serving node. packet may be NULL: then the
+ * verdict is on a SYN of any client (a stateless policy draws instead of hashing).
  */
 struct verdict decide_new(const struct decide_env *env, const struct packet *packet);
 
 /*
- * The second look. A peer has tunnelled a SYN here by what it knew of our load; our own load we know. When
- * we would not serve a client's SYN now, and would not give it to that peer either, it goes back (SENT_BACK),
- * and the peer decides once more without us; else it stays (FROM_PEER). So a connection is decided twice
- * at most, and its entry node alone knows where it is: nothing is kept here.
+ * The second look. A peer tunnelled a SYN here because of an older load of this node; this node knows its load exactly.
+ * If this node would not serve a client's SYN now, and would not forward it to that peer either, the SYN goes back
+ * (SENT_BACK) and the peer decides again without this node. Otherwise it stays (FROM_PEER). So a connection is decided
+ * at most twice. Only its entry node keeps a flow.
  *
- * It stays, too, while our load is not above the peer's best other choice. In a burst our own load is of now and all
- * others that we know are old, so that each node takes itself for the only busy one; the peer counts what it sends.
+ * It also stays while the load of this node is not above the peer's best other choice. In a burst this node knows its own
+ * load of this moment and old loads of all others, so it would take itself for the only busy one; the peer counts what it
+ * sends.
  */
 struct verdict decide_landed(const struct decide_env *env, const struct packet *packet, uint32_t entry_id,
 			     uint8_t alternative);
@@ -150,16 +151,16 @@ uint8_t decide_alternative_code(double load);
 double decide_alternative_load(uint8_t code);
 
 /*
- * After how many more connections, of connection_load each, decide_landed() may send one back, whoever sent
- * it: until then nobody need be asked. UINT_MAX: never.
+ * The number of further connections, of connection_load each, after which decide_landed() may send one back. Before
+ * that it need not be asked. UINT_MAX: it never sends one back.
  */
 unsigned decide_room(const struct decide_env *env, double connection_load);
 
 /*
- * The second decision: any node but that one (CHOSEN_AGAIN), or this one (as decide_new() says).
- * decide_returned() first asks whether it is still right to make it: the SYN must be the one that made
- * the flow to that node, and so young that its client has not sent it again. Else a copy may be under
- * way to that node, which would answer it (I3), and so it is dropped (RETURNED_LATE): the copy is served.
+ * The second decision, about a SYN that node from_id sent back: any other node (CHOSEN_AGAIN), or this one (with the
+ * reason of decide_new()). decide_returned() first checks that it may decide again: the SYN must be the one that made
+ * the flow to that node, and so young that its client has not sent a copy. Otherwise a copy may be on its way to that
+ * node, which would answer it (I3). So the SYN is dropped (RETURNED_LATE), and the copy is served.
  */
 struct verdict decide_again(const struct decide_env *env, const struct packet *packet, uint32_t from_id);
 struct verdict decide_returned(const struct decide_env *env, const struct packet *packet, uint32_t from_id);
@@ -167,16 +168,16 @@ struct verdict decide_returned(const struct decide_env *env, const struct packet
 /* MaxLoad as it is now, per unit of weight. */
 double decide_max_load(const struct decide_env *env);
 
-/* The owner of an address that all nodes share: any of them may have been the entry node. */
+/* The owner of a shared address: any node may have been the entry node. */
 enum { DECAP_OWNER_ALL = 1 << 20 };
 
-/* An address of the cluster as decapsulation checks it. */
+/* The questions of decide_decapsulation() about addresses. */
 struct decap_env {
 	/* Index of the member that owns this service address and port, DECAP_OWNER_ALL, or -1. */
 	int (*service_owner)(void *context, const struct addr *service, be16 port);
 	/* Index of the living peer whose cluster address this is, or -1. */
 	int (*living_peer)(void *context, const struct addr *cluster);
-	/* True when the address is one of the cluster's: service, cluster or alias. */
+	/* True for a service address, a cluster address or an alias. */
 	bool (*is_cluster_address)(void *context, const struct addr *address);
 	bool (*is_own_cluster_address)(void *context, const struct addr *address);
 	uint32_t (*member_node_id)(void *context, int member);
@@ -186,10 +187,9 @@ struct decap_env {
 };
 
 /*
- * The verdict on a tunnel packet; *ret_inner is the parsed inner packet when it is DECAPSULATE or
- * RETURNED (a SYN that a peer sent back: the caller asks decide_returned()).
- * Accepts exactly: outer source a living peer, outer destination ours, inner TCP to a service of
- * that peer (or an ICMP error about one), no options, no fragment, one level.
+ * The verdict on a tunnel packet. For DECAPSULATE and RETURNED, *ret_inner is the parsed inner packet. A packet is
+ * taken out only when its outer source is a living peer, its outer destination is this node, and it holds TCP to a
+ * service of that peer (or an ICMP error about it) without options, fragments or a further tunnel.
  */
 struct verdict decide_decapsulation(const struct decap_env *env, const struct packet *outer, struct packet *ret_inner);
 

@@ -12,7 +12,9 @@ void schedule_make(const struct decide_env *env, double connection_load, uint64_
 	for (i = 0; i < count; i++) {
 		struct verdict verdict;
 
-		/* Not a chain: policies take further bits from policy_mix(random). */
+		/*
+		 * A counter is mixed, not a chain of mixed values: policies take further bits from policy_mix(random).
+		 */
 		each.random = policy_mix(seed + i);
 		verdict = decide_new(&each, NULL);
 		entries[i] = (struct schedule_entry) { .reason = (uint8_t)verdict.reason };

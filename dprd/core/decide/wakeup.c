@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* wakeup.c - when a worker waits for its turn. */
+/* wakeup.c - decides when a worker preempts and when it waits for its turn. */
 #include "dprd/core/decide/wakeup.h"
 
 void wakeup_packets(struct wakeup *w, uint64_t now_ms, unsigned packets)
@@ -10,7 +10,7 @@ void wakeup_packets(struct wakeup *w, uint64_t now_ms, unsigned packets)
 	w->packets += packets;
 	if (window_ms < WAKEUP_WINDOW_MS)
 		return;
-	/* A window that took much longer says nothing: the worker was idle or stood still. */
+	/* A window that took much longer gives no rate: the worker was idle or stood still. */
 	fast = w->packets >= WAKEUP_WINDOW_PACKETS && window_ms < 2 * WAKEUP_WINDOW_MS;
 	w->window_ms = now_ms;
 	w->packets = 0;

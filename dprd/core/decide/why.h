@@ -9,7 +9,7 @@
 
 enum {
 	WHY_RECORDS = 4096,
-	WHY_PEERS = 4, /* of each decision: the chosen peer and the least loaded others */
+	WHY_PEERS = 4, /* of each decision: the chosen peer and the least loaded ones */
 };
 
 struct why_peer {
@@ -35,18 +35,18 @@ struct why_ring {
 	struct why_record records[WHY_RECORDS];
 };
 
-/* A record of a decision with what is known now. */
+/* Makes the record of a decision, with the loads as they are now. */
 void why_note(struct why_record *ret, uint64_t now_ms, const struct packet *packet, const struct verdict *verdict,
 	      const struct decide_env *env, double max_load);
-/* Into the ring, in place of the oldest one. */
+/* Puts the record into the ring, in place of the oldest one. */
 void why_keep(struct why_ring *ring, const struct why_record *record);
-/* Both at once, for a verdict that is final. */
+/* Does both, for a verdict that is final. */
 void why_remember(struct why_ring *ring, uint64_t now_ms, const struct packet *packet, const struct verdict *verdict,
 		  const struct decide_env *env, double max_load);
 
 /*
- * The newest record, going back from *cursor (start with 0), whose client and port match; port 0
- * matches any. NULL when there is none left; *cursor then stays.
+ * The newest record, going back from *cursor (start with 0), of this client and port; port 0 matches any. NULL when no
+ * more is found; *cursor then stays.
  */
 const struct why_record *why_find(const struct why_ring *ring, const struct addr *client, be16 client_port,
 				  unsigned *cursor);
