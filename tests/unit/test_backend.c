@@ -376,9 +376,14 @@ static void test_made_behind_the_count(void **state)
 
 /* ---- Decide=kernel: choices ahead ---- */
 
-static const struct schedule_entry served[AHEAD] = { { REASON_LOCAL_POLICY, 0 }, { REASON_NO_PEER, 0 },
-						     { REASON_CHOSEN, 1 },       { REASON_LOWEST_LOAD, 0 },
-						     { REASON_RATE_GUARD, 0 },   { REASON_MINORITY, 0 } };
+static const struct schedule_entry served[AHEAD] = {
+	{ .reason = REASON_LOCAL_POLICY },
+	{ .reason = REASON_NO_PEER },
+	{ .reason = REASON_CHOSEN, .view_index = 1 },
+	{ .reason = REASON_LOWEST_LOAD },
+	{ .reason = REASON_RATE_GUARD },
+	{ .reason = REASON_MINORITY },
+};
 static struct backend_ahead ahead;
 
 /* The choices in their order: 'n' the node itself, 'a' to 'c' its real servers, '-' no choice was needed. */

@@ -145,7 +145,7 @@ struct verdict decide_landed(const struct decide_env *env, const struct packet *
 
 /*
  * A load per unit of weight in 8 bits, 8 codes for each doubling of 1 + load; decide_alternative_load() is never below
- * what was encoded, so that errors keep a connection where it is, up to a load of 4e9.
+ * what was encoded, so that errors keep a connection where it is, up to a load of 3.9e9.
  */
 uint8_t decide_alternative_code(double load);
 double decide_alternative_load(uint8_t code);
