@@ -18,7 +18,11 @@ enum {
 	 * for a lock that a change of the network's configuration holds, and the lease should not wait with it.
 	 */
 	SEARCH_MS = 5000,
-	FORMER_MS = 60000, /* a load table that is older comes from a process whose lease is over */
+	/*
+	 * A load table that is older comes from a process whose lease is over: the table is written half a period after the
+	 * last announcement at the latest, and a lease ends SHARE_LEASE_PERIODS after that.
+	 */
+	FORMER_PERIODS = SHARE_LEASE_PERIODS + 2,
 };
 
 int sharing_configure(struct sharing *sharing, const struct config *config, uint64_t now_ms,
@@ -44,21 +48,23 @@ void sharing_succeed(struct sharing *sharing, uint64_t now_ms)
 {
 	static struct load_table former; /* large; one thread, and only at a start */
 	const struct config *config = sharing->share.config;
-	unsigned period_ms = config ? config->period_ms : 0;
+	uint64_t until_ms;
 	int error;
 
 	if (!sharing->lease || lease_has_kernel(sharing->lease))
 		return;
 	error = load_table_snapshot(config->table_file, &former);
-	if (error == -ENOENT || (!error && now_ms > former.published_ms + FORMER_MS))
+	if (error == -ENOENT)
 		return;
-	/* A file of another version tells no period; a new loadcast may still follow an old one. */
-	if (!error && former.period_ms > period_ms)
-		period_ms = former.period_ms;
-	share_keep_place(&sharing->share, now_ms + (uint64_t)SHARE_LEASE_PERIODS * period_ms);
-	log_info("a former loadcast may have left a lease: for %u ms this node announces its share of the shared "
+	/* A file of another version tells no time; a new loadcast may still follow an old one. */
+	until_ms = error ? now_ms + (uint64_t)FORMER_PERIODS * config->period_ms
+			 : former.published_ms + (uint64_t)FORMER_PERIODS * former.period_ms;
+	if (now_ms >= until_ms)
+		return;
+	share_keep_place(&sharing->share, until_ms);
+	log_info("a former loadcast may have left a lease: for %llu ms this node announces its share of the shared "
 		 "addresses without using it",
-		 SHARE_LEASE_PERIODS * period_ms);
+		 (unsigned long long)(until_ms - now_ms));
 }
 
 void sharing_close(struct sharing *sharing)
