@@ -371,7 +371,7 @@ static int worker_open(struct worker *w, struct dprd *d, unsigned index)
 	if (!error)
 		error = nfqueue_bind(&w->tunnelled, length, COPY_BYTES);
 	if (error)
-		log_err("NFQUEUE %u, %u and %u cannot be had: %s%s", w->decide.number, w->forward.number,
+		log_err("cannot bind NFQUEUE %u, %u and %u: %s%s", w->decide.number, w->forward.number,
 			w->tunnelled.number, strerror(-error),
 			error == -EPERM || error == -EBUSY
 				? "; another program may hold them: set [Queue] First= to free numbers"
@@ -387,7 +387,7 @@ int queue_check(const struct dprd *d)
 	for (i = 0; i < QUEUES * d->worker_count && !error; i++) {
 		error = nfqueue_check((uint16_t)(d->config.queue_first + i));
 		if (error)
-			log_err("NFQUEUE %u cannot be had: %s%s", d->config.queue_first + i, strerror(-error),
+			log_err("cannot bind NFQUEUE %u: %s%s", d->config.queue_first + i, strerror(-error),
 				error == -EPERM
 					? "; another program or another dprd may hold it (set [Queue] First= to "
 					  "free numbers), or CAP_NET_ADMIN is missing"
