@@ -32,6 +32,7 @@
 #include "dprd/dprd.h"
 #include "dprd/upkeep/expire.h"
 #include "dprd/upkeep/presence.h"
+#include "dprd/upkeep/upkeep.h"
 #include "dprd/upkeep/refill.h"
 #include "dprd/upkeep/reload.h"
 #include "loadcast/sample.h"
@@ -55,6 +56,16 @@ static const char usage_text[] =
 	"  -v, --verbose       log more\n"
 	"      --version       print the version\n"
 	"  -h, --help          print this\n";
+
+/* What main.c itself knows of this process. */
+struct process {
+	struct dprd d;
+	struct upkeep upkeep;
+	struct control *control;
+	int lock_fd; /* one dprd per run directory */
+	bool found_rules; /* a former dprd's, which may have left connections that need them */
+	bool started; /* all is set up */
+};
 
 static int read_config(const struct dprd *d, struct config *ret)
 {
@@ -129,8 +140,9 @@ static int dprd_open_loop(struct dprd *d)
 	return error < 0 ? error : 0;
 }
 
-static int dprd_open_state(struct dprd *d)
+static int dprd_open_state(struct process *p)
 {
+	struct dprd *d = &p->d;
 	const struct config *config = &d->config;
 	struct sampler *sampler;
 
@@ -154,13 +166,14 @@ static int dprd_open_state(struct dprd *d)
 	if (!d->rules_watch)
 		log_warning("cannot watch nftables for changes (%s); checking the rules every 2 s instead",
 			    strerror(errno));
-	d->found_rules = flowset_present(d->set);
+	p->found_rules = flowset_present(d->set);
 	ways_open(&d->ways, config);
 	return plane_open(d);
 }
 
-static int dprd_open(struct dprd *d)
+static int dprd_open(struct process *p)
 {
+	struct dprd *d = &p->d;
 	sigset_t handled;
 	int error;
 
@@ -173,13 +186,13 @@ static int dprd_open(struct dprd *d)
 
 	d->started_ms = clock_now_ms();
 	d->worker_count = workers_wanted(&d->config);
-	d->lock_fd = lock_take(d->config.run_dir);
-	error = d->lock_fd < 0 ? d->lock_fd : 0;
+	p->lock_fd = lock_take(d->config.run_dir);
+	error = p->lock_fd < 0 ? p->lock_fd : 0;
 	/* Before anything is changed: another dprd, of another run directory, would have them. */
 	if (!error)
 		error = queue_check(d);
 	if (!error)
-		error = dprd_open_state(d);
+		error = dprd_open_state(p);
 	if (error)
 		return error;
 	mutex_lock(&d->lock);
@@ -211,8 +224,8 @@ static int dprd_open(struct dprd *d)
 	if (!error)
 		error = dprd_open_loop(d);
 	if (!error)
-		error = control_open(d);
-	d->started = !error;
+		error = control_open(d, &p->control);
+	p->started = !error;
 	return error;
 }
 
@@ -227,14 +240,15 @@ static bool count_flow(void *context, const struct flow *flow)
  * Forwarded flows need their rules and their table for as long as they live: with some left, these
  * stay for the dprd that comes next (an upgrade, a restart). Without any, nothing stays.
  */
-static void dprd_close(struct dprd *d)
+static void dprd_close(struct process *p)
 {
+	struct dprd *d = &p->d;
 	bool serving = d->last_decapsulated_ms && clock_now_ms() - d->last_decapsulated_ms < RECENT_MS, keep;
 	/* A start that failed: of what a former dprd left, connections of peers may live, which nobody here has seen. */
-	bool as_found = !d->started && d->found_rules;
+	bool as_found = !p->started && p->found_rules;
 	unsigned flows = 0;
 
-	control_close(d);
+	control_close(p->control);
 	plane_tick(d, false);
 	/* The table itself is asked: its counts lag behind what the programs make (Decide=kernel). */
 	if (d->flows)
@@ -262,13 +276,14 @@ static void dprd_close(struct dprd *d)
 	sampler_free(d->sampler);
 	free(d->why);
 	d->event = sd_event_unref(d->event);
-	if (d->lock_fd >= 0)
-		close(d->lock_fd);
+	if (p->lock_fd >= 0)
+		close(p->lock_fd);
 }
 
-static int run(struct dprd *d)
+static int run(struct process *p)
 {
-	int error = dprd_open(d);
+	struct dprd *d = &p->d;
+	int error = dprd_open(p);
 
 	if (!error) {
 		unsigned warnings;
@@ -280,18 +295,19 @@ static int run(struct dprd *d)
 			 d->config.policy, d->config.member_count, d->worker_count, d->worker_count == 1 ? "" : "s");
 		error = sd_event_loop(d->event);
 	}
-	dprd_close(d);
+	dprd_close(p);
 	return error ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static int purge(struct dprd *d)
+static int purge(struct process *p)
 {
+	struct dprd *d = &p->d;
 	static const char *const names[] = { "flows", "status", "control" };
 	char path[PATH_BYTES + 16];
 	unsigned i;
 
-	d->lock_fd = lock_take(d->config.run_dir);
-	if (d->lock_fd < 0) {
+	p->lock_fd = lock_take(d->config.run_dir);
+	if (p->lock_fd < 0) {
 		log_err("stop dprd before --purge");
 		return EXIT_FAILURE;
 	}
@@ -375,12 +391,15 @@ static enum mode parse_options(struct dprd *d, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	static struct dprd d = { .config_path = CONFIG_PATH_DEFAULT, .lock_fd = -1, .lock = MUTEX_INITIALIZER };
+	static struct process p = { .d = { .config_path = CONFIG_PATH_DEFAULT, .lock = MUTEX_INITIALIZER },
+				    .lock_fd = -1 };
+	struct dprd *d = &p.d;
 	enum mode mode;
 
 	if (argc == 2 && strcmp(argv[1], STANDBY_OPTION) == 0)
 		return standby_run();
-	mode = parse_options(&d, argc, argv);
+	d->upkeep = &p.upkeep;
+	mode = parse_options(d, argc, argv);
 
 	/* One arena: each further one would reserve 64 MiB of address space per thread. */
 	mallopt(M_ARENA_MAX, 1);
@@ -388,18 +407,18 @@ int main(int argc, char **argv)
 		log_err("libsodium does not start");
 		return EXIT_FAILURE;
 	}
-	if (read_config(&d, &d.config))
+	if (read_config(d, &d->config))
 		return EXIT_FAILURE;
 	switch (mode) {
 	case MODE_CHECK:
-		return check(&d);
+		return check(d);
 	case MODE_CHECK_CONFIG:
-		printf("%s: fine, this is %s\n", d.config_path, d.config.node_name);
+		printf("%s: fine, this is %s\n", d->config_path, d->config.node_name);
 		return EXIT_SUCCESS;
 	case MODE_PURGE:
-		return purge(&d);
+		return purge(&p);
 	case MODE_RUN:
 		break;
 	}
-	return run(&d);
+	return run(&p);
 }

@@ -18,13 +18,14 @@
 #include "dprd/upkeep/expire.h"
 #include "dprd/upkeep/keep_rules.h"
 #include "dprd/upkeep/presence.h"
+#include "dprd/upkeep/upkeep.h"
 
 enum { HEARTBEAT_LATE_MS = 1000 }; /* a worker silent for longer stops the watchdog's pings */
 
 static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 {
 	struct dprd *d = context;
-	uint64_t now_ms = clock_now_ms(), elapsed_ms = now_ms - d->second_ms;
+	uint64_t now_ms = clock_now_ms(), elapsed_ms = now_ms - d->upkeep->second_ms;
 	bool each_second = elapsed_ms >= 1000,
 	     alive = clock_is_recent(queue_heartbeat_ms(d), now_ms, HEARTBEAT_LATE_MS);
 
@@ -41,7 +42,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 		view_count_arrivals(d, elapsed_ms);
 	mutex_unlock(&d->lock);
 	if (each_second) {
-		d->second_ms = now_ms;
+		d->upkeep->second_ms = now_ms;
 		ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);
 		plane_update(d);
 		presence_second(d, now_ms);
@@ -59,6 +60,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 int tick_start(struct dprd *d)
 {
 	presence_start(d);
-	d->second_ms = d->rules_checked_ms = clock_now_ms();
+	keep_rules_start(d);
+	d->upkeep->second_ms = clock_now_ms();
 	return sd_event_add_time_relative(d->event, NULL, CLOCK_BOOTTIME, (uint64_t)TICK_MS * 1000, 1000, on_tick, d);
 }

@@ -69,8 +69,8 @@ unsigned asks_new_flows_left(struct dprd *d, uint64_t now_ms)
 	uint64_t made;
 
 	mutex_assert_held(&d->lock);
-	if (now_ms - d->rate_window_ms >= 1000) {
-		d->rate_window_ms = now_ms;
+	if (now_ms - d->past.rate_window_ms >= 1000) {
+		d->past.rate_window_ms = now_ms;
 		d->new_flows = 0;
 	}
 	made = (uint64_t)d->new_flows + d->flows_reserved;
@@ -111,7 +111,7 @@ struct sampler *asks_reconfigure(struct dprd *d, struct sampler *sampler)
 void asks_refresh(struct dprd *d, uint64_t now_ms)
 {
 	static struct load_table fresh; /* too large for a stack; main thread only */
-	int status = load_table_snapshot_new(d->config.table_file, &d->table_seen, &fresh);
+	int status = load_table_snapshot_new(d->config.table_file, &d->past.table_seen, &fresh);
 
 	mutex_lock(&d->lock);
 	d->counters.table_errors += status < 0 && status != -ENOENT;

@@ -91,7 +91,7 @@ unsigned view_weight(const struct member *member, const struct node_load *load)
 
 bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms)
 {
-	const struct last_heard *heard = &d->heard[member];
+	const struct last_heard *heard = &d->past.heard[member];
 
 	mutex_assert_held(&d->lock);
 	/* Another member had that place: this one is there since the last tick. */
@@ -136,7 +136,7 @@ static double rate_before(const struct view_node *old, uint64_t heard_ms, unsign
 
 static struct sent *sent_lately(struct dprd *d, const struct view_node *node)
 {
-	struct sent_to *to = &d->sent_to[node->member];
+	struct sent_to *to = &d->past.sent_to[node->member];
 
 	/* A reload may give the place in the configuration to another member. */
 	if (to->id != node->node_id)
@@ -217,7 +217,7 @@ static void note_heard(struct dprd *d, uint64_t now_ms)
 	struct last_heard old[MEMBERS_MAX];
 	unsigned member, i;
 
-	memcpy(old, d->heard, sizeof(old));
+	memcpy(old, d->past.heard, sizeof(old));
 	for (member = 0; member < d->config.member_count; member++) {
 		uint32_t id = d->config.member[member].id;
 		const struct node_load *load = view_node_load(d, id);
@@ -232,7 +232,8 @@ static void note_heard(struct dprd *d, uint64_t now_ms)
 				break;
 			}
 		}
-		d->heard[member] = (struct last_heard) { .id = id, .ms = table_ms > known_ms ? table_ms : known_ms };
+		d->past.heard[member] =
+			(struct last_heard) { .id = id, .ms = table_ms > known_ms ? table_ms : known_ms };
 	}
 }
 
@@ -256,11 +257,11 @@ void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, 
 
 void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms)
 {
-	uint64_t syns = d->counters.syns - d->syns_at_rate;
+	uint64_t syns = d->counters.syns - d->past.syns_at_rate;
 	uint32_t rate = (uint32_t)(syns * 1000000 / elapsed_ms);
 
 	mutex_assert_held(&d->lock);
-	d->syns_at_rate = d->counters.syns;
+	d->past.syns_at_rate = d->counters.syns;
 	/* The mean of the new rate and the former mean is steady within a few seconds. */
 	d->arrivals_per_1000_s = d->arrivals_per_1000_s / 2 + rate / 2;
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dprd/base/smallfile.h"
 #include "dprd/config/config.h"
 #include "dprd/core/policy/sent.h"
 #include "loadcast/load.h"
@@ -26,6 +27,15 @@ struct last_heard {
 struct sent_to {
 	uint32_t id; /* of the member */
 	struct sent lately;
+};
+
+/* What view.c and asks.c compare with at their next refresh. */
+struct view_past {
+	struct smallfile_stamp table_seen; /* main thread only */
+	struct last_heard heard[MEMBERS_MAX]; /* outlives the table, which ends with loadcast */
+	struct sent_to sent_to[MEMBERS_MAX]; /* by member */
+	uint64_t syns_at_rate; /* counters.syns when arrivals_per_1000_s was last computed */
+	uint64_t rate_window_ms; /* start of the second that new_flows counts */
 };
 
 /* Lock held for all that follow. */

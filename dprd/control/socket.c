@@ -305,7 +305,7 @@ static int open_socket(const char *path)
 	return -EIO;
 }
 
-int control_open(struct dprd *d)
+int control_open(struct dprd *d, struct control **ret)
 {
 	struct control *control = calloc(1, sizeof(*control));
 	unsigned i;
@@ -323,7 +323,6 @@ int control_open(struct dprd *d)
 		free(control);
 		return fd;
 	}
-	d->control = control;
 	error = sd_event_add_io(d->event, &control->listener, fd, EPOLLIN, on_connect, control);
 	if (error >= 0)
 		error = sd_event_source_set_io_fd_own(control->listener, true);
@@ -334,20 +333,19 @@ int control_open(struct dprd *d)
 						   (uint64_t)CONTROL_TICK_MS * 1000, 0, on_timer, control);
 	if (error < 0) {
 		log_err("%s: %s", control->path, strerror(-error));
-		control_close(d);
+		control_close(control);
 		return error;
 	}
+	*ret = control;
 	return 0;
 }
 
-void control_close(struct dprd *d)
+void control_close(struct control *control)
 {
-	struct control *control = d->control;
 	unsigned i;
 
 	if (!control)
 		return;
-	d->control = NULL;
 	for (i = 0; i < CONTROL_CLIENTS_MAX; i++) {
 		if (control->clients[i].source)
 			client_close(&control->clients[i]);

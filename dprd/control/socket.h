@@ -5,10 +5,12 @@
 #ifndef DPRD_CONTROL_SOCKET_H
 #define DPRD_CONTROL_SOCKET_H
 
+struct control;
+struct control;
 struct dprd;
 
-/* 0, or -errno after a line in the log. */
-int control_open(struct dprd *d);
-void control_close(struct dprd *d); /* NULL control is fine */
+/* 0 and *ret, or -errno after a line in the log. */
+int control_open(struct dprd *d, struct control **ret);
+void control_close(struct control *control); /* NULL is fine */
 
 #endif

@@ -157,7 +157,7 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 	json_object_set_new(head, "table_age_ms", control_count(s->table_valid, control_table_age_ms(s)));
 	json_object_set_new(head, "table_valid", json_boolean(s->table_valid));
 	json_object_set_new(head, "table_fresh", json_boolean(control_table_fresh(config, s)));
-	json_object_set_new(head, "datapath_why", control_text(d->plane_why));
+	json_object_set_new(head, "datapath_why", control_text(plane_why(d)));
 	json_object_set_new(head, "decided_by", json_string(s->programs_decide ? "programs" : "dprd"));
 	json_object_set_new(head, "announcements_rejected", control_count(s->table_valid, s->table.rejected));
 	return head;

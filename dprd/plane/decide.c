@@ -12,6 +12,7 @@
 #include "dprd/core/decide/schedule.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/plane/decide.h"
+#include "dprd/plane/private.h"
 
 enum { COUNTED_MOST = 65536, SCHEDULE_LEAST = 64, SCHEDULE_FLOOD = 512 };
 
@@ -40,7 +41,7 @@ struct plane_decide *plane_decide_new(void)
 bool plane_decide_runs(const struct dprd *d)
 {
 	mutex_assert_held(&d->lock);
-	return d->decide_ahead && d->decide_ahead->runs;
+	return plane_ahead(d) && plane_ahead(d)->runs;
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -69,7 +70,7 @@ static void catch_up(struct dprd *d, const struct decide_env *env, bool v6, unsi
 {
 	static struct schedule_entry again[FASTPATH_SCHEDULE_MAX]; /* too large for a stack; main thread only */
 	static struct view_node nodes[MEMBERS_MAX];
-	const struct ahead *a = &d->decide_ahead->ahead[v6];
+	const struct ahead *a = &plane_ahead(d)->ahead[v6];
 	struct load_view view = { .count = a->view.count, .nodes = nodes };
 	struct decide_env then = *env;
 
@@ -91,7 +92,7 @@ static bool is_flood(const struct fastpath_control *control)
 
 static void account(struct dprd *d, const struct decide_env *env, bool v6)
 {
-	struct ahead *a = &d->decide_ahead->ahead[v6];
+	struct ahead *a = &plane_ahead(d)->ahead[v6];
 	unsigned used = *fastpath_cursor(d->fastpath, v6, true);
 
 	/* Most connections of a flood find no room and are not sent. */
@@ -104,13 +105,18 @@ static void account(struct dprd *d, const struct decide_env *env, bool v6)
 
 void plane_decide_remember(struct dprd *d, const struct decide_env *env)
 {
-	struct fastpath_control *control = d->fastpath->control;
-	struct plane_decide *p = d->decide_ahead;
-	uint32_t next = __atomic_load_n(&control->decisions, __ATOMIC_ACQUIRE), i = control->decisions_seen;
-	uint32_t end = next - i > FASTPATH_UNREAD ? i + FASTPATH_UNREAD : next;
+	const struct plane_decide *p = plane_ahead(d);
+	struct fastpath_control *control;
 	uint64_t now_ms = clock_now_ms();
+	uint32_t next, i, end;
 
 	mutex_assert_held(&d->lock);
+	if (!p)
+		return;
+	control = d->fastpath->control;
+	next = __atomic_load_n(&control->decisions, __ATOMIC_ACQUIRE);
+	i = control->decisions_seen;
+	end = next - i > FASTPATH_UNREAD ? i + FASTPATH_UNREAD : next;
 	for (; i != end; i++) {
 		const struct fastpath_decision *made = &d->fastpath->recent->decision[i & (FASTPATH_RECENT - 1)];
 		struct packet packet = { .kind = PACKET_TCP, .key = made->key, .tcp_sequence = made->sequence };
@@ -169,7 +175,7 @@ static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t
 {
 	static struct view_node nodes[MEMBERS_MAX]; /* main thread only */
 	static struct policy_state state;
-	struct ahead *a = &d->decide_ahead->ahead[v6];
+	struct ahead *a = &plane_ahead(d)->ahead[v6];
 	struct fastpath_schedule *s = fastpath_schedule(d->fastpath, v6, false);
 	struct load_view view = { .count = d->view.count, .nodes = nodes };
 	struct decide_env ahead = *env;
@@ -197,7 +203,7 @@ static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t
 /* New SYNs are queued to dprd. */
 static void make_none(struct dprd *d, bool v6)
 {
-	d->decide_ahead->ahead[v6].count = 0;
+	plane_ahead(d)->ahead[v6].count = 0;
 	fastpath_schedule(d->fastpath, v6, false)->count = 0;
 	*fastpath_cursor(d->fastpath, v6, false) = 0;
 }
@@ -241,7 +247,7 @@ static void set_room(struct dprd *d, uint64_t now_ms)
 
 void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 {
-	struct plane_decide *p = d->decide_ahead;
+	struct plane_decide *p = plane_ahead(d);
 	struct decide_env env;
 	uint32_t used[2];
 	unsigned v6;
@@ -269,7 +275,7 @@ void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 
 void plane_decide_now(struct dprd *d)
 {
-	if (!d->decide_ahead)
+	if (!plane_ahead(d))
 		return;
 	mutex_lock(&d->lock);
 	asks_own_load(d);

@@ -13,6 +13,7 @@
 #include "dprd/base/log.h"
 #include "dprd/cluster/state.h"
 #include "dprd/plane/flowfile.h"
+#include "dprd/plane/private.h"
 
 static void path_of(const struct dprd *d, const char *suffix, char path[PATH_BYTES + 16])
 {
@@ -51,6 +52,7 @@ int flowfile_open(struct dprd *d)
 {
 	char path[PATH_BYTES + 16], fresh[PATH_BYTES + 16];
 	size_t bytes = flow_table_bytes(&d->flow_limits);
+	void *memory = NULL;
 	int fd, error;
 
 	path_of(d, "", path);
@@ -65,20 +67,19 @@ int flowfile_open(struct dprd *d)
 	/* All memory is taken now, so that a full tmpfs does not cause SIGBUS later. */
 	error = -posix_fallocate(fd, 0, (off_t)bytes);
 	if (!error) {
-		d->flow_memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		if (d->flow_memory == MAP_FAILED)
+		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (memory == MAP_FAILED)
 			error = -errno;
 	}
 	close(fd);
 	if (error) {
-		d->flow_memory = NULL;
 		unlink(fresh);
 		log_err("%s: %zu bytes for the flow table: %s; lower [Flows] MaxFlows=", fresh, bytes,
 			strerror(-error));
 		return error;
 	}
-	d->flow_memory_bytes = bytes;
-	d->flows = flow_table_init(d->flow_memory, &d->flow_limits);
+	d->plane->flow_bytes = bytes;
+	d->flows = flow_table_init(memory, &d->flow_limits);
 	flowfile_adopt(d);
 	if (rename(fresh, path)) {
 		error = -errno;
@@ -97,10 +98,11 @@ void flowfile_remove(const struct dprd *d)
 
 void flowfile_close(struct dprd *d, bool keep)
 {
-	if (!d->flow_memory)
+	if (!d->plane->flow_bytes)
 		return;
-	munmap(d->flow_memory, d->flow_memory_bytes);
-	d->flow_memory = NULL;
+	/* The table begins where its memory does. */
+	munmap(d->flows, d->plane->flow_bytes);
+	d->plane->flow_bytes = 0;
 	d->flows = NULL;
 	if (!keep)
 		flowfile_remove(d);

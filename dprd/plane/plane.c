@@ -19,6 +19,7 @@
 #include "dprd/plane/decide.h"
 #include "dprd/plane/flowfile.h"
 #include "dprd/plane/plane.h"
+#include "dprd/plane/private.h"
 #include "dprd/shared/shared.h"
 
 static int open_nfqueue(struct dprd *d)
@@ -37,12 +38,17 @@ int plane_open(struct dprd *d)
 {
 	char why[FASTPATH_WHY_BYTES];
 
+	d->plane = calloc(1, sizeof(*d->plane));
+	if (!d->plane) {
+		log_err("start: out of memory");
+		return -ENOMEM;
+	}
 	if (d->config.plane == PLANE_NFQUEUE) {
-		snprintf(d->plane_why, sizeof(d->plane_why), "as configured");
+		snprintf(d->plane->why, sizeof(d->plane->why), "as configured");
 		return open_nfqueue(d);
 	}
 	if (!fastpath_open(&d->config, &d->flow_limits, &d->fastpath, &d->flows, why)) {
-		d->decide_ahead = d->config.decide_in != DECIDE_QUEUE ? plane_decide_new() : NULL;
+		d->plane->ahead = d->config.decide_in != DECIDE_QUEUE ? plane_decide_new() : NULL;
 		flowfile_adopt(d);
 		return 0;
 	}
@@ -50,7 +56,7 @@ int plane_open(struct dprd *d)
 		log_err("%s; Plane=auto or Plane=nfqueue in [Datapath] does without", why);
 		return -ENOTSUP;
 	}
-	snprintf(d->plane_why, sizeof(d->plane_why), "%.*s", (int)sizeof(d->plane_why) - 1, why);
+	snprintf(d->plane->why, sizeof(d->plane->why), "%.*s", (int)sizeof(d->plane->why) - 1, why);
 	return open_nfqueue(d);
 }
 
@@ -59,7 +65,7 @@ static void describe(struct dprd *d)
 	char interfaces[PLANE_WHY_BYTES - 96];
 
 	fastpath_interfaces(d->fastpath, interfaces, sizeof(interfaces));
-	snprintf(d->plane_why, sizeof(d->plane_why), "%s; programs on %s",
+	snprintf(d->plane->why, sizeof(d->plane->why), "%s; programs on %s",
 		 d->config.plane == PLANE_BPF ? "as configured" : "the kernel can do it", interfaces);
 }
 
@@ -109,13 +115,13 @@ int plane_attach(struct dprd *d)
 		log_err("%s; Plane=auto or Plane=nfqueue in [Datapath] does without", why);
 		return error;
 	}
-	snprintf(d->plane_why, sizeof(d->plane_why), "%.*s", (int)sizeof(d->plane_why) - 1, why);
+	snprintf(d->plane->why, sizeof(d->plane->why), "%.*s", (int)sizeof(d->plane->why) - 1, why);
 	fastpath_pin_flows(d->fastpath);
 	fastpath_close(d->fastpath, true);
 	d->fastpath = NULL;
 	d->flows = NULL;
-	free(d->decide_ahead);
-	d->decide_ahead = NULL;
+	free(d->plane->ahead);
+	d->plane->ahead = NULL;
 	shared_plane_changed(d);
 	return open_nfqueue(d);
 }
@@ -132,7 +138,12 @@ void plane_started(struct dprd *d)
 		fastpath_purge(&d->config);
 	else
 		fastpath_heartbeat(d->fastpath, true);
-	log_info("plane %s: %s", plane_name(d), d->plane_why);
+	log_info("plane %s: %s", plane_name(d), d->plane->why);
+}
+
+const char *plane_why(const struct dprd *d)
+{
+	return d->plane ? d->plane->why : "";
 }
 
 const char *plane_name(const struct dprd *d)
@@ -142,15 +153,17 @@ const char *plane_name(const struct dprd *d)
 
 void plane_close(struct dprd *d, bool keep)
 {
-	if (!d->fastpath) {
-		flowfile_close(d, keep);
+	if (!d->plane)
 		return;
-	}
-	fastpath_close(d->fastpath, keep);
+	if (d->fastpath)
+		fastpath_close(d->fastpath, keep);
+	else
+		flowfile_close(d, keep);
 	d->fastpath = NULL;
 	d->flows = NULL;
-	free(d->decide_ahead);
-	d->decide_ahead = NULL;
+	free(d->plane->ahead);
+	free(d->plane);
+	d->plane = NULL;
 }
 
 /* --- the tables of the programs --- */
@@ -272,7 +285,7 @@ static void update_tables(struct dprd *d, uint64_t living)
 			tables->choices |= CHOICES_HERE;
 		backend_choices(d, true, tables->choice + FASTPATH_CHOICES, FASTPATH_CHOICES);
 		fastpath_tables_switch(d->fastpath);
-		d->living_told = living;
+		d->plane->living_told = living;
 	} else {
 		log_warning(
 			"the addresses of the cluster do not fit the BPF programs' table; they keep what they have");
@@ -369,7 +382,7 @@ void plane_tick(struct dprd *d, bool works)
 	plane_second_look(d, &env);
 	/* A peer that comes to life forwards at once: the programs must know it before the next second. */
 	living = view_living(d, now_ms);
-	if (living != d->living_told)
+	if (living != d->plane->living_told)
 		update_tables(d, living);
 	plane_decide_tick(d, now_ms);
 	mutex_unlock(&d->lock);

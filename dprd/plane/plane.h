@@ -10,8 +10,6 @@
 struct decide_env;
 struct dprd;
 
-enum { PLANE_WHY_BYTES = 256 };
-
 /* Chooses the plane and opens the flow table, with the flows of a former process of either plane. 0 or -errno. */
 int plane_open(struct dprd *d);
 /* BPF plane: attaches the programs. Needs the view and the ways. 0 or -errno. */
@@ -19,6 +17,7 @@ int plane_attach(struct dprd *d);
 /* After the rules are set up: removes what the other plane left. */
 void plane_started(struct dprd *d);
 const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */
+const char *plane_why(const struct dprd *d); /* the reason for it; "" before plane_open() */
 /* True when this node may serve connections of peers whose packets dprd has never seen. */
 bool plane_serves_unseen(const struct dprd *d);
 /* True when tunnel packets are taken out on this node: not while all interfaces of the programs are gone. */

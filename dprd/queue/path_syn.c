@@ -14,6 +14,7 @@
 #include "dprd/cluster/view.h"
 #include "dprd/core/decide/tunnelled.h"
 #include "dprd/plane/plane.h"
+#include "dprd/queue/private.h"
 #include "dprd/queue/path_batch.h"
 #include "dprd/queue/standby.h"
 
@@ -40,12 +41,12 @@ void path_env(struct path *p)
 void path_read_own_load(struct path *p)
 {
 	mutex_assert_held(&p->d->lock);
-	if (p->d->own_load_ms == p->now_ms)
+	if (p->d->queue->own_load_ms == p->now_ms)
 		return;
 	asks_own_load(p->d);
 	plane_second_look(p->d, &p->env);
 	p->served = 0;
-	p->d->own_load_ms = p->now_ms;
+	p->d->queue->own_load_ms = p->now_ms;
 }
 
 void path_env_syn(struct path *p, const struct packet *packet)
@@ -68,11 +69,11 @@ void path_env_syn(struct path *p, const struct packet *packet)
 
 static bool too_big_allowed(struct dprd *d, uint64_t now_ms)
 {
-	if (now_ms - d->too_big_window_ms >= 1000) {
-		d->too_big_window_ms = now_ms;
-		d->too_big_count = 0;
+	if (now_ms - d->queue->too_big_window_ms >= 1000) {
+		d->queue->too_big_window_ms = now_ms;
+		d->queue->too_big_count = 0;
 	}
-	return d->too_big_count++ < TOO_BIG_PER_S;
+	return d->queue->too_big_count++ < TOO_BIG_PER_S;
 }
 
 bool path_find_way(struct path *p, struct queued *q)
@@ -249,7 +250,7 @@ void path_decide_syn(struct path *p, struct queued *q)
 	path_env_syn(p, &q->packet);
 	q->verdict = decide(&p->env, &q->packet);
 	/* The standby process may hold a copy, which this node serves. */
-	if (is_new_forward(&q->verdict) && p->d->standby && standby_has_served(p->d->standby, &q->packet))
+	if (is_new_forward(&q->verdict) && p->d->queue->standby && standby_has_served(p->d->queue->standby, &q->packet))
 		q->verdict = (struct verdict) { .kind = VERDICT_SERVE,
 						.reason = REASON_STALE_SYN,
 						.old_flow = q->verdict.old_flow };

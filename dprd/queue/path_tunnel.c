@@ -65,8 +65,7 @@ static void take_back(struct path *p, struct queued *q)
 	path_read_own_load(p);
 	path_env_syn(p, &q->packet);
 	/* The programs' decision was first: it is remembered before the second one. */
-	if (p->d->decide_ahead)
-		plane_decide_remember(p->d, &p->env);
+	plane_decide_remember(p->d, &p->env);
 	p->env.now_ms = clock_flow_ms();
 	q->verdict = decide_returned(&p->env, &q->packet, from_id);
 	p->env.now_ms = p->flow_ms;

@@ -26,6 +26,7 @@
 #include "dprd/host/nfqueue.h"
 #include "dprd/host/socket_lookup.h"
 #include "dprd/host/tunnel.h"
+#include "dprd/queue/private.h"
 #include "dprd/queue/path.h"
 #include "dprd/queue/queue.h"
 #include "dprd/queue/standby.h"
@@ -192,7 +193,7 @@ static bool is_plain(const struct nfqueue_verdict *verdict)
  */
 static void answer(struct worker *w, struct nfqueue *queue)
 {
-	bool alone = !standby_drains(w->d->standby);
+	bool alone = !standby_drains(w->d->queue->standby);
 	unsigned i = 0;
 
 	while (i < w->batch.count) {
@@ -412,7 +413,7 @@ static int standby_open(struct dprd *d)
 	unsigned i, count = 0;
 
 	for (i = 0; i < d->worker_count; i++) {
-		const struct worker *w = d->workers[i];
+		const struct worker *w = d->queue->workers[i];
 
 		queues[count++] = standby_queue_of(&w->decide, i, STANDBY_DECIDE);
 		queues[count++] = standby_queue_of(&w->tunnelled, i, STANDBY_TUNNEL);
@@ -423,10 +424,10 @@ static int standby_open(struct dprd *d)
 	mutex_lock(&d->lock);
 	members = queue_members(d);
 	mutex_unlock(&d->lock);
-	d->standby = standby_start(queues, count, members);
-	for (i = 0; d->standby && i < d->worker_count; i++)
-		d->workers[i]->stamp_ms = standby_stamp(d->standby, i);
-	return d->standby ? 0 : -errno;
+	d->queue->standby = standby_start(queues, count, members);
+	for (i = 0; d->queue->standby && i < d->worker_count; i++)
+		d->queue->workers[i]->stamp_ms = standby_stamp(d->queue->standby, i);
+	return d->queue->standby ? 0 : -errno;
 }
 
 int queue_start(struct dprd *d)
@@ -435,17 +436,20 @@ int queue_start(struct dprd *d)
 	unsigned i;
 	int error = 0;
 
+	d->queue = calloc(1, sizeof(*d->queue));
+	if (!d->queue)
+		return -ENOMEM;
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
 	for (i = 0; i < d->worker_count && !error; i++) {
-		d->workers[i] = calloc(1, sizeof(*d->workers[i]));
-		error = d->workers[i] ? worker_open(d->workers[i], d, i) : -ENOMEM;
+		d->queue->workers[i] = calloc(1, sizeof(*d->queue->workers[i]));
+		error = d->queue->workers[i] ? worker_open(d->queue->workers[i], d, i) : -ENOMEM;
 	}
 	if (!error)
 		error = standby_open(d);
 	for (i = 0; i < d->worker_count && !error; i++) {
-		error = -pthread_create(&d->workers[i]->thread, &attributes, worker_run, d->workers[i]);
-		d->workers[i]->running = !error;
+		error = -pthread_create(&d->queue->workers[i]->thread, &attributes, worker_run, d->queue->workers[i]);
+		d->queue->workers[i]->running = !error;
 	}
 	pthread_attr_destroy(&attributes);
 	return error;
@@ -455,14 +459,15 @@ void queue_stop(struct dprd *d)
 {
 	unsigned i;
 
+	if (!d->queue)
+		return;
 	for (i = 0; i < WORKERS_MAX; i++)
-		worker_stop(d->workers[i]);
-	standby_stop(d->standby);
-	d->standby = NULL;
-	for (i = 0; i < WORKERS_MAX; i++) {
-		worker_free(d->workers[i]);
-		d->workers[i] = NULL;
-	}
+		worker_stop(d->queue->workers[i]);
+	standby_stop(d->queue->standby);
+	for (i = 0; i < WORKERS_MAX; i++)
+		worker_free(d->queue->workers[i]);
+	free(d->queue);
+	d->queue = NULL;
 }
 
 uint64_t queue_heartbeat_ms(const struct dprd *d)
@@ -471,7 +476,7 @@ uint64_t queue_heartbeat_ms(const struct dprd *d)
 	unsigned i;
 
 	for (i = 0; i < d->worker_count; i++) {
-		uint64_t at_ms = d->workers[i] ? d->workers[i]->heartbeat_ms : 0;
+		uint64_t at_ms = d->queue->workers[i] ? d->queue->workers[i]->heartbeat_ms : 0;
 
 		if (at_ms < oldest_ms)
 			oldest_ms = at_ms;

@@ -3,6 +3,7 @@
 #include "dprd/base/clock.h"
 #include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
+#include "dprd/queue/private.h"
 #include "dprd/queue/queue.h"
 #include "dprd/queue/standby.h"
 #include "dprd/queue/standby_forward.h"
@@ -14,7 +15,7 @@ const struct standby_members *queue_members(struct dprd *d)
 
 	mutex_assert_held(&d->lock);
 	members.config = d->config;
-	members.living = d->living_told_standby = view_living(d, clock_now_ms());
+	members.living = d->queue->living_told = view_living(d, clock_now_ms());
 	for (member = 0; member < MEMBERS_MAX; member++) {
 		for (v6 = 0; v6 < 2; v6++)
 			members.inner_mtu[member][v6] = d->ways.member[member][v6].tunnel_mtu;
@@ -26,15 +27,15 @@ void queue_tick(struct dprd *d, bool each_second)
 {
 	struct standby_counts counts;
 
-	if (!d->standby)
+	if (!d->queue->standby)
 		return;
 	if (each_second)
-		standby_tick(d->standby);
+		standby_tick(d->queue->standby);
 	mutex_lock(&d->lock);
 	/* At once, since a peer that comes to life forwards at once. */
-	if (each_second || view_living(d, clock_now_ms()) != d->living_told_standby)
-		standby_know(d->standby, queue_members(d));
-	counts = standby_count(d->standby);
+	if (each_second || view_living(d, clock_now_ms()) != d->queue->living_told)
+		standby_know(d->queue->standby, queue_members(d));
+	counts = standby_count(d->queue->standby);
 	d->counters.standby_served = counts.served;
 	d->counters.standby_tunnelled = counts.tunnelled;
 	d->counters.standby_forwarded = counts.forwarded;

@@ -148,12 +148,13 @@ static enum shared_used choose_form(struct dprd *d)
 static void set_up(struct dprd *d)
 {
 	struct shared *s = d->shared;
-	enum shared_used before = s->used;
 
 	s->used = find_interfaces(d) ? choose_form(d) : SHARED_USES_NONE;
 	s->programs.by_module = s->used == SHARED_USES_MODULE;
-	if (s->used == before && d->second_ms)
+	if (s->told && s->used == s->told_used)
 		return;
+	s->told = true;
+	s->told_used = s->used;
 	if (s->used == SHARED_USES_NONE)
 		log_err("this node answers for no shared address: %s", s->why);
 	else

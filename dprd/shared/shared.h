@@ -28,6 +28,8 @@ struct shared_lease {
 
 struct shared {
 	enum shared_used used;
+	enum shared_used told_used; /* the last one that was logged; valid with told */
+	bool told;
 	char why[SHARED_WHY_BYTES]; /* this form, or none */
 	char interface[2][INTERFACE_BYTES]; /* by family; empty: there is none */
 	struct fastpath_shared programs;

@@ -11,6 +11,7 @@
 #include "dprd/core/decide/flood.h"
 #include "dprd/rules/rules.h"
 #include "dprd/upkeep/refill.h"
+#include "dprd/upkeep/upkeep.h"
 
 enum {
 	RULES_CHECK_MS = 2000, /* between two looks */
@@ -34,7 +35,7 @@ static void set_up_rules(struct dprd *d)
 		log_info("the firewall rules are complete");
 	d->rules_failed = failed;
 	/* The tools may have taken their time. */
-	d->rules_tried_ms = clock_now_ms();
+	d->upkeep->keep_rules.tried_ms = clock_now_ms();
 }
 
 /*
@@ -43,16 +44,17 @@ static void set_up_rules(struct dprd *d)
  */
 static bool rules_missed(struct dprd *d, uint64_t now_ms)
 {
+	struct keep_rules *k = &d->upkeep->keep_rules;
 	bool doubted, changed;
 
-	d->rules_doubted = rules_watch_hit(d->rules_watch) || d->rules_doubted;
-	doubted = d->rules_doubted && now_ms - d->rules_doubt_checked_ms >= RULES_DOUBT_MS;
-	if (!doubted && now_ms - d->rules_checked_ms < RULES_CHECK_MS)
+	k->doubted = rules_watch_hit(d->rules_watch) || k->doubted;
+	doubted = k->doubted && now_ms - k->doubt_checked_ms >= RULES_DOUBT_MS;
+	if (!doubted && now_ms - k->checked_ms < RULES_CHECK_MS)
 		return false;
-	d->rules_checked_ms = now_ms;
+	k->checked_ms = now_ms;
 	if (doubted) {
-		d->rules_doubt_checked_ms = now_ms;
-		d->rules_doubted = false;
+		k->doubt_checked_ms = now_ms;
+		k->doubted = false;
 	}
 	mutex_lock(&d->lock);
 	changed = d->rules_changed;
@@ -63,12 +65,13 @@ static bool rules_missed(struct dprd *d, uint64_t now_ms)
 
 void keep_rules_tick(struct dprd *d, uint64_t now_ms)
 {
+	const struct keep_rules *k = &d->upkeep->keep_rules;
 	bool gone = rules_missed(d, now_ms), wanted;
 
 	mutex_lock(&d->lock);
 	/* Rules that could not be set up are expected to be missing. */
 	gone = (gone || d->rules_gone) && !d->rules_failed;
-	wanted = (d->rules_changed || gone) && (!d->rules_failed || now_ms >= d->rules_tried_ms + RULES_RETRY_MS);
+	wanted = (d->rules_changed || gone) && (!d->rules_failed || now_ms >= k->tried_ms + RULES_RETRY_MS);
 	if (wanted)
 		d->rules_changed = false;
 	d->rules_gone = false;
@@ -84,11 +87,12 @@ void keep_rules_tick(struct dprd *d, uint64_t now_ms)
 /* Not with real servers: their rules could not tell that a SYN which bypassed dprd is a new connection. */
 void keep_rules_flood(struct dprd *d, uint64_t now_ms)
 {
+	struct keep_rules *k = &d->upkeep->keep_rules;
 	bool guarded = !d->config.own_backend_count && d->config.max_new_flows_per_s != NEW_FLOWS_UNGUARDED, changed;
 	struct flood_signs signs = { .max_half_open = d->flow_limits.max_half_open,
 				     .max_per_second = d->config.max_new_flows_per_s };
 
-	if (d->fastpath || d->flood_refused || (!guarded && !d->flood.on))
+	if (d->fastpath || k->flood_refused || (!guarded && !d->flood.on))
 		return;
 	/* A reload took the guard away during a flood: end the flood without another sign. */
 	if (!guarded)
@@ -108,7 +112,7 @@ void keep_rules_flood(struct dprd *d, uint64_t now_ms)
 	if (!rules_set_flood(d))
 		return;
 	log_warning("the firewall rules are as before; check that this kernel has CONFIG_NFT_LIMIT");
-	d->flood_refused = d->flood.on;
+	k->flood_refused = d->flood.on;
 	/* A flood that could not be ended is ended when it seems to be over once more. */
 	d->flood = (struct flood) { .on = !d->flood.on, .since_ms = now_ms };
 }
@@ -121,4 +125,9 @@ void keep_rules_reconfigure(struct dprd *d, const struct config *former)
 	/* The next tick sets them up. Rules that choose real servers are set up at once: the caller may rely on them. */
 	if (d->config.own_backend_count || former->own_backend_count)
 		keep_rules_tick(d, clock_now_ms());
+}
+
+void keep_rules_start(struct dprd *d)
+{
+	d->upkeep->keep_rules.checked_ms = clock_now_ms();
 }

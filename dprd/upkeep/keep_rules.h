@@ -5,11 +5,20 @@
 #ifndef DPRD_KEEP_RULES_H
 #define DPRD_KEEP_RULES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct config;
 struct dprd;
 
+struct keep_rules {
+	uint64_t checked_ms, doubt_checked_ms;
+	bool doubted; /* somebody changed the firewall: dprd must look whether its rules are there */
+	uint64_t tried_ms; /* when they were last set up, after the start */
+	bool flood_refused; /* this kernel's firewall has no limit: dprd does not ask again */
+};
+
+void keep_rules_start(struct dprd *d); /* after rules_install() */
 /* Each tick, and after a reload: sets up the rules if they are gone or must change. After a failure it tries again each
  * second. Main thread, lock not held. */
 void keep_rules_tick(struct dprd *d, uint64_t now_ms);

@@ -13,6 +13,7 @@
 #include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
 #include "dprd/upkeep/presence.h"
+#include "dprd/upkeep/upkeep.h"
 
 /*
  * loadcast looks every 100 ms (DPRD_LOOK_MS) and announces at once, a peer's dprd reads that every TICK_MS. The rest
@@ -47,9 +48,11 @@ static void write_status(struct dprd *d, uint64_t now_ms)
 
 void presence_tick(struct dprd *d, uint64_t now_ms)
 {
-	if (d->leaving || now_ms - d->status_ms < STATUS_PERIOD_MS)
+	struct presence *p = &d->upkeep->presence;
+
+	if (p->leaving || now_ms - p->status_ms < STATUS_PERIOD_MS)
 		return;
-	d->status_ms = now_ms;
+	p->status_ms = now_ms;
 	write_status(d, now_ms);
 }
 
@@ -66,14 +69,16 @@ void presence_start(struct dprd *d)
 	uint64_t watchdog_us = 0;
 
 	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
-		d->watchdog_ms = watchdog_us / 1000;
+		d->upkeep->presence.watchdog_ms = watchdog_us / 1000;
 }
 
 void presence_ping(struct dprd *d, uint64_t now_ms)
 {
-	if (!d->watchdog_ms || now_ms - d->watchdog_pinged_ms < d->watchdog_ms / 3)
+	struct presence *p = &d->upkeep->presence;
+
+	if (!p->watchdog_ms || now_ms - p->watchdog_pinged_ms < p->watchdog_ms / 3)
 		return;
-	d->watchdog_pinged_ms = now_ms;
+	p->watchdog_pinged_ms = now_ms;
 	sd_notify(0, "WATCHDOG=1");
 }
 
@@ -101,10 +106,11 @@ static int on_left(sd_event_source *source, uint64_t at_us, void *context)
 
 int presence_leave(struct dprd *d)
 {
+	struct presence *p = &d->upkeep->presence;
 	/* A second request must not wait, and without peers there is nobody to tell. */
-	bool at_once = d->leaving || d->config.member_count < 2;
+	bool at_once = p->leaving || d->config.member_count < 2;
 
-	d->leaving = true;
+	p->leaving = true;
 	presence_withdraw(d);
 	sd_notify(0, "STOPPING=1");
 	if (!at_once && sd_event_add_time_relative(d->event, NULL, CLOCK_BOOTTIME, (uint64_t)LEAVE_MS * 1000, 1000,

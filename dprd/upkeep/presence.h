@@ -5,9 +5,17 @@
 #ifndef DPRD_PRESENCE_H
 #define DPRD_PRESENCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct dprd;
+
+struct presence {
+	uint64_t status_ms; /* when the status file was last written */
+	bool leaving; /* peers learn at this moment that dprd stops */
+	uint64_t watchdog_ms; /* the service manager's limit between two pings; 0: it wants none */
+	uint64_t watchdog_pinged_ms;
+};
 
 /* Asks the service manager whether it wants pings. */
 void presence_start(struct dprd *d);

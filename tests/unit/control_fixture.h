@@ -104,6 +104,7 @@ static inline void fixture_table(struct dprd *d)
 static inline void fixture_start(struct dprd *d)
 {
 	static struct config_errors errors;
+	void *memory;
 
 	if (sodium_init() < 0 ||
 	    config_parse("test.conf", fixture_config, strlen(fixture_config), NULL, &d->config, &errors)) {
@@ -120,17 +121,17 @@ static inline void fixture_start(struct dprd *d)
 						.fin_timeout_ms = 60000,
 						.rst_timeout_ms = 60000,
 						.hash_key = { 1, 2 } };
-	d->flow_memory = aligned_alloc(sizeof(struct flow_bucket), flow_table_bytes(&d->flow_limits));
+	memory = aligned_alloc(sizeof(struct flow_bucket), flow_table_bytes(&d->flow_limits));
 	d->why = calloc(1, sizeof(*d->why));
-	if (!d->flow_memory || !d->why)
+	if (!memory || !d->why)
 		abort();
-	d->flows = flow_table_init(d->flow_memory, &d->flow_limits);
+	d->flows = flow_table_init(memory, &d->flow_limits);
 	fixture_table(d);
 }
 
 static inline void fixture_stop(struct dprd *d)
 {
-	free(d->flow_memory);
+	free(d->flows);
 	free(d->why);
 	pthread_mutex_destroy(&d->lock.mutex);
 	memset(d, 0, sizeof(*d));

@@ -58,6 +58,7 @@ static void read_text(struct dprd *d, const char *common, const char *own)
 static struct dprd *start(const char *common)
 {
 	struct dprd *d = calloc(1, sizeof(*d));
+	void *memory;
 
 	assert_non_null(d);
 	assert_true(sodium_init() >= 0);
@@ -70,9 +71,9 @@ static struct dprd *start(const char *common)
 						.fin_timeout_ms = 60000,
 						.rst_timeout_ms = 60000,
 						.hash_key = { 1, 2 } };
-	d->flow_memory = aligned_alloc(sizeof(struct flow_bucket), flow_table_bytes(&d->flow_limits));
-	assert_non_null(d->flow_memory);
-	d->flows = flow_table_init(d->flow_memory, &d->flow_limits);
+	memory = aligned_alloc(sizeof(struct flow_bucket), flow_table_bytes(&d->flow_limits));
+	assert_non_null(memory);
+	d->flows = flow_table_init(memory, &d->flow_limits);
 	fill_table(d);
 	ways_reconfigure(&d->ways, &d->config, NULL);
 	backend_reconfigure(d, NULL);
@@ -84,7 +85,7 @@ static struct dprd *start(const char *common)
 
 static void stop(struct dprd *d)
 {
-	free(d->flow_memory);
+	free(d->flows);
 	pthread_mutex_destroy(&d->lock.mutex);
 	free(d);
 }

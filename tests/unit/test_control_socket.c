@@ -31,6 +31,7 @@
 enum { WAIT_MS = 60000, STEP_MS = 50, STEPS_MAX = WAIT_MS / STEP_MS };
 
 static struct dprd d;
+static struct control *control;
 static pthread_t thread;
 static int stop_fd = -1, open_error;
 static char directory[] = "/tmp/test_control.XXXXXX", path[64];
@@ -51,11 +52,11 @@ static void *loop(void *context)
 	if (open_error >= 0)
 		open_error = sd_event_add_io(d.event, NULL, stop_fd, EPOLLIN, on_stop, NULL);
 	if (open_error >= 0)
-		open_error = control_open(&d);
+		open_error = control_open(&d, &control);
 	sem_post(ready);
 	if (open_error >= 0)
 		sd_event_loop(d.event);
-	control_close(&d);
+	control_close(control);
 	d.event = sd_event_unref(d.event);
 	return NULL;
 }

@@ -10,17 +10,21 @@
 #include <cmocka.h>
 
 #include "dprd/queue/path_batch.h"
+#include "dprd/queue/private.h"
 #include "tests/unit/control_fixture.h"
 
 enum { N2 = 1, OTHER_ID = 4711 };
 
 static struct dprd d;
+static struct queue queue;
 static struct path path;
 
 static int start(void **context)
 {
 	(void)context;
 	fixture_start(&d);
+	queue = (struct queue) { 0 };
+	d.queue = &queue;
 	path = (struct path) { .d = &d, .now_ms = d.table.published_ms };
 	return 0;
 }

@@ -88,12 +88,14 @@ static uint8_t *fake_scratch(struct tunnel *t, unsigned bytes)
 #define tunnel_flush fake_flush
 #define tunnel_has_room fake_room
 #define tunnel_scratch fake_scratch
+#include "dprd/queue/private.h"
 #include "dprd/queue/path.c" // NOLINT(bugprone-suspicious-include)
 #include "dprd/queue/path_send.c" // NOLINT(bugprone-suspicious-include)
 
 enum { N2 = 1, SYNS = 3 };
 
 static struct dprd d;
+static struct queue queue;
 static struct batch batch;
 static uint8_t bytes[SYNS][sizeof(v4_syn)];
 
@@ -102,6 +104,8 @@ static int start(void **context)
 {
 	(void)context;
 	fixture_start(&d);
+	queue = (struct queue) { 0 };
+	d.queue = &queue;
 	d.sampler = sampler_new(&d.config);
 	assert_non_null(d.sampler);
 	d.draining = true;

@@ -51,14 +51,16 @@ static void write_file(const char *text)
 
 static int start(void **context)
 {
+	void *memory;
+
 	(void)context;
 	assert_int_equal(config_parse("test.conf", before, strlen(before), NULL, &d.config, &errors), 0);
 	d.lock = (struct mutex)MUTEX_INITIALIZER;
 	d.config_path = path;
 	d.flow_limits = (struct flow_limits) { .max_confirmed = 1024, .max_half_open = 256, .hash_key = { 1, 2 } };
-	d.flow_memory = aligned_alloc(sizeof(struct flow_bucket), flow_table_bytes(&d.flow_limits));
-	assert_non_null(d.flow_memory);
-	d.flows = flow_table_init(d.flow_memory, &d.flow_limits);
+	memory = aligned_alloc(sizeof(struct flow_bucket), flow_table_bytes(&d.flow_limits));
+	assert_non_null(memory);
+	d.flows = flow_table_init(memory, &d.flow_limits);
 	/* With programs there is no set in the kernel; without members it has nothing to tell them. */
 	mutex_lock(&d.lock);
 	expire_reconfigure(&d, NULL);
@@ -76,7 +78,7 @@ static int stop(void **context)
 {
 	(void)context;
 	sampler_free(d.sampler);
-	free(d.flow_memory);
+	free(d.flows);
 	memset(&d, 0, sizeof(d));
 	unlink(path);
 	return 0;
