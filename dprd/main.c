@@ -57,7 +57,7 @@ static const char usage_text[] =
 	"      --version       print the version\n"
 	"  -h, --help          print this\n";
 
-/* What main.c itself knows of this process. */
+/* State that main.c alone uses. */
 struct process {
 	struct dprd d;
 	struct upkeep upkeep;

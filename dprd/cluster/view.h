@@ -29,7 +29,7 @@ struct sent_to {
 	struct sent lately;
 };
 
-/* What view.c and asks.c compare with at their next refresh. */
+/* view.c and asks.c keep this for their next refresh. */
 struct view_past {
 	struct smallfile_stamp table_seen; /* main thread only */
 	struct last_heard heard[MEMBERS_MAX]; /* outlives the table, which ends with loadcast */
