@@ -66,11 +66,10 @@ static void count_sent(struct dprd *d, const struct ahead *a, unsigned used)
 }
 
 /* Policies that go round have moved on by what was used: decided once more, on what was known then. */
-static void catch_up(struct dprd *d, const struct decide_env *env, bool v6, unsigned used)
+static void catch_up(struct dprd *d, const struct ahead *a, const struct decide_env *env, bool v6, unsigned used)
 {
 	static struct schedule_entry again[FASTPATH_SCHEDULE_MAX]; /* too large for a stack; main thread only */
 	static struct view_node nodes[MEMBERS_MAX];
-	const struct ahead *a = &plane_ahead(d)->ahead[v6];
 	struct load_view view = { .count = a->view.count, .nodes = nodes };
 	struct decide_env then = *env;
 
@@ -90,15 +89,14 @@ static bool is_flood(const struct fastpath_control *control)
 	return made >= room && made - room >= FASTPATH_OVER_ROOM;
 }
 
-static void account(struct dprd *d, const struct decide_env *env, bool v6)
+static void account(struct dprd *d, struct ahead *a, const struct decide_env *env, bool v6)
 {
-	struct ahead *a = &plane_ahead(d)->ahead[v6];
 	unsigned used = *fastpath_cursor(d->fastpath, v6, true);
 
 	/* Most connections of a flood find no room and are not sent. */
 	count_sent(d, a, least(used, !a->count || is_flood(d->fastpath->control) ? a->count : COUNTED_MOST));
 	used = least(used, a->count);
-	catch_up(d, env, v6, used);
+	catch_up(d, a, env, v6, used);
 	if (d->config.own_backend_count)
 		backend_ahead_count(d, v6, &a->backends, used);
 }
@@ -171,11 +169,10 @@ static uint32_t entry_of(struct dprd *d, const struct ahead *a, unsigned i)
 	return (uint32_t)a->entries[i].alternative << 16 | (uint32_t)node << 8 | reason;
 }
 
-static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t used)
+static void make(struct dprd *d, struct ahead *a, const struct decide_env *env, bool v6, uint32_t used)
 {
 	static struct view_node nodes[MEMBERS_MAX]; /* main thread only */
 	static struct policy_state state;
-	struct ahead *a = &plane_ahead(d)->ahead[v6];
 	struct fastpath_schedule *s = fastpath_schedule(d->fastpath, v6, false);
 	struct load_view view = { .count = d->view.count, .nodes = nodes };
 	struct decide_env ahead = *env;
@@ -201,9 +198,9 @@ static void make(struct dprd *d, const struct decide_env *env, bool v6, uint32_t
 }
 
 /* New SYNs are queued to dprd. */
-static void make_none(struct dprd *d, bool v6)
+static void make_none(struct dprd *d, struct ahead *a, bool v6)
 {
-	plane_ahead(d)->ahead[v6].count = 0;
+	a->count = 0;
 	fastpath_schedule(d->fastpath, v6, false)->count = 0;
 	*fastpath_cursor(d->fastpath, v6, false) = 0;
 }
@@ -259,14 +256,14 @@ void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 	asks_env(d, &env);
 	for (v6 = 0; v6 < 2; v6++) {
 		used[v6] = *fastpath_cursor(d->fastpath, v6, true);
-		account(d, &env, v6);
+		account(d, &p->ahead[v6], &env, v6);
 	}
 	plane_decide_remember(d, &env);
 	for (v6 = 0; v6 < 2; v6++) {
 		if (p->runs)
-			make(d, &env, v6, used[v6]);
+			make(d, &p->ahead[v6], &env, v6, used[v6]);
 		else
-			make_none(d, v6);
+			make_none(d, &p->ahead[v6], v6);
 	}
 	p->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
 	set_room(d, now_ms);

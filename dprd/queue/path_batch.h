@@ -51,8 +51,12 @@ bool path_find_way(struct path *p, struct queued *q);
  * verdict.
  */
 void path_note_why(struct path *p, struct queued *q);
-/* A SYN is served here after all, which is always right (I11). Its flow is withdrawn. */
+/* A SYN is served here after all, which is always right (I11), and its copies with it. Its flow is withdrawn. */
 void path_serve_instead(struct path *p, struct queued *q, enum reason reason);
+/* True when the batch has copies of this SYN, which are to follow its new flow. */
+bool path_has_copies(const struct path *p, const struct queued *q);
+/* The copies in the batch get the verdict of their SYN, which is no longer forwarded: two nodes would answer (I3). */
+void path_copies_follow(struct path *p, const struct queued *q);
 /* The flow that the packet reserved is made for good. */
 void path_commit_flow(struct path *p, const struct queued *q);
 

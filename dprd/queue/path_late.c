@@ -34,8 +34,10 @@ void path_drop_late_flows(struct path *p)
 		return;
 	mutex_lock(&p->d->lock);
 	for (i = 0; i < p->batch->count; i++) {
-		if (p->batch->packets[i].fresh_flow)
-			path_drop_late(p, &p->batch->packets[i], REASON_LATE_SYN);
+		if (!p->batch->packets[i].fresh_flow)
+			continue;
+		path_drop_late(p, &p->batch->packets[i], REASON_LATE_SYN);
+		path_copies_follow(p, &p->batch->packets[i]);
 	}
 	mutex_unlock(&p->d->lock);
 }

@@ -63,6 +63,9 @@ static void send_failed(void *context, unsigned tag, int error)
 		/* Meanwhile another node may have got and answered a copy. */
 		if (path_is_late(p))
 			path_drop_late(p, q, REASON_LATE_SYN);
+		/* A copy may have left although this SYN could not: its node answers. */
+		else if (path_has_copies(p, q))
+			path_drop_late(p, q, REASON_NO_TUNNEL);
 		else
 			path_serve_instead(p, q, REASON_FORWARD_FAILED);
 		mutex_unlock(&p->d->lock);

@@ -7,6 +7,8 @@
  * for good by path_commit(), once the SYN has left. When the plan fails before that (this node has a socket, the kernel
  * does not take the flow into its set, the SYN cannot be sent), the flow is withdrawn, and the SYN is served here.
  */
+#include <string.h>
+
 #include "dprd/base/clock.h"
 #include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
@@ -176,6 +178,38 @@ static void count_served(struct path *p)
 	p->served++;
 }
 
+static bool is_copy(const struct queued *copy, const struct queued *q)
+{
+	return copy != q && copy->verdict.kind == VERDICT_FORWARD && copy->verdict.reason == REASON_SAME_SYN &&
+	       !memcmp(&copy->packet.key, &q->packet.key, sizeof(q->packet.key));
+}
+
+bool path_has_copies(const struct path *p, const struct queued *q)
+{
+	unsigned i;
+
+	for (i = 0; i < p->batch->count; i++) {
+		if (is_copy(&p->batch->packets[i], q))
+			return true;
+	}
+	return false;
+}
+
+void path_copies_follow(struct path *p, const struct queued *q)
+{
+	unsigned i;
+
+	mutex_assert_held(&p->d->lock);
+	for (i = 0; i < p->batch->count; i++) {
+		struct queued *copy = &p->batch->packets[i];
+
+		if (!is_copy(copy, q))
+			continue;
+		copy->verdict = q->verdict;
+		copy->backend_mark = q->backend_mark;
+	}
+}
+
 void path_serve_instead(struct path *p, struct queued *q, enum reason reason)
 {
 	mutex_assert_held(&p->d->lock);
@@ -186,6 +220,7 @@ void path_serve_instead(struct path *p, struct queued *q, enum reason reason)
 	q->backend_mark = reason == REASON_LOCAL_SOCKET ? BACKEND_MARK_SELF : 0;
 	forget_flow(p, q);
 	count_served(p);
+	path_copies_follow(p, q);
 }
 
 /* The second stage: this node has real servers behind it. */

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -22,7 +23,8 @@
 
 /* The behaviour of the kernel in this test. */
 static struct {
-	bool has_socket, set_fails, send_fails;
+	bool has_socket, set_fails, send_fails, first_send_fails;
+	unsigned late_ms; /* how long the set takes */
 	unsigned sent, waiting[TUNNEL_PACKETS_MAX];
 } kernel;
 
@@ -39,6 +41,7 @@ static int fake_change(struct flowset *set, enum flowset_change change, const st
 	(void)set;
 	(void)keys;
 	(void)count;
+	usleep(kernel.late_ms * 1000);
 	return kernel.set_fails && change != FLOWSET_REMOVE ? -EINVAL : 0;
 }
 
@@ -60,7 +63,7 @@ static void fake_flush(struct tunnel *t, void (*failed)(void *context, unsigned 
 	unsigned i;
 
 	(void)t;
-	for (i = 0; kernel.send_fails && i < kernel.sent; i++)
+	for (i = 0; i < kernel.sent && (kernel.send_fails || (kernel.first_send_fails && !i)); i++)
 		failed(context, kernel.waiting[i], ENOBUFS);
 }
 
@@ -123,17 +126,29 @@ static int stop(void **context)
 	return 0;
 }
 
-/* SYNs of different clients, from port 40000 on, come by the queue. */
-static void receive(unsigned count)
+/* SYNs come by the queue: the first comes from port 40000, each next one from step ports above. */
+static void receive_apart(unsigned count, unsigned step)
 {
 	for (unsigned i = 0; i < count; i++) {
 		memcpy(bytes[i], v4_syn, sizeof(v4_syn));
-		bytes[i][21] = (uint8_t)(bytes[i][21] + i);
+		bytes[i][21] = (uint8_t)(bytes[i][21] + i * step);
 		batch.packets[i] = (struct queued) { .bytes = bytes[i], .captured = sizeof(bytes[i]) };
 	}
 	batch.count = count;
 	batch.received_ms = clock_now_ms();
 	path_batch(&d, &batch, (struct flowset *)&kernel, (struct socket_lookup *)&kernel, (struct tunnel *)&kernel);
+}
+
+/* SYNs of different clients, from port 40000 on. */
+static void receive(unsigned count)
+{
+	receive_apart(count, 1);
+}
+
+/* A SYN and copies of it, in one batch. */
+static void receive_copies(void)
+{
+	receive_apart(SYNS, 0);
 }
 
 /* The one decision that is remembered about a client's port. */
@@ -240,6 +255,64 @@ static void test_withdrawn(void **context)
 	assert_int_equal(d.counters.flows_made, 1);
 }
 
+static void assert_verdicts(enum verdict_kind kind, enum reason first, enum reason copies)
+{
+	for (unsigned i = 0; i < SYNS; i++) {
+		assert_int_equal(batch.packets[i].verdict.kind, kind);
+		assert_int_equal(batch.packets[i].verdict.reason, i ? copies : first);
+	}
+}
+
+static void test_copies_forwarded(void **context)
+{
+	(void)context;
+	receive_copies();
+	assert_verdicts(VERDICT_FORWARD, REASON_DRAINING, REASON_SAME_SYN);
+	assert_int_equal(kernel.sent, SYNS);
+	assert_int_equal(d.counters.flows_made, 1);
+}
+
+/* A copy goes where its SYN goes. The node would answer one, and the former target the other (I3). */
+static void test_copies_of_local_socket(void **context)
+{
+	(void)context;
+	kernel.has_socket = true;
+	receive_copies();
+	assert_verdicts(VERDICT_SERVE, REASON_LOCAL_SOCKET, REASON_LOCAL_SOCKET);
+	assert_int_equal(kernel.sent, 0);
+	assert_int_equal(d.counters.reason[REASON_LOCAL_SOCKET], SYNS);
+	assert_int_equal(d.counters.reason[REASON_SAME_SYN], 0);
+}
+
+static void test_copies_when_set_fails(void **context)
+{
+	(void)context;
+	kernel.set_fails = true;
+	receive_copies();
+	assert_verdicts(VERDICT_SERVE, REASON_FORWARD_FAILED, REASON_FORWARD_FAILED);
+	assert_int_equal(kernel.sent, 0);
+}
+
+static void test_copies_when_late(void **context)
+{
+	(void)context;
+	kernel.late_ms = IN_HAND_MS + 50;
+	receive_copies();
+	assert_verdicts(VERDICT_DROP, REASON_LATE_SYN, REASON_LATE_SYN);
+	assert_int_equal(kernel.sent, 0);
+}
+
+/* The SYN cannot be sent, but its copies left: they are answered, and the SYN must not be. */
+static void test_copies_when_send_fails(void **context)
+{
+	(void)context;
+	kernel.first_send_fails = true;
+	receive_copies();
+	assert_int_equal(batch.packets[0].verdict.kind, VERDICT_DROP);
+	assert_int_equal(batch.packets[1].verdict.kind, VERDICT_FORWARD);
+	assert_true(flow_find(d.flows, &batch.packets[0].packet.key, NULL));
+}
+
 /* A real server behind this node, reached by NAT, gets all that this node would serve. */
 static void start_backend(void)
 {
@@ -288,6 +361,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_send_fails, start, stop),
 		cmocka_unit_test_setup_teardown(test_reserved, start, stop),
 		cmocka_unit_test_setup_teardown(test_withdrawn, start, stop),
+		cmocka_unit_test_setup_teardown(test_copies_forwarded, start, stop),
+		cmocka_unit_test_setup_teardown(test_copies_of_local_socket, start, stop),
+		cmocka_unit_test_setup_teardown(test_copies_when_set_fails, start, stop),
+		cmocka_unit_test_setup_teardown(test_copies_when_late, start, stop),
+		cmocka_unit_test_setup_teardown(test_copies_when_send_fails, start, stop),
 		cmocka_unit_test_setup_teardown(test_real_server, start, stop),
 		cmocka_unit_test_setup_teardown(test_real_server_withdrawn, start, stop),
 	};
