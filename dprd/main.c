@@ -229,10 +229,16 @@ static int dprd_open(struct process *p)
 	return error;
 }
 
+struct flow_count {
+	const struct flow_limits *limits;
+	unsigned flows;
+};
+
 static bool count_flow(void *context, const struct flow *flow)
 {
-	(void)flow;
-	++*(unsigned *)context;
+	struct flow_count *count = context;
+
+	count->flows += !flow_is_over(flow, count->limits, clock_flow_ms());
 	return true;
 }
 
@@ -246,13 +252,15 @@ static void dprd_close(struct process *p)
 	bool serving = d->last_decapsulated_ms && clock_now_ms() - d->last_decapsulated_ms < RECENT_MS, keep;
 	/* A start that failed: of what a former dprd left, connections of peers may live, which nobody here has seen. */
 	bool as_found = !p->started && p->found_rules;
-	unsigned flows = 0;
+	struct flow_count count = { .limits = &d->flow_limits };
+	unsigned flows;
 
 	control_close(p->control);
 	plane_tick(d, false);
 	/* The table itself is asked: its counts lag behind what the programs make (Decide=kernel). */
 	if (d->flows)
-		flow_each(d->flows, count_flow, &flows);
+		flow_each(d->flows, count_flow, &count);
+	flows = count.flows;
 	/* So do shared addresses, by their lease, and NAT to real servers, whose connections the kernel alone knows. */
 	keep = as_found || flows || serving || shared_works(d) || config_has_nat(&d->config) || plane_serves_unseen(d);
 	if (d->flows) {

@@ -40,7 +40,7 @@ static const struct fixture states[] = {
 	MOVES("closing, RST: reset", "closing n2 isn 5 age 3", "R", "reset n2 isn 5 now"),
 	MOVES("reset, RST again, young: not written", "reset n2 isn 5 age 3", "R", NULL),
 	MOVES("reset, RST again, old: refreshed", "reset n2 isn 5 age 20", "R.", "reset n2 isn 5 now"),
-	MOVES("reset, ACK belies it: closing", "reset n2 isn 5 age 3", ".", "closing n2 isn 5 now"),
+	MOVES("reset, ACK belies it: confirmed", "reset n2 isn 5 age 3", ".", "confirmed n2 isn 5 now"),
 	MOVES("reset, FIN belies it: closing", "reset n2 isn 5 age 3", "F.", "closing n2 isn 5 now"),
 	MOVES("all flags but SYN", "confirmed n2 isn 5 age 3", "FRP.UEW", "reset n2 isn 5 now"),
 	MOVES("ECE CWR ACK", "confirmed n2 isn 5 age 3", "EW.", NULL),
@@ -256,7 +256,9 @@ static void test_all_flags(void **state)
 						   .counted = "flow",
 						   .after = after,
 						   .out = TO_N2 };
-			const char *to = rst ? "reset" : from >= 2 || fin ? "closing" : "confirmed";
+			const char *to = rst || (from == 3 && syn && !fin) ? "reset"
+					 : fin || from == 2                ? "closing"
+									   : "confirmed";
 			bool kept = (from == 0 && syn) || strcmp(to, names[from]) == 0;
 
 			/* A SYN has its own rules. */

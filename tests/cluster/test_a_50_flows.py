@@ -5,9 +5,10 @@ import threading
 import time
 
 import pytest
+from scapy.all import TCP
 
-from traffic import (FAMILIES, RawClient, connect, counting, flow_of, forward_to, kernel_knows, random_bytes, read_line,
-                     service)
+from traffic import (CLIENT, FAMILIES, RawClient, connect, counting, flow_of, forward_to, ip_layer, kernel_knows,
+                     random_bytes, read_line, send, service)
 
 both = pytest.mark.parametrize("family", FAMILIES)
 
@@ -36,7 +37,7 @@ def sockets(cluster, node, port):
 @both
 def test_a50_the_states_of_a_flow(cluster3, family):
     """SYN, ACK, FIN: half open, confirmed, closing; the kernel's set has the flow as long as the table has it."""
-    timeouts(cluster3, FinTimeout="1s", RstTimeout="1s")
+    timeouts(cluster3, IdleTimeout="4s", SynTimeout="4s", FinTimeout="1s", RstTimeout="1s")
     entry, target = forward_to(cluster3, "n2")
     with counting(cluster3) as moved, RawClient(cluster3, service(entry, family), 8080, 20500) as client:
         client.send(client.syn())
@@ -58,8 +59,8 @@ def test_a50_the_states_of_a_flow(cluster3, family):
 
 @both
 def test_a51_a_reset_ends_the_flow_and_the_socket(cluster3, family):
-    """The client's RST reaches the serving node, and the flow is forgotten soon after."""
-    timeouts(cluster3, RstTimeout="1s")
+    """The client's RST reaches the serving node, and the flow is forgotten after IdleTimeout."""
+    timeouts(cluster3, IdleTimeout="4s", SynTimeout="4s", FinTimeout="4s", RstTimeout="1s")
     entry, target = forward_to(cluster3, "n3")
     with RawClient(cluster3, service(entry, family), 8080, 20510) as client:
         client.open()
@@ -118,6 +119,16 @@ def serve_after_end(listener, data, seconds):
             time.sleep(seconds / 10)
 
 
+def serve_late(listener, data, silent_s):
+    """Takes one connection, waits until the client has closed its half, is silent, then sends all."""
+    taken, _ = listener.accept()
+    with taken:
+        while taken.recv(65536):
+            pass
+        time.sleep(silent_s)
+        taken.sendall(data)
+
+
 @both
 def test_a54_half_close(cluster3, family):
     """The client closes its half at once; the server sends 10 MB for longer than FinTimeout: all of it arrives."""
@@ -158,6 +169,48 @@ def test_a55_a_new_decision_after_the_end(cluster3, family):
         client.reset()
     assert moved["n1"]["flows_made"] == moved["n1"]["draining"] == 1
     assert "same_syn" not in moved["n1"]
+
+
+@both
+def test_a57_a_stray_reset_ends_nothing(cluster3, family):
+    """RSTs with sequence numbers far from the window (RFC 5961 3.2), and one with a broken checksum: the silent forwarded
+    connection answers when its client speaks again, as a local one does, and its flow is confirmed again."""
+    timeouts(cluster3, FinTimeout="500ms", RstTimeout="500ms")
+    entry, target = forward_to(cluster3, "n2")
+    address = service(entry, family)
+    with connect(cluster3, address, 8080, local_port=20570) as made:
+        assert read_line(made) == target.name
+        wait_state(cluster3, family, 20570, "confirmed")
+        stray = ip_layer(CLIENT[family], address) / TCP(sport=20570, dport=8080, flags="R", seq=0)
+        damaged = ip_layer(CLIENT[family], address) / TCP(sport=20570, dport=8080, flags="R", seq=0, chksum=0x1234)
+        far = ip_layer(CLIENT[family], address) / TCP(sport=20570, dport=8080, flags="R", seq=0x80000000)
+        send(cluster3, [stray, damaged, far], "c1")
+        wait_state(cluster3, family, 20570, "reset")
+        time.sleep(2)
+        made.sendall(b"still here\n")
+        assert read_line(made) == "still here"
+        wait_state(cluster3, family, 20570, "confirmed")
+
+
+@both
+def test_a58_half_closed_and_silent(cluster3, family):
+    """The client closes its half, and the server is silent for four times FinTimeout before it sends: all of it arrives."""
+    timeouts(cluster3, FinTimeout="500ms", RstTimeout="500ms")
+    entry, target = forward_to(cluster3, "n2")
+    data = random_bytes(200_000)
+    echo = cluster3.webs[target.name][1]  # gives its port to this test; it is started again for the next
+    echo.terminate()
+    echo.wait(15)
+    with cluster3.site.inside(target.name):
+        listener = socket.create_server(("::", 8080), family=socket.AF_INET6, dualstack_ipv6=True)
+    with listener:
+        server = threading.Thread(target=serve_late, args=(listener, data, 2), daemon=True)
+        server.start()
+        with connect(cluster3, service(entry, family), 8080) as made:
+            made.shutdown(socket.SHUT_WR)
+            heard = b"".join(iter(lambda: made.recv(65536), b""))
+        server.join(5)
+    assert heard == data
 
 
 def test_a56_why_says_what_happened(cluster3):

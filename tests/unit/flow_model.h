@@ -239,8 +239,10 @@ static uint8_t model_next(uint8_t state, uint8_t flags)
 		return FLOW_HALF_OPEN;
 	if (flags & TCP_RST)
 		return FLOW_RESET;
-	if (state == FLOW_RESET || state == FLOW_CLOSING || flags & TCP_FIN)
+	if (state == FLOW_CLOSING || flags & TCP_FIN)
 		return FLOW_CLOSING;
+	if (state == FLOW_RESET && flags & TCP_SYN)
+		return FLOW_RESET;
 	return FLOW_CONFIRMED;
 }
 
@@ -269,7 +271,7 @@ static void model_touch(struct model *m, unsigned i, uint8_t flags, bool bpf)
 		model_same(expected, &flow);
 }
 
-/* used: the counts when the sweep began; from half of a pool on its flows go sooner. */
+/* used: the counts when the sweep began; ended flows stay while there is room, and all go sooner from half of a pool on. */
 static bool model_expired(const struct model *m, const struct model_flow *flow, const struct flow_counts *used)
 {
 	const struct flow_limits *l = &m->table->limits;
@@ -290,6 +292,12 @@ static bool model_expired(const struct model *m, const struct model_flow *flow, 
 		limit /= count < 3 * (max / 4) ? 8 : 64;
 	if (flow->state == FLOW_HALF_OPEN && limit < 1500)
 		limit = 1500;
+	if (flow->state == FLOW_CLOSING || flow->state == FLOW_RESET) {
+		if (count < max / 8)
+			limit = l->idle_timeout_ms;
+		else if (count < max / 4 && limit < l->idle_timeout_ms / 8)
+			limit = l->idle_timeout_ms / 8;
+	}
 	return model_tick(m->now_ms) - flow->tick > model_tick(limit);
 }
 

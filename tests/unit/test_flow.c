@@ -67,28 +67,30 @@ static void states_live_as_long_as_they_may(void **state)
 	} cases[] = {
 		{ FLOW_HALF_OPEN, 30000 },
 		{ FLOW_CONFIRMED, 200000 },
-		{ FLOW_CLOSING, 100000 },
-		{ FLOW_RESET, 10000 },
+		{ FLOW_CLOSING, 200000 },
+		{ FLOW_RESET, 200000 },
 	};
 	const struct flow_counts none = { 0 };
 	struct flow_key key = numbered_key(0);
-	struct flow_limits shorter = model_limits;
+	struct flow_limits limits = model_limits, shorter;
 	struct flow_table *table;
 	unsigned i, gone = 0;
 
 	(void)state;
+	limits.max_confirmed = 64; /* one flow is less than an eighth of it */
+	shorter = limits;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		table = new_table(&model_limits);
+		table = new_table(&limits);
 		gone = 0;
 		add_in_state(table, 0, cases[i].state, 5000);
-		assert_int_equal(flow_lifetime_ms(&model_limits, cases[i].state, &none), cases[i].lifetime_ms);
+		assert_int_equal(flow_lifetime_ms(&limits, cases[i].state, &none), cases[i].lifetime_ms);
 		/* Exact to a tick of 17 ms. */
 		flow_expire(table, 1000, 5000 + cases[i].lifetime_ms - 17, count_gone, &gone);
 		flow_expire(table, 1000, 4000, count_gone, &gone); /* a clock read before the packet's */
 		assert_int_equal(gone, 0);
 		assert_true(flow_find(table, &key, NULL));
 		free(table);
-		table = new_table(&model_limits);
+		table = new_table(&limits);
 		add_in_state(table, 0, cases[i].state, 5000);
 		flow_expire(table, 1000, 5000 + cases[i].lifetime_ms + 17, count_gone, &gone);
 		assert_int_equal(gone, 1);
@@ -96,7 +98,7 @@ static void states_live_as_long_as_they_may(void **state)
 		free(table);
 	}
 	shorter.idle_timeout_ms = 20;
-	table = new_table(&model_limits);
+	table = new_table(&limits);
 	gone = 0;
 	add_in_state(table, 0, FLOW_CONFIRMED, 5000);
 	flow_table_set_timeouts(table, &shorter);
@@ -105,28 +107,50 @@ static void states_live_as_long_as_they_may(void **state)
 	free(table);
 }
 
-/* Above half of a pool a FIN or RST is believed sooner, and a SYN doubted; no other flow suffers. */
+/*
+ * A FIN or RST ends no flow while there is room: the other half may be open, and the RST forged (RFC 5961). Above half of
+ * a pool it is believed sooner than its timeout says, and a SYN doubted; no confirmed flow suffers.
+ */
 static void flows_make_room_under_pressure(void **state)
 {
-	static const unsigned used[] = { 0, 49, 50, 74, 75, 100 };
-	static const unsigned share[] = { 1, 1, 8, 8, 64, 64 };
-	static const unsigned half_open_ms[] = { 30000, 30000, 3750, 3750, 1500, 1500 };
+	static const unsigned used[] = { 0, 11, 12, 24, 25, 49, 50, 74, 75, 100 };
+	static const unsigned closing_ms[] = {
+		200000, 200000, 100000, 100000, 100000, 100000, 12500, 12500, 1562, 1562
+	};
+	static const unsigned reset_ms[] = { 200000, 200000, 25000, 25000, 10000, 10000, 1250, 1250, 156, 156 };
+	static const unsigned half_open_ms[] = { 30000, 30000, 30000, 30000, 30000, 30000, 3750, 3750, 1500, 1500 };
 	struct flow_limits limits = model_limits, small = model_limits;
 	unsigned i;
 
 	(void)state;
 	limits.max_confirmed = limits.max_half_open = 100;
 	small.syn_timeout_ms = 700;
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
 		const struct flow_counts confirmed = { .confirmed = used[i] }, half_open = { .half_open = used[i] };
 
-		assert_int_equal(flow_lifetime_ms(&limits, FLOW_CLOSING, &confirmed), 100000 / share[i]);
-		assert_int_equal(flow_lifetime_ms(&limits, FLOW_RESET, &confirmed), 10000 / share[i]);
+		assert_int_equal(flow_lifetime_ms(&limits, FLOW_CLOSING, &confirmed), closing_ms[i]);
+		assert_int_equal(flow_lifetime_ms(&limits, FLOW_RESET, &confirmed), reset_ms[i]);
 		assert_int_equal(flow_lifetime_ms(&limits, FLOW_CONFIRMED, &confirmed), 200000);
 		assert_int_equal(flow_lifetime_ms(&limits, FLOW_HALF_OPEN, &confirmed), 30000);
 		assert_int_equal(flow_lifetime_ms(&limits, FLOW_HALF_OPEN, &half_open), half_open_ms[i]);
-		assert_int_equal(flow_lifetime_ms(&limits, FLOW_CLOSING, &half_open), 100000);
+		assert_int_equal(flow_lifetime_ms(&limits, FLOW_CLOSING, &half_open), 200000);
 		assert_int_equal(flow_lifetime_ms(&small, FLOW_HALF_OPEN, &half_open), 700);
+	}
+}
+
+/* A flow that stays only because there is room does not keep dprd's rules at a stop. */
+static void an_ended_flow_is_over_after_its_timeout(void **state)
+{
+	static const unsigned timeout_ms[] = { [FLOW_CLOSING] = 100000, [FLOW_RESET] = 10000 };
+	struct flow flow = { .last_seen_ms = 5000 };
+	unsigned s;
+
+	(void)state;
+	for (s = FLOW_HALF_OPEN; s <= FLOW_RESET; s++) {
+		flow.state = (uint8_t)s;
+		assert_false(
+			flow_is_over(&flow, &model_limits, 5000 + timeout_ms[s < FLOW_CLOSING ? FLOW_CLOSING : s] - 1));
+		assert_int_equal(flow_is_over(&flow, &model_limits, 5000 + 200000), s >= FLOW_CLOSING);
 	}
 }
 
@@ -407,6 +431,7 @@ int main(void)
 		cmocka_unit_test(a_flood_leaves_confirmed_flows_alone),
 		cmocka_unit_test(states_live_as_long_as_they_may),
 		cmocka_unit_test(flows_make_room_under_pressure),
+		cmocka_unit_test(an_ended_flow_is_over_after_its_timeout),
 		cmocka_unit_test(room_is_not_taken_from_the_young),
 		cmocka_unit_test(old_flows_are_evicted_ahead),
 		cmocka_unit_test(a_full_pool_is_not_searched_for_every_syn),

@@ -6,22 +6,37 @@
 
 enum { HALF_OPEN_LEAST_MS = HALF_OPEN_GRACE_MS + 500 }; /* a half-open flow's life under any pressure */
 
+/* The divisor of timeouts when count of max places are in use. */
+static unsigned pressure(unsigned count, unsigned max)
+{
+	return count < max / 2 ? 1 : count < max / 4 * 3 ? 8 : 64;
+}
+
+/* timeout_ms: of closing or reset flows. */
+static unsigned ended_lifetime_ms(const struct flow_limits *limits, unsigned timeout_ms, unsigned count)
+{
+	unsigned max = limits->max_confirmed, patient_ms = 0;
+
+	if (count < max / 4)
+		patient_ms = count < max / 8 ? limits->idle_timeout_ms : limits->idle_timeout_ms / 8;
+	timeout_ms /= pressure(count, max);
+	return timeout_ms > patient_ms ? timeout_ms : patient_ms;
+}
+
 unsigned flow_lifetime_ms(const struct flow_limits *limits, uint8_t state, const struct flow_counts *used)
 {
-	unsigned max = state == FLOW_HALF_OPEN ? limits->max_half_open : limits->max_confirmed;
-	unsigned count = state == FLOW_HALF_OPEN ? used->half_open : used->confirmed;
-	unsigned sooner = count < max / 2 ? 1 : count < max / 4 * 3 ? 8 : 64, lifetime_ms;
+	unsigned lifetime_ms;
 
 	switch (state) {
 	case FLOW_HALF_OPEN:
-		lifetime_ms = limits->syn_timeout_ms / sooner;
+		lifetime_ms = limits->syn_timeout_ms / pressure(used->half_open, limits->max_half_open);
 		if (lifetime_ms < HALF_OPEN_LEAST_MS)
 			lifetime_ms = HALF_OPEN_LEAST_MS;
 		return lifetime_ms < limits->syn_timeout_ms ? lifetime_ms : limits->syn_timeout_ms;
 	case FLOW_CLOSING:
-		return limits->fin_timeout_ms / sooner;
+		return ended_lifetime_ms(limits, limits->fin_timeout_ms, used->confirmed);
 	case FLOW_RESET:
-		return limits->rst_timeout_ms / sooner;
+		return ended_lifetime_ms(limits, limits->rst_timeout_ms, used->confirmed);
 	default:
 		return limits->idle_timeout_ms;
 	}

@@ -31,7 +31,7 @@ enum flow_state {
 	FLOW_HALF_OPEN = 1 + SLOT_HALF_OPEN, /* SYN forwarded, nothing else seen */
 	FLOW_CONFIRMED = 1 + SLOT_CONFIRMED, /* a non-SYN packet of the client came */
 	FLOW_CLOSING = 1 + SLOT_CLOSING, /* the client sent FIN */
-	FLOW_RESET = 1 + SLOT_RESET, /* the client sent RST; after a later packet: closing */
+	FLOW_RESET = 1 + SLOT_RESET, /* the client sent RST, genuine or not; after a later packet: confirmed */
 };
 
 /* The state of a flow by its slot's state word; and back, for any state except FLOW_FREE. */
@@ -148,6 +148,14 @@ static inline bool flow_is_young(const struct flow *flow, uint64_t now_ms)
 	return now_ms < flow->last_seen_ms + COPY_PATIENCE_MS;
 }
 
+/* True for a closing or reset flow that has been silent for its own timeout: it stays only because there is room. */
+static inline bool flow_is_over(const struct flow *flow, const struct flow_limits *limits, uint64_t now_ms)
+{
+	unsigned timeout_ms = flow->state == FLOW_CLOSING ? limits->fin_timeout_ms : limits->rst_timeout_ms;
+
+	return flow->state >= FLOW_CLOSING && now_ms >= flow->last_seen_ms + timeout_ms;
+}
+
 /*
  * Remembers a forwarded SYN as half-open, in place of any flow of the same key. False: there was no room, or the
  * client's address is multicast; only a flow of the same key is then gone. When the half-open pool or the flow's own
@@ -215,9 +223,14 @@ struct flow_counts flow_counts(const struct flow_table *table);
 uint64_t flow_hash(const uint64_t hash_key[2], const struct flow_key *key);
 
 /*
- * The time that a flow in this state lives without a packet. used: the flows in its pool, by counts. Above half of the
- * pool, closing and half-open flows go sooner, the oldest first: then a FIN or RST says more than the clock, and a SYN
- * that was not confirmed for long was probably forged. A half-open flow always lives HALF_OPEN_GRACE_MS.
+ * The time that a flow in this state lives without a packet. used: the flows in its pool, by counts.
+ *
+ * The entry node sees neither the server's half of a connection nor the sequence numbers that a socket expects: after a
+ * FIN the other half may stay open, and an RST may be forged. So closing and reset flows live as long as confirmed ones
+ * while less than an eighth of the pool is in use, an eighth of that time up to a quarter, and for their own timeouts
+ * beyond it. Above half of the pool, these and half-open flows go sooner still, the oldest first: then a FIN or RST says
+ * more than the clock, and a SYN that was not confirmed for long was probably forged. A half-open flow always lives
+ * HALF_OPEN_GRACE_MS.
  */
 unsigned flow_lifetime_ms(const struct flow_limits *limits, uint8_t state, const struct flow_counts *used);
 

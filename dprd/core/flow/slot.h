@@ -303,8 +303,8 @@ static inline struct flow_slot *flow_slot_insert(struct flow_bucket *home, struc
 
 /*
  * The state word after a packet with these TCP flags (RFC 9293 3.6: FIN or RST of the client; the server's half is not
- * seen here). A SYN leaves a half-open flow as it is: its time is that of the first one. A packet after an RST proves
- * it wrong.
+ * seen here). A SYN leaves a half-open flow as it is: its time is that of the first one. Only the serving node can tell
+ * if an RST is genuine (RFC 5961 3.2). A later packet of the client proves that the RST ended nothing.
  */
 static inline uint32_t flow_state_after(uint32_t word, uint8_t tcp_flags, uint32_t tick)
 {
@@ -319,8 +319,10 @@ static inline uint32_t flow_state_after(uint32_t word, uint8_t tcp_flags, uint32
 	}
 	if (tcp_flags & TCP_RST)
 		next = SLOT_RESET;
-	else if (state == SLOT_RESET || (tcp_flags & TCP_FIN && next == SLOT_CONFIRMED))
+	else if (tcp_flags & TCP_FIN)
 		next = SLOT_CLOSING;
+	else if (state == SLOT_RESET && !(tcp_flags & TCP_SYN))
+		next = SLOT_CONFIRMED;
 	if (next == state && age < FLOW_REFRESH_TICKS)
 		return word;
 	return tick << FLOW_TIME_SHIFT | (word & FLOW_OVERFLOW) | next;
