@@ -27,7 +27,7 @@ import time
 import bpf
 import hiccups
 from netns import Late
-from traffic import Capture, flow_of
+from traffic import Capture, flow_of, hardware
 
 ECHO_PORT = 8080
 # Limits of time do not count the time in which the host let no process run (tests/lab/hiccups.py). The longest wait for
@@ -44,8 +44,8 @@ RESTART_S = 15
 PATIENCE_S = 15
 TCP_ESTABLISHED = 1  # in the first byte of TCP_INFO
 
-# waited: the seconds that it took, without those in which the host let no process run.
-Connect = collections.namedtuple("Connect", "to start took node error waited", defaults=[0.0])
+# waited: the seconds that it took, without those in which the host let no process run. port: the client's.
+Connect = collections.namedtuple("Connect", "to start took node error waited port", defaults=[0.0, 0])
 
 
 class Flows:
@@ -83,9 +83,9 @@ class Flows:
 
 
 def too_late(made):
-    """The wait of a connection, and its port: it may be in a capture."""
+    """The wait of a connection."""
     connected = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == TCP_ESTABLISHED
-    return f"{'no answer' if connected else 'not connected'} in time, port {made.getsockname()[1]}"
+    return f"{'no answer' if connected else 'not connected'} in time"
 
 
 class Connects:
@@ -114,9 +114,11 @@ class Connects:
 
     def _over(self, poll, waiting, number, error=""):
         made, to, start, heard = waiting.pop(number)
+        port = made.getsockname()[1]
         poll.unregister(number)
         made.close()
-        self.made.append(Connect(to, start, time.monotonic() - start, heard.decode("ascii", "replace").strip(), error))
+        self.made.append(Connect(to, start, time.monotonic() - start, heard.decode("ascii", "replace").strip(), error,
+                                 port=port))
 
     def _hear(self, poll, waiting, number):
         heard = waiting[number][3]
@@ -190,6 +192,14 @@ class Answers:
     def end(self):
         self.capture.stop()
 
+    def came_from(self, made, hardware_address):
+        """True when the only SYN-ACKs to a connection came from this hardware address."""
+        port = struct.pack("!H", made.port)
+        seen = [handshake_of(*about, frame) for about, (frame, _) in zip(self.capture.about, self.capture.frames)]
+        senders = {packet.hardware for packet in seen if packet.answer and packet.port == "r" and packet.out and
+                   packet.key[2][:2] == port}
+        return senders == {bytes.fromhex(hardware_address.replace(":", ""))}
+
     def check(self):
         seen = [handshake_of(*about, frame) for about, (frame, _) in zip(self.capture.about, self.capture.frames)]
         nodes = collections.defaultdict(set)
@@ -226,6 +236,21 @@ class Answers:
             parts.append(f"  {node.name} has the flow {flow}; dprctl why:\n" +
                          "".join(f"    {line}\n" for line in why.splitlines()))
         return parts
+
+
+# Its hardware address, and the span of time in which it died.
+Dead = collections.namedtuple("Dead", "hardware at over")
+
+
+def kill_host(cluster, name):
+    address, at = hardware(cluster, name, "eth0"), time.monotonic()
+    cluster.kill_host(name)
+    return Dead(address, at, time.monotonic())
+
+
+def died_with(answers, connect, dead):
+    """True when the host that died had accepted the connection, and nobody else: no node can go on with it."""
+    return dead is not None and connect.start <= dead.over and answers.came_from(connect, dead.hardware)
 
 
 class Load:
@@ -300,14 +325,14 @@ class Load:
         return [connect for connect in self.connects.made if since <= connect.start < until and
                 to in (None, self.cluster.node_by_address(connect.to).name)]
 
-    def check_connects(self, within_s, **which):
-        """All connections were answered, once and in time."""
+    def check_connects(self, within_s, dead=None, **which):
+        """All connections were answered, once and in time; except those that a host had when it died."""
         self.answers.check()
         made = self.made(**which)
         assert made, "nothing connected"
-        failed = [connect for connect in made if connect.error]
+        failed = [connect for connect in made if connect.error and not died_with(self.answers, connect, dead)]
         assert not failed, f"{len(failed)} of {len(made)} connects failed, such as {failed[:4]}"
-        worst = max(made, key=lambda connect: connect.waited)
+        worst = max((connect for connect in made if not connect.error), key=lambda connect: connect.waited)
         in_time(worst.waited <= within_s, f"{worst} waited longer than {within_s} s")
         return made
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from backendlib import check_flows, holding, nothing_fails, usable
-from faultlib import RESTART_S, SECOND_SYN_S, wait_for
+from faultlib import RESTART_S, SECOND_SYN_S, kill_host, wait_for
 from test_f_10_shared import SHARED, add_addresses, has_share, work_on
 
 BURST = 20
@@ -58,10 +58,10 @@ def test_g26_shared_host_dies(sharing):
     own."""
     with work_on(sharing) as work:
         time.sleep(0.5)
-        sharing.kill_host("n2")
+        dead = kill_host(sharing, "n2")
         wait_for(lambda: has_share(sharing, "n1", ["n1"]), "n1 has n2's part", 3)
         taken_over = time.monotonic()
         time.sleep(2)
     work.check_flows(but=("n2", "b2"))
-    work.check_connects(SECOND_SYN_S)
+    work.check_connects(SECOND_SYN_S, dead)
     assert set(work.served_by(since=taken_over)) == {"n1", "b1", "b3"}
