@@ -343,6 +343,20 @@ static int check(const struct dprd *d)
 	return errors ? EXIT_FAILURE : warnings ? EXIT_WARNINGS : EXIT_SUCCESS;
 }
 
+/* dprd itself needs no key, so the configuration is fine without one; but the operator must know. */
+static int check_config(const struct dprd *d)
+{
+	char message[CONFIG_ERROR_BYTES];
+	uint8_t key[32];
+	int error = config_read_key(d->config.key_file, key, message);
+
+	explicit_bzero(key, sizeof(key));
+	printf("%s: fine, this is %s\n", d->config_path, d->config.node_name);
+	if (error)
+		fprintf(stderr, "but loadcast will not start here: %s\n", message);
+	return EXIT_SUCCESS;
+}
+
 static enum mode parse_options(struct dprd *d, int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -421,8 +435,7 @@ int main(int argc, char **argv)
 	case MODE_CHECK:
 		return check(d);
 	case MODE_CHECK_CONFIG:
-		printf("%s: fine, this is %s\n", d->config_path, d->config.node_name);
-		return EXIT_SUCCESS;
+		return check_config(d);
 	case MODE_PURGE:
 		return purge(&p);
 	case MODE_RUN:

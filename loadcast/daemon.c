@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
+#include "dprd/base/descriptors.h"
 #include "dprd/base/log.h"
 #include "loadcast/parts.h"
 #include "loadcast/dprd_process.h"
@@ -23,6 +24,17 @@ enum {
 	LOG_INTERVAL_MS = 10000,
 	MEMBER_LOG_INTERVAL_MS = 1000,
 	STATUS_INTERVAL_MS = 5000,
+	FILES_ALSO = 16, /* descriptors for files, netlink and the journal, beside those that poll(2) waits for */
+};
+
+/* The descriptors that poll(2) waits for. */
+enum {
+	POLL_SIGNALS,
+	POLL_DPRD_PROCESS,
+	POLL_LEASE,
+	POLL_SOCKETS = POLL_LEASE + LEASE_SOCKETS,
+	POLL_SERVERS = POLL_SOCKETS + MCAST_FAMILIES,
+	POLL_FDS = POLL_SERVERS + BACKENDS_SOCKETS,
 };
 
 /* They run in this order: news of servers and of dprd goes into the announcement, and all of it into the load table. */
@@ -47,7 +59,7 @@ struct daemon {
 	struct load_table published;
 	int signals;
 	unsigned watchdog_ms;
-	bool stopping, was_silent;
+	bool stopping, failed, was_silent;
 	uint64_t due_ms[TIMERS]; /* 0: at once */
 	int publish_error;
 	uint32_t logged_flags[MEMBERS_MAX];
@@ -382,46 +394,66 @@ static int wait_ms(const struct daemon *d, uint64_t now_ms)
 	return next_ms > now_ms ? (int)(next_ms - now_ms) : 0;
 }
 
+/* poll(2) refuses more entries than the limit of open files, used or not. */
+static unsigned entries_used(const struct pollfd fds[POLL_FDS])
+{
+	unsigned count = POLL_FDS;
+
+	while (count && fds[count - 1].fd < 0)
+		count--;
+	return count;
+}
+
 static void wait_once(struct daemon *d)
 {
-	enum {
-		SIGNALS,
-		DPRD_PROCESS,
-		LEASE,
-		FIRST_SOCKET = LEASE + LEASE_SOCKETS,
-		FIRST_SERVER = FIRST_SOCKET + MCAST_FAMILIES,
-		FDS = FIRST_SERVER + BACKENDS_SOCKETS,
-	};
-	struct pollfd fds[FDS] = { { .fd = d->signals, .events = POLLIN },
-				   { .fd = d->dprd.process, .events = POLLIN } };
+	struct pollfd fds[POLL_FDS] = { { .fd = d->signals, .events = POLLIN },
+					{ .fd = d->dprd.process, .events = POLLIN } };
 	int sockets[MCAST_FAMILIES], lease_fds[LEASE_SOCKETS] = { -1, -1 };
 	unsigned i;
 
 	if (d->sharing.lease)
 		lease_sockets(d->sharing.lease, lease_fds);
 	for (i = 0; i < LEASE_SOCKETS; i++)
-		fds[LEASE + i] = (struct pollfd) { .fd = lease_fds[i], .events = POLLIN };
-	backends_sockets(d->parts.servers, &fds[FIRST_SERVER]);
+		fds[POLL_LEASE + i] = (struct pollfd) { .fd = lease_fds[i], .events = POLLIN };
+	backends_sockets(d->parts.servers, &fds[POLL_SERVERS]);
 	mcast_sockets(d->parts.mcast, sockets);
 	for (i = 0; i < MCAST_FAMILIES; i++)
-		fds[FIRST_SOCKET + i] = (struct pollfd) { .fd = sockets[i], .events = POLLIN };
-	if (poll(fds, FDS, wait_ms(d, clock_now_ms())) < 0)
+		fds[POLL_SOCKETS + i] = (struct pollfd) { .fd = sockets[i], .events = POLLIN };
+	if (poll(fds, entries_used(fds), wait_ms(d, clock_now_ms())) < 0) {
+		if (errno == EINTR)
+			return;
+		/* It would fail again at once, for ever; systemd starts another loadcast. */
+		log_err("cannot wait for events (poll): %s%s", strerror(errno),
+			errno == EINVAL ? "; was the limit of open files lowered?" : "");
+		d->stopping = d->failed = true;
 		return;
-	if (backends_ready(d->parts.servers, &fds[FIRST_SERVER], clock_now_ms()))
+	}
+	if (backends_ready(d->parts.servers, &fds[POLL_SERVERS], clock_now_ms()))
 		d->due_ms[TIMER_HEALTH] = 0;
 	for (i = 0; i < MCAST_FAMILIES; i++) {
-		if (fds[FIRST_SOCKET + i].revents)
+		if (fds[POLL_SOCKETS + i].revents)
 			receive(d, sockets[i]);
 	}
-	if (fds[DPRD_PROCESS].revents) {
+	if (fds[POLL_DPRD_PROCESS].revents) {
 		dprd_process_ended(&d->dprd, clock_now_ms());
 		d->due_ms[TIMER_DPRD] = 0;
 	}
-	if (fds[LEASE].revents || fds[LEASE + 1].revents)
+	if (fds[POLL_LEASE].revents || fds[POLL_LEASE + 1].revents)
 		lease_ready(d->sharing.lease);
 	/* Signals come last, because a reload replaces all of the above. */
-	if (fds[SIGNALS].revents)
+	if (fds[POLL_SIGNALS].revents)
 		take_signal(d);
+}
+
+static bool has_descriptors(void)
+{
+	unsigned limit = descriptors_want(POLL_FDS + FILES_ALSO);
+
+	if (limit >= POLL_FDS + FILES_ALSO)
+		return true;
+	log_err("the limit of open files is %u, and loadcast needs %d (LimitNOFILE= in its unit, or ulimit -n)", limit,
+		POLL_FDS + FILES_ALSO);
+	return false;
 }
 
 static int block_signals(void)
@@ -452,6 +484,8 @@ int daemon_run(const struct options *options)
 {
 	static struct daemon d; /* once; too large for a stack */
 
+	if (!has_descriptors())
+		return EXIT_FAILURE;
 	d.options = options;
 	dprd_process_init(&d.dprd);
 	d.watchdog_ms = notify_watchdog_ms();
@@ -488,5 +522,5 @@ int daemon_run(const struct options *options)
 	dprd_process_close(&d.dprd);
 	parts_free(&d.parts);
 	close(d.signals);
-	return EXIT_SUCCESS;
+	return d.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

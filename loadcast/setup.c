@@ -25,21 +25,6 @@ static void log_errors(const struct config_errors *errors)
 		log_err("and %u more", errors->count - shown);
 }
 
-/* The first [Member "name"] of the file: a host that only listens may take any member. */
-static bool first_member(const char *path, char name[NAME_BYTES])
-{
-	FILE *file = fopen(path, "re");
-	char line[256];
-	bool found = false;
-
-	if (!file)
-		return false;
-	while (!found && fgets(line, sizeof(line), file))
-		found = sscanf(line, " [ Member \"%63[^\"]\"", name) == 1;
-	fclose(file);
-	return found;
-}
-
 static int read_config(const struct options *options, bool observer, struct config *ret)
 {
 	static struct config_errors errors; /* large; only one thread reads configurations */
@@ -48,7 +33,8 @@ static int read_config(const struct options *options, bool observer, struct conf
 
 	memset(&errors, 0, sizeof(errors));
 	error = config_read(options->config_path, options->node_name, ret, &errors);
-	if (error && observer && !options->node_name && first_member(options->config_path, name)) {
+	/* A host that only listens may take any member. */
+	if (error && observer && !options->node_name && config_first_member(options->config_path, name)) {
 		memset(&errors, 0, sizeof(errors));
 		error = config_read(options->config_path, name, ret, &errors);
 	}

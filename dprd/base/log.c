@@ -4,6 +4,9 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static enum log_level threshold = LOG_LEVEL_INFO;
@@ -13,16 +16,30 @@ void log_set_level(enum log_level level)
 	threshold = level;
 }
 
+/* systemd tells in JOURNAL_STREAM which device and inode stderr has when it is the journal (systemd.exec(5)). */
+static bool stderr_is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	char here[48];
+	struct stat st;
+
+	if (!stream || fstat(STDERR_FILENO, &st) < 0)
+		return false;
+	snprintf(here, sizeof(here), "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+	return strcmp(stream, here) == 0;
+}
+
 void log_at(enum log_level level, const char *format, ...)
 {
 	char line[1024];
 	va_list args;
-	int prefix, body;
+	int prefix = 0, body;
 	size_t length;
 
 	if (level > threshold)
 		return;
-	prefix = snprintf(line, sizeof(line), "<%d>", level);
+	if (stderr_is_journal())
+		prefix = snprintf(line, sizeof(line), "<%d>", level);
 	va_start(args, format);
 	body = vsnprintf(line + prefix, sizeof(line) - (size_t)prefix - 1, format, args);
 	va_end(args);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { CONFIG_FILE_BYTES_MAX = 256 * 1024, LINE_BYTES = 200 };
@@ -372,14 +373,37 @@ int config_parse(const char *name, const char *text, size_t length, const char *
 	return result;
 }
 
-/* Reads up to CONFIG_FILE_BYTES_MAX + 1 bytes of the file. Returns their number or -errno. */
-static ssize_t read_whole(const char *path, char *text)
+/*
+ * Opens a regular file. A FIFO would keep the reader waiting, and /dev/zero never ends; so anything else is -EBADF.
+ * Opening with O_NONBLOCK does not wait for the writer of a FIFO.
+ */
+static int open_regular(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	ssize_t length = 0, got;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), error = 0;
+	struct stat st;
 
 	if (fd < 0)
 		return -errno;
+	if (fstat(fd, &st) < 0)
+		error = -errno;
+	else if (S_ISDIR(st.st_mode))
+		error = -EISDIR;
+	else if (!S_ISREG(st.st_mode))
+		error = -EBADF;
+	if (!error)
+		return fd;
+	close(fd);
+	return error;
+}
+
+/* Reads up to CONFIG_FILE_BYTES_MAX + 1 bytes of the file. Returns their number or -errno. */
+static ssize_t read_whole(const char *path, char *text)
+{
+	int fd = open_regular(path);
+	ssize_t length = 0, got;
+
+	if (fd < 0)
+		return fd;
 	do {
 		got = read(fd, text + length, (size_t)(CONFIG_FILE_BYTES_MAX + 1 - length));
 		if (got > 0)
@@ -389,6 +413,13 @@ static ssize_t read_whole(const char *path, char *text)
 	} while (length >= 0 && length <= CONFIG_FILE_BYTES_MAX && got != 0);
 	close(fd);
 	return length;
+}
+
+static const char *read_fault(ssize_t length)
+{
+	if (length == -EBADF)
+		return "not a regular file, as a configuration must be";
+	return length < 0 ? strerror((int)-length) : "larger than 256 KiB, which no cluster needs";
 }
 
 int config_read(const char *path, const char *node_name, struct config *ret, struct config_errors *errors)
@@ -406,11 +437,25 @@ int config_read(const char *path, const char *node_name, struct config *ret, str
 	} else {
 		result = length < 0 ? (int)length : -EINVAL;
 		errors->count = 1;
-		snprintf(errors->text[0], CONFIG_ERROR_BYTES, "%.200s: %s", path,
-			 length < 0 ? strerror((int)-length) : "larger than 256 KiB, which no cluster needs");
+		snprintf(errors->text[0], CONFIG_ERROR_BYTES, "%.200s: %s", path, read_fault(length));
 	}
 	free(text);
 	return result;
+}
+
+bool config_first_member(const char *path, char name[NAME_BYTES])
+{
+	char *text = malloc(CONFIG_FILE_BYTES_MAX + 1), *line, *rest = text;
+	ssize_t length = text ? read_whole(path, text) : 0;
+	bool found = false;
+
+	if (length > 0 && length <= CONFIG_FILE_BYTES_MAX) {
+		text[length] = '\0';
+		while (!found && (line = strsep(&rest, "\n")))
+			found = sscanf(line, " [ Member \"%63[^\"]\"", name) == 1;
+	}
+	free(text);
+	return found;
 }
 
 void config_read_places(const char *path, char run_dir[PATH_BYTES], char table_file[PATH_BYTES])

@@ -207,6 +207,7 @@ struct config_errors {
 /*
  * Reads and checks the file. 0 and *ret filled; or -EINVAL (-errno when it cannot be opened) with *errors filled and
  * *ret untouched. node_name takes the place of [Node] Name= and the host name; NULL: there is none.
+ * Takes regular files only, and never waits for one.
  */
 int config_read(const char *path, const char *node_name, struct config *ret, struct config_errors *errors);
 
@@ -215,6 +216,9 @@ int config_read(const char *path, const char *node_name, struct config *ret, str
  * a tool that asks a dprd which still runs with the former file. Without memory both stay as they are.
  */
 void config_read_places(const char *path, char run_dir[PATH_BYTES], char table_file[PATH_BYTES]);
+
+/* The name of the first [Member "name"] of the file, errors elsewhere or not. False: there is none. */
+bool config_first_member(const char *path, char name[NAME_BYTES]);
 
 /* The same as config_read(), from memory; name stands in the messages. For tests and fuzzers. */
 int config_parse(const char *name, const char *text, size_t length, const char *node_name, struct config *ret,

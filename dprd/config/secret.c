@@ -70,6 +70,11 @@ static const char *key_from_hex(const char *text, size_t length, uint8_t key[KEY
 	const char *fault = NULL;
 	size_t count = 0;
 
+	/* An editor may have put a byte order mark before it, as before a configuration. */
+	if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+		text += 3;
+		length -= 3;
+	}
 	while (length && isspace((unsigned char)text[length - 1]))
 		length--;
 	while (length && isspace((unsigned char)*text)) {

@@ -10,6 +10,7 @@
 #include "dprd/control/control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -21,7 +22,7 @@
 #include "dprd/rules/rules.h"
 #include "dprd/control/socket.h"
 
-enum { CONTROL_TICK_MS = 1000, CONTROL_BACKLOG = 8 };
+enum { CONTROL_TICK_MS = 1000, CONTROL_BACKLOG = 8, CONTROL_DEAF_MS = 1000, CONTROL_LOG_MS = 10000 };
 
 struct client {
 	struct control *control;
@@ -41,6 +42,8 @@ struct control {
 	struct dprd *d;
 	char path[PATH_BYTES + 16];
 	sd_event_source *listener, *timer;
+	int spare_fd; /* given up for a moment when there is no descriptor for a client; -1: not there */
+	struct log_limit full_log;
 	struct control_recent recent;
 	uint64_t overruns[CONTROL_RECENT_S]; /* the counter at each of the last seconds */
 	int64_t strangers_before; /* a minute ago; -1: not known */
@@ -190,13 +193,62 @@ static int on_client(sd_event_source *source, int fd, uint32_t events, void *con
 	return 0;
 }
 
-static void refuse(int fd)
+static void refuse(int fd, const char *text)
 {
-	static const char text[] = "{\"error\":\"too many clients\"}\n";
-	ssize_t sent = send(fd, text, sizeof(text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	char line[200];
+	int bytes = snprintf(line, sizeof(line), "{\"error\":\"%s\"}\n", text);
+	ssize_t sent = send(fd, line, (size_t)bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	(void)sent; /* the client is closed either way */
 	close(fd);
+}
+
+/*
+ * This process has no descriptor for a client that waits. The client learns it by means of the spare one; without
+ * that, the listener rests until the next tick, or the loop would turn without a pause.
+ */
+static void refuse_without_descriptor(struct control *control, int listen_fd, int error)
+{
+	uint64_t held_back;
+	int fd = -1;
+
+	if (log_allowed(&control->full_log, clock_now_ms(), CONTROL_LOG_MS, &held_back))
+		log_warning("cannot take a client of the control socket: %s (LimitNOFILE= in dprd's unit)",
+			    strerror(error));
+	if (control->spare_fd >= 0) {
+		close(control->spare_fd);
+		fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	}
+	if (fd >= 0)
+		refuse(fd, "dprd has no file descriptor left (LimitNOFILE= in its unit)");
+	control->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		sd_event_source_set_enabled(control->listener, SD_EVENT_OFF);
+}
+
+/*
+ * A free place for a client. When all are taken, the client that has been silent for longest makes room, so that idle
+ * ones never keep an operator out. NULL: all of them are being answered.
+ */
+static struct client *client_place(struct control *control)
+{
+	uint64_t now_ms = clock_now_ms();
+	struct client *oldest = NULL;
+	unsigned i;
+
+	for (i = 0; i < CONTROL_CLIENTS_MAX; i++) {
+		struct client *c = &control->clients[i];
+
+		if (!c->source)
+			return c;
+		if (client_has_more(c) && now_ms - c->active_ms < CONTROL_DEAF_MS)
+			continue;
+		if (!oldest || c->active_ms < oldest->active_ms)
+			oldest = c;
+	}
+	if (oldest)
+		client_close(oldest);
+	return oldest;
 }
 
 static int on_connect(sd_event_source *source, int listen_fd, uint32_t events, void *context)
@@ -205,17 +257,18 @@ static int on_connect(sd_event_source *source, int listen_fd, uint32_t events, v
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct ucred peer = { .uid = (uid_t)-1 };
 	socklen_t bytes = sizeof(peer);
-	struct client *c = NULL;
-	unsigned i;
+	struct client *c;
 
 	(void)source;
 	(void)events;
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			refuse_without_descriptor(control, listen_fd, errno);
 		return 0;
-	for (i = 0; !c && i < CONTROL_CLIENTS_MAX; i++)
-		c = control->clients[i].source ? NULL : &control->clients[i];
+	}
+	c = client_place(control);
 	if (!c) {
-		refuse(fd);
+		refuse(fd, "too many clients");
 		return 0;
 	}
 	*c = (struct client) { .control = control, .fd = fd, .active_ms = clock_now_ms() };
@@ -278,6 +331,8 @@ static int on_timer(sd_event_source *source, uint64_t at_us, void *context)
 		if (c->source && now_ms - c->active_ms >= CONTROL_IDLE_MS)
 			client_close(c);
 	}
+	/* It rests while there is no descriptor for a client. */
+	sd_event_source_set_enabled(control->listener, SD_EVENT_ON);
 	watch_counters(control);
 	sd_event_source_set_time_relative(source, (uint64_t)CONTROL_TICK_MS * 1000);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
@@ -314,12 +369,15 @@ int control_open(struct dprd *d, struct control **ret)
 	if (!control)
 		return -ENOMEM;
 	control->d = d;
+	control->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	control->recent.strangers = control->recent.undecided = control->strangers_before = -1;
 	for (i = 0; i < CONTROL_RECENT_S; i++)
 		control->overruns[i] = d->counters.queue_overruns;
 	snprintf(control->path, sizeof(control->path), "%s/control", d->config.run_dir);
 	fd = open_socket(control->path);
 	if (fd < 0) {
+		if (control->spare_fd >= 0)
+			close(control->spare_fd);
 		free(control);
 		return fd;
 	}
@@ -353,5 +411,7 @@ void control_close(struct control *control)
 	unlink(control->path);
 	sd_event_source_disable_unref(control->timer);
 	sd_event_source_disable_unref(control->listener);
+	if (control->spare_fd >= 0)
+		close(control->spare_fd);
 	free(control);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "dprd/config/config.h"
@@ -63,12 +64,19 @@ static inline struct backend *add_backend(struct config *c, uint32_t id, uint16_
 
 static int log_file = -1, true_stderr = -1;
 
-/* A test's setup: redirects stderr to a file in memory. */
+/* A test's setup: redirects stderr to a file in memory, which plays the journal. */
 static inline int log_catch(void **state)
 {
+	char stream[48];
+	struct stat st;
+
 	(void)state;
 	log_file = memfd_create("log", MFD_CLOEXEC);
 	true_stderr = dup(STDERR_FILENO);
+	if (fstat(log_file, &st) < 0)
+		return -1;
+	snprintf(stream, sizeof(stream), "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+	setenv("JOURNAL_STREAM", stream, 1);
 	return log_file < 0 || true_stderr < 0 || dup2(log_file, STDERR_FILENO) < 0 ? -1 : 0;
 }
 
@@ -76,6 +84,7 @@ static inline int log_catch(void **state)
 static inline int log_release(void **state)
 {
 	(void)state;
+	unsetenv("JOURNAL_STREAM");
 	dup2(true_stderr, STDERR_FILENO);
 	close(true_stderr);
 	return close(log_file);

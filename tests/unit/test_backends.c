@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "dprd/base/log.h"
 #include "loadcast/backends.h"
 #include "tests/unit/own_backends.h"
 
@@ -98,6 +99,24 @@ static struct load_table fill(const struct server_probes *p, uint32_t own_state)
 	t.checksum = load_table_checksum(&t);
 	assert_int_equal(load_table_check(&t, load_table_bytes(t.count)), 0);
 	return t;
+}
+
+/* The level stands before a line only where the journal reads it. */
+static void level_for_the_journal(void **state)
+{
+	char stream[48];
+
+	(void)state;
+	log_warning("a line");
+	assert_string_equal(log_text(), "<4>a line\n");
+	snprintf(stream, sizeof(stream), "%s", getenv("JOURNAL_STREAM"));
+	setenv("JOURNAL_STREAM", "1:1", 1);
+	log_warning("a line");
+	assert_string_equal(log_text(), "a line\n");
+	unsetenv("JOURNAL_STREAM");
+	log_err("a line");
+	assert_string_equal(log_text(), "a line\n");
+	setenv("JOURNAL_STREAM", stream, 1);
 }
 
 static void down_and_up(void **state)
@@ -383,6 +402,7 @@ static void reload_keeps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(level_for_the_journal, log_catch, log_release),
 		cmocka_unit_test_setup_teardown(down_and_up, log_catch, log_release),
 		cmocka_unit_test(node_as_a_whole),
 		cmocka_unit_test(targets),

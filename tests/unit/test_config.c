@@ -18,6 +18,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TEXT_BYTES = 128 * 1024, FILES_MAX = 400 };
@@ -303,6 +304,35 @@ static void test_read(void **state)
 	assert_int_equal(config_read("/tmp", "n1", &config, &errors), -EISDIR);
 }
 
+/* A FIFO would keep a reader waiting for ever, and a device may never end. */
+static void test_read_no_file(void **state)
+{
+	static const char fault[] = ": not a regular file, as a configuration must be";
+	char directory[] = "/tmp/test_config_XXXXXX", path[40], name[NAME_BYTES], message[128];
+	const char *const paths[] = { path, "/dev/zero", "/dev/null" };
+	struct config_errors errors;
+	struct config config;
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/fifo", directory);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	alarm(60);
+	for (unsigned i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		char run_dir[PATH_BYTES] = "", table_file[PATH_BYTES] = "";
+
+		assert_int_equal(config_read(paths[i], "n1", &config, &errors), -EBADF);
+		snprintf(message, sizeof(message), "%s%s", paths[i], fault);
+		assert_string_equal(errors.text[0], message);
+		config_read_places(paths[i], run_dir, table_file);
+		assert_string_equal(run_dir, "/run/dprd");
+		assert_false(config_first_member(paths[i], name));
+	}
+	alarm(0);
+	unlink(path);
+	rmdir(directory);
+}
+
 /* Turns "#Key=value" into "Key=value". */
 static size_t uncomment(const char *text, char *copy)
 {
@@ -460,8 +490,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_good_files),    cmocka_unit_test(test_bad_files),
 		cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_host_name),
-		cmocka_unit_test(test_read),          cmocka_unit_test(test_sample_file),
-		cmocka_unit_test(test_manual),
+		cmocka_unit_test(test_read),          cmocka_unit_test(test_read_no_file),
+		cmocka_unit_test(test_sample_file),   cmocka_unit_test(test_manual),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -318,6 +318,21 @@ static void test_key_file(void **state)
 	rmdir(path);
 }
 
+/* An editor's byte order mark before the key is no part of it, as before a configuration. */
+static void test_key_mark(void **state)
+{
+	uint8_t with[32], without[32];
+
+	(void)state;
+	write_key(HEX16 HEX16, 0600);
+	assert_key(without);
+	write_key("\xef\xbb\xbf" HEX16 HEX16 "\r\n", 0600);
+	assert_key(with);
+	assert_memory_equal(with, without, sizeof(with));
+	write_key("\xef\xbb\xbf\xef\xbb\xbf" HEX16 HEX16, 0600);
+	assert_no_key(-EINVAL, "not an even number of hex digits in one line" FOR_HELP);
+}
+
 static void test_key_denied(void **state)
 {
 	uid_t user = geteuid();
@@ -362,6 +377,7 @@ int main(void)
 		cmocka_unit_test(test_key),
 		cmocka_unit_test(test_key_text),
 		cmocka_unit_test(test_key_file),
+		cmocka_unit_test(test_key_mark),
 		cmocka_unit_test(test_key_denied),
 	};
 

@@ -8,11 +8,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -232,40 +234,6 @@ static void test_too_long_a_line(void **context)
 	close(fd);
 }
 
-static void test_too_many_clients(void **context)
-{
-	int fds[CONTROL_CLIENTS_MAX + 1];
-	char text[300];
-	unsigned i;
-
-	(void)context;
-	for (i = 0; i < CONTROL_CLIENTS_MAX; i++) {
-		fds[i] = client();
-		put(fds[i], "x\n");
-		assert_true(get(fds[i], text, sizeof(text), 1) > 0);
-	}
-	fds[i] = client();
-	get(fds[i], text, sizeof(text), 1);
-	assert_string_equal(text, "{\"error\":\"too many clients\"}\n");
-	assert_true(closes(fds[i], WAIT_MS));
-	close(fds[0]);
-	for (i = 0; i < STEPS_MAX; i++) {
-		int fd = client();
-		bool good;
-
-		send(fd, "{\"command\":\"config\"}\n", 21, MSG_NOSIGNAL);
-		get(fd, text, sizeof(text), 1);
-		good = strstr(text, "dprd.config/1");
-		close(fd);
-		if (good)
-			break;
-		usleep(STEP_MS * 1000);
-	}
-	assert_true(i < STEPS_MAX); /* a place became free */
-	for (i = 1; i <= CONTROL_CLIENTS_MAX; i++)
-		close(fds[i]);
-}
-
 /* Sends as much as the other side takes. True while it is connected. */
 static bool send_all(int fd, const char *text)
 {
@@ -278,6 +246,158 @@ static bool send_all(int fd, const char *text)
 static void await_turn(void)
 {
 	json_decref(ask("peers"));
+}
+
+/* Waits until the loop has taken the client, and read one line of it. */
+static void await_taken(int fd)
+{
+	char text[300];
+
+	put(fd, "x\n");
+	assert_true(get(fd, text, sizeof(text), 1) > 0);
+}
+
+/* Sends until the other side has taken no more for a while: it waits for its answers to be read. */
+static void fill(int fd, const char *text)
+{
+	for (unsigned quiet = 0; quiet < 3;) {
+		ssize_t sent = send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		assert_true(sent > 0 || errno == EAGAIN);
+		quiet = sent > 0 ? 0 : quiet + 1;
+		if (sent < 0)
+			usleep(5000);
+	}
+}
+
+/* Clients that ask nothing take all places: each new one is served, as the most silent one makes room. */
+static void test_idle_clients_make_room(void **context)
+{
+	int fds[CONTROL_CLIENTS_MAX];
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < CONTROL_CLIENTS_MAX; i++) {
+		fds[i] = client();
+		await_taken(fds[i]);
+		own_clock_ms++;
+	}
+	json_decref(ask("config"));
+	assert_true(closes(fds[0], WAIT_MS));
+	assert_false(closes(fds[1], 0));
+	json_decref(ask("config"));
+	assert_false(closes(fds[1], 0)); /* the place of the last one was free */
+	for (i = 0; i < CONTROL_CLIENTS_MAX; i++)
+		close(fds[i]);
+}
+
+/* Clients that ask and do not read: they are being answered, so a new one is refused, for a second. */
+static void test_too_many_clients(void **context)
+{
+	static const char request[] = "{\"command\":\"status\"}\n";
+	int fds[CONTROL_CLIENTS_MAX], late;
+	char text[300];
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < CONTROL_CLIENTS_MAX; i++) {
+		fds[i] = client();
+		fill(fds[i], request);
+	}
+	late = client();
+	get(late, text, sizeof(text), 1);
+	assert_string_equal(text, "{\"error\":\"too many clients\"}\n");
+	assert_true(closes(late, WAIT_MS));
+	close(late);
+	own_clock_ms += 1000;
+	json_decref(ask("config"));
+	for (i = 0; i < CONTROL_CLIENTS_MAX; i++)
+		close(fds[i]);
+}
+
+/* Processor time of this process within this time, in milliseconds. */
+static unsigned costs_ms(unsigned ms)
+{
+	struct timespec before, after;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+	usleep(ms * 1000);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+	return (unsigned)((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000);
+}
+
+static void limit_descriptors(rlim_t count, struct rlimit *former)
+{
+	struct rlimit low;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, former), 0);
+	low = (struct rlimit) { .rlim_cur = count, .rlim_max = former->rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+}
+
+static int unconnected(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void connect_client(int fd)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+}
+
+/* No descriptor is left for a client: it is told so. */
+static void test_no_descriptor(void **context)
+{
+	int first = unconnected(), second = unconnected(), holes[64];
+	struct rlimit former;
+	char text[300];
+	unsigned count = 0;
+
+	(void)context;
+	limit_descriptors(64, &former);
+	/* The loop may still close those of clients that are gone. */
+	for (unsigned quiet = 0; quiet < 5; quiet++) {
+		usleep(10000);
+		while (count < 64 && (holes[count] = dup(first)) >= 0)
+			count++, quiet = 0;
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		connect_client(i ? second : first);
+		get(i ? second : first, text, sizeof(text), 1);
+		assert_non_null(strstr(text, "no file descriptor left (LimitNOFILE="));
+		assert_true(closes(i ? second : first, WAIT_MS));
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &former), 0);
+	while (count)
+		close(holes[--count]);
+	json_decref(ask("config"));
+	close(first);
+	close(second);
+}
+
+/* Not even the spare one can be used: the client waits, the loop does not turn without a pause, and recovers. */
+static void test_no_descriptor_at_all(void **context)
+{
+	struct rlimit former;
+	char text[300];
+	int fd;
+
+	(void)context;
+	await_turn();
+	fd = unconnected();
+	limit_descriptors(3, &former);
+	connect_client(fd);
+	assert_true(costs_ms(1000) < 50);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &former), 0);
+	put(fd, "{\"command\":\"config\"}\n");
+	assert_true(get(fd, text, sizeof(text), 1) > 0);
+	close(fd);
 }
 
 /*
@@ -411,7 +531,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_requests_in_pieces_and_in_heaps, start, stop),
 		cmocka_unit_test_setup_teardown(test_long_listing, start, stop),
 		cmocka_unit_test_setup_teardown(test_too_long_a_line, start, stop),
+		cmocka_unit_test_setup_teardown(test_idle_clients_make_room, start, stop),
 		cmocka_unit_test_setup_teardown(test_too_many_clients, start, stop),
+		cmocka_unit_test_setup_teardown(test_no_descriptor, start, stop),
+		cmocka_unit_test_setup_teardown(test_no_descriptor_at_all, start, stop),
 		cmocka_unit_test_setup_teardown(test_idle_clients_are_closed, start, stop),
 		cmocka_unit_test_setup_teardown(test_who_may_drain, start, stop),
 		cmocka_unit_test(test_stale_socket),

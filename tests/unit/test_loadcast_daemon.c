@@ -15,9 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "loadcast/interface.h"
@@ -456,6 +458,79 @@ static void timers_run_again_later(void **state)
 	stop_sharing(&n);
 }
 
+/* Processor time that this process takes while the daemon waits for this long, in milliseconds. */
+static unsigned wait_costs_ms(struct daemon *d, unsigned ms)
+{
+	uint64_t until_ms = clock_now_ms() + ms;
+	struct timespec before, after;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+	while (clock_now_ms() < until_ms && !d->stopping) {
+		for (unsigned i = 0; i < TIMERS; i++)
+			d->due_ms[i] = until_ms;
+		wait_once(d);
+	}
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+	return (unsigned)((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000);
+}
+
+/* The limit of open files is lowered while it runs: poll(2) takes no more entries than that. */
+static void few_descriptors(void **state)
+{
+	static struct sharing_node n;
+	struct rlimit limit, low;
+
+	(void)state;
+	start_sharing(&n);
+	n.d.signals = block_signals();
+	assert_true(n.d.signals >= 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	low = (struct rlimit) { .rlim_cur = POLL_SERVERS + 1, .rlim_max = limit.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	assert_true(wait_costs_ms(&n.d, 300) < 50);
+	assert_false(n.d.stopping);
+	/* It still hears a signal. */
+	raise(SIGTERM);
+	wait_once(&n.d);
+	assert_true(n.d.stopping && !n.d.failed);
+	/* Too low for any wait: it ends, and says why. */
+	n.d.stopping = false;
+	low.rlim_cur = 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	assert_true(wait_costs_ms(&n.d, 300) < 50);
+	assert_true(n.d.stopping && n.d.failed);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_non_null(
+		strstr(log_text(), "cannot wait for events (poll): Invalid argument; was the limit of open files"));
+	close(n.d.signals);
+	stop_sharing(&n);
+}
+
+/* A start with too few: one line says how many are needed. The limit rises where the hard one allows it. */
+static void descriptors_at_the_start(void **state)
+{
+	struct rlimit limit, low;
+	pid_t child;
+	int status;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	low = (struct rlimit) { .rlim_cur = 20, .rlim_max = limit.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	assert_true(has_descriptors());
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &low), 0);
+	assert_int_equal(low.rlim_cur, POLL_FDS + FILES_ALSO);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	child = fork();
+	if (!child) {
+		low = (struct rlimit) { .rlim_cur = 20, .rlim_max = 20 };
+		_exit(setrlimit(RLIMIT_NOFILE, &low) < 0 || has_descriptors());
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_non_null(strstr(log_text(), "the limit of open files is 20, and loadcast needs "));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -467,6 +542,8 @@ int main(void)
 		cmocka_unit_test(hardware_by_address),
 		cmocka_unit_test(timers_bound_the_wait),
 		cmocka_unit_test(timers_run_again_later),
+		cmocka_unit_test_setup_teardown(few_descriptors, log_catch, log_release),
+		cmocka_unit_test_setup_teardown(descriptors_at_the_start, log_catch, log_release),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
