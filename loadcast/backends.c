@@ -9,13 +9,14 @@
 #include "dprd/base/log.h"
 #include "loadcast/health.h"
 
-enum { OWN_SERVER, FIRST_BACKEND, SERVERS_MAX = FIRST_BACKEND + OWN_BACKENDS_MAX };
+/* By number: the own server's service ports, the port that [Health] Port= names if it is none of these, the backends. */
+enum { ASKED_PORT = PORTS_MAX, FIRST_BACKEND, SERVERS_MAX = FIRST_BACKEND + OWN_BACKENDS_MAX };
 
 _Static_assert((int)SERVERS_MAX == (int)BACKENDS_SOCKETS, "one socket for each");
 
 struct server_probes {
 	const struct config *config;
-	struct health *health[SERVERS_MAX]; /* the own server, then the own backends; NULL: none, or not probed */
+	struct health *health[SERVERS_MAX]; /* NULL: no such server, or not probed */
 	bool was_good[SERVERS_MAX]; /* as last logged */
 };
 
@@ -40,7 +41,34 @@ static struct health *backend_health(const struct config *c, const struct backen
 	const struct addr *v4 = backend_address(backend, false);
 	uint16_t port = backend->port ? backend->port : c->health_port ? c->health_port : c->port[0];
 
-	return health_new(c, v4 ? v4 : backend_address(backend, true), port);
+	return health_new(c, c->health, v4 ? v4 : backend_address(backend, true), port);
+}
+
+/* The own server's port of this number; 0: there is none to be asked. */
+static uint16_t own_port(const struct config *c, unsigned server)
+{
+	if (server < ASKED_PORT)
+		return server < c->port_count ? c->port[server] : 0;
+	for (unsigned i = 0; i < c->port_count; i++) {
+		if (c->port[i] == c->health_port)
+			return 0;
+	}
+	return c->health_port;
+}
+
+/* Path= and Status= are for one port; the other ones are asked whether they take connections. */
+static enum health_check own_check(const struct config *c, uint16_t port)
+{
+	uint16_t asked = c->health_port ? c->health_port : c->port[0];
+
+	return c->health == HEALTH_HTTP && port != asked ? HEALTH_TCP : c->health;
+}
+
+static struct health *own_health(const struct config *c, unsigned server)
+{
+	uint16_t port = own_port(c, server);
+
+	return health_new(c, own_check(c, port), &c->member[c->self].service[0], port);
 }
 
 struct server_probes *backends_new(const struct config *config)
@@ -55,9 +83,8 @@ struct server_probes *backends_new(const struct config *config)
 		p->was_good[i] = true;
 		if (i >= FIRST_BACKEND)
 			p->health[i] = backend_health(config, backend_of(config, i));
-		else if (uses_own_server(config))
-			p->health[i] = health_new(config, &config->member[config->self].service[0],
-						  config->health_port ? config->health_port : config->port[0]);
+		else if (uses_own_server(config) && own_port(config, i))
+			p->health[i] = own_health(config, i);
 		else
 			continue;
 		if (!p->health[i]) {
@@ -77,20 +104,30 @@ void backends_free(struct server_probes *probes)
 	free(probes);
 }
 
+/* The number that this server had; SERVERS_MAX: it is new. */
+static unsigned former_number(const struct config *now, unsigned server, const struct config *former)
+{
+	int backend;
+
+	if (server < FIRST_BACKEND) {
+		for (unsigned i = 0; i < FIRST_BACKEND; i++) {
+			if (own_port(former, i) == own_port(now, server))
+				return i;
+		}
+		return SERVERS_MAX;
+	}
+	backend = config_own_backend_by_id(former, backend_of(now, server)->id);
+	return backend < 0 ? SERVERS_MAX : FIRST_BACKEND + (unsigned)backend;
+}
+
 void backends_inherit(struct server_probes *probes, struct server_probes *former)
 {
 	unsigned i;
 
 	for (i = 0; i < server_count(probes->config); i++) {
-		int before = OWN_SERVER;
+		unsigned before = former_number(probes->config, i, former->config);
 
-		if (i >= FIRST_BACKEND) {
-			before = config_own_backend_by_id(former->config, backend_of(probes->config, i)->id);
-			if (before < 0)
-				continue;
-			before += FIRST_BACKEND;
-		}
-		if (!probes->health[i] || !former->health[before])
+		if (before == SERVERS_MAX || !probes->health[i] || !former->health[before])
 			continue;
 		health_inherit(probes->health[i], former->health[before]);
 		/* backends_tick() logs a change that was not logged yet. */
@@ -99,20 +136,33 @@ void backends_inherit(struct server_probes *probes, struct server_probes *former
 	}
 }
 
+static const char *name_of(const struct server_probes *p, unsigned server, char name[NAME_BYTES + 16])
+{
+	const struct config *c = p->config;
+
+	if (server >= FIRST_BACKEND)
+		snprintf(name, NAME_BYTES + 16, "backend %s", backend_of(c, server)->name);
+	else if (c->port_count == 1 && !own_port(c, ASKED_PORT))
+		snprintf(name, NAME_BYTES + 16, "the web server");
+	else
+		snprintf(name, NAME_BYTES + 16, "the web server's port %u", own_port(c, server));
+	return name;
+}
+
 /* True when the server came or went since the last call. */
 static bool log_change(struct server_probes *p, unsigned server)
 {
 	bool good = health_is_good(p->health[server]);
-	const char *name = server == OWN_SERVER ? "" : backend_of(p->config, server)->name;
-	const char *what = server == OWN_SERVER ? "the web server" : "backend ";
+	char name[NAME_BYTES + 16];
 
 	if (good == p->was_good[server])
 		return false;
 	p->was_good[server] = good;
 	if (good)
-		log_info("%s%s answers again", what, name);
+		log_info("%s answers again", name_of(p, server, name));
 	else
-		log_warning("%s%s fails its health check: %s", what, name, health_reason(p->health[server]));
+		log_warning("%s fails its health check: %s", name_of(p, server, name),
+			    health_reason(p->health[server]));
 	return true;
 }
 
@@ -158,15 +208,48 @@ bool backends_ready(struct server_probes *probes, const struct pollfd fds[BACKEN
 	return any;
 }
 
+static bool fails(const struct server_probes *p, unsigned server)
+{
+	return p->health[server] && !health_is_good(p->health[server]);
+}
+
+/* The own server's ports that fail, a bit each. */
+static uint32_t own_ports_down(const struct server_probes *p)
+{
+	unsigned i, down = 0;
+
+	for (i = 0; i < p->config->port_count; i++)
+		down |= (unsigned)fails(p, i) << i;
+	return down;
+}
+
+/*
+ * With real servers beside it, the own server is one of them, for all ports or for none; alone, it is good as long as one
+ * port is.
+ */
+static bool own_server_good(const struct server_probes *p)
+{
+	unsigned all = (1U << p->config->port_count) - 1, down = own_ports_down(p);
+
+	if (!uses_own_server(p->config) || fails(p, ASKED_PORT))
+		return false;
+	return p->config->own_backend_count ? !down : down != all;
+}
+
+uint32_t backends_ports_down(const struct server_probes *probes)
+{
+	return probes->config->own_backend_count || !own_server_good(probes) ? 0 : own_ports_down(probes);
+}
+
 static bool serves(const struct server_probes *p, bool peers)
 {
 	unsigned i;
 
-	for (i = 0; i < server_count(p->config); i++) {
-		if (!p->health[i] || !health_is_good(p->health[i]))
+	if (own_server_good(p))
+		return true;
+	for (i = FIRST_BACKEND; i < server_count(p->config); i++) {
+		if (fails(p, i))
 			continue;
-		if (i == OWN_SERVER)
-			return true;
 		if (backend_of(p->config, i)->weight && (!peers || backend_of(p->config, i)->form == BACKEND_NAT))
 			return true;
 	}
@@ -190,8 +273,9 @@ void backends_fill(const struct server_probes *probes, struct load_table *table)
 	struct node_load *self = &table->nodes[0];
 	unsigned i;
 
-	if (probes->health[OWN_SERVER] && !health_is_good(probes->health[OWN_SERVER]))
+	if (uses_own_server(probes->config) && !own_server_good(probes))
 		self->flags |= NODE_SERVER_DOWN;
+	self->ports_down = backends_ports_down(probes);
 	if (self->state != NODE_DRAINING)
 		self->state = backends_serve_clients(probes) ? NODE_ACTIVE : NODE_UNHEALTHY;
 	for (i = FIRST_BACKEND; i < server_count(probes->config) && table->count < LOAD_NODES_MAX; i++) {

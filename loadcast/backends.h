@@ -13,7 +13,7 @@
 
 #include "loadcast/load.h"
 
-enum { BACKENDS_SOCKETS = 1 + OWN_BACKENDS_MAX };
+enum { BACKENDS_SOCKETS = PORTS_MAX + 1 + OWN_BACKENDS_MAX };
 
 struct server_probes;
 
@@ -47,8 +47,14 @@ bool backends_serve_clients(const struct server_probes *probes);
 bool backends_serve_peers(const struct server_probes *probes);
 
 /*
- * Appends the real servers to a table with all members, and completes nodes[0]: NODE_SERVER_DOWN, and active or
- * unhealthy by backends_serve_clients(): dprd chooses servers by it.
+ * The service ports of this node that fail while others work, a bit each in the order of the configuration. 0 when all or
+ * none work, and with real servers.
+ */
+uint32_t backends_ports_down(const struct server_probes *probes);
+
+/*
+ * Appends the real servers to a table with all members, and completes nodes[0]: NODE_SERVER_DOWN, ports_down, and
+ * active or unhealthy by backends_serve_clients(): dprd chooses servers by it.
  */
 void backends_fill(const struct server_probes *probes, struct load_table *table);
 

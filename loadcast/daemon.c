@@ -102,6 +102,7 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 		log_warning("cannot read the load of this host: %s", strerror(-error));
 	own.dprd_up = dprd_process_read(&d->dprd, config_of(d)->run_dir, now_ms, &status);
 	own.state = backends_serve_peers(d->parts.servers) ? NODE_ACTIVE : NODE_UNHEALTHY;
+	own.ports_down = backends_ports_down(d->parts.servers);
 	if (d->stopping || status.draining)
 		own.state = NODE_DRAINING;
 	own.sample.redirected = load_sum(status.redirected, 0);

@@ -5,53 +5,72 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "loadcast/accepted.h"
+#include "loadcast/core/speech.h"
+
 enum {
-	REQUEST_BYTES = 512,
-	ANSWER_BYTES = 16, /* "HTTP/1.1 200 " is all that is read */
+	REQUEST_BYTES = 768,
 	REASON_BYTES = 128,
+	CONNECTIONS_MAX = 4, /* of one probe that learns what the port speaks */
+	LEARN_GAP_MAX = 64, /* probes from one attempt to learn to the next */
+	PATIENCE_TIMES = 5, /* HEALTH_AUTO waits for an answer, as many times the time limit: a slow page is no fault */
+	ACCEPT_LOOK_MS = 2, /* the first wait for accept(2); each one is twice as long as the one before */
+	STANDS_STILL_COUNTS = 2, /* failures */
+	HTTP_BAD_REQUEST = 400,
+	HTTP_SERVER_ERROR = 500,
 };
 
-enum step { STEP_IDLE, STEP_CONNECT, STEP_SEND, STEP_ANSWER };
+enum step { STEP_IDLE, STEP_CONNECT, STEP_ACCEPT, STEP_SEND, STEP_ANSWER };
+
+_Static_assert((int)REQUEST_BYTES >= (int)SPEECH_HELLO_BYTES, "either is sent from one buffer");
 
 struct health {
 	const struct config *config;
+	enum health_check check;
 	struct addr address;
 	uint16_t port;
 	enum step step;
 	int socket;
-	uint64_t next_ms; /* idle: start of the next probe; else: when this one is late */
-	uint64_t started_ms;
+	uint64_t next_ms; /* idle: start of the next probe; else: when to look at this one */
+	uint64_t started_ms; /* the probe */
+	uint64_t late_ms; /* when its connection is late */
+	unsigned look_ms; /* STEP_ACCEPT */
 	bool known, good;
 	unsigned streak; /* results in a row that contradict "good" */
 	size_t sent, received;
 	char request[REQUEST_BYTES];
 	size_t request_bytes;
-	char answer[ANSWER_BYTES];
+	char answer[SPEECH_BYTES];
 	char reason[REASON_BYTES];
+
+	enum speech asks; /* this connection */
+	unsigned connections; /* of this probe */
+	/* HEALTH_AUTO */
+	enum speech speaks;
+	bool learns; /* this probe */
+	bool bad_request; /* the port answered a GET with status 400, as a TLS server may */
+	unsigned probes, learn_gap; /* probes since it last learnt; how many there are until it learns again; 0: none */
 };
 
-struct health *health_new(const struct config *config, const struct addr *address, uint16_t port)
+struct health *health_new(const struct config *config, enum health_check check, const struct addr *address,
+			  uint16_t port)
 {
 	struct health *h = calloc(1, sizeof(*h));
-	char text[ADDR_TEXT_BYTES];
-	bool v4 = addr_is_v4(address);
 
 	if (!h)
 		return NULL;
 	h->config = config;
+	h->check = check;
 	h->address = *address;
 	h->port = port;
 	h->socket = -1;
 	h->good = true;
-	addr_format(address, text);
-	h->request_bytes = (size_t)snprintf(h->request, sizeof(h->request),
-					    "GET %s HTTP/1.1\r\nHost: %s%s%s\r\nUser-Agent: loadcast\r\n"
-					    "Connection: close\r\n\r\n",
-					    config->health_path, v4 ? "" : "[", text, v4 ? "" : "]");
+	h->learn_gap = 1;
 	return h;
 }
 
@@ -66,15 +85,16 @@ void health_free(struct health *health)
 
 static bool same_question(const struct health *a, const struct health *b)
 {
-	return a->port == b->port && addr_equal(&a->address, &b->address) && a->config->health == b->config->health &&
-	       strcmp(a->config->health_path, b->config->health_path) == 0;
+	return a->port == b->port && addr_equal(&a->address, &b->address) && a->check == b->check &&
+	       strcmp(a->config->health_path, b->config->health_path) == 0 &&
+	       strcmp(a->config->health_host, b->config->health_host) == 0;
 }
 
 void health_inherit(struct health *health, struct health *former)
 {
 	const struct config *config = health->config;
 
-	if (config->health == HEALTH_NONE)
+	if (health->check == HEALTH_NONE)
 		return;
 	health->good = former->good;
 	if (!same_question(health, former))
@@ -87,36 +107,22 @@ void health_inherit(struct health *health, struct health *former)
 		health->next_ms = health->started_ms + config->health_interval_ms;
 }
 
-bool health_parse_status(const char *answer, size_t size, unsigned *ret_status)
+static void hang_up(struct health *h)
 {
-	static const char start[] = "HTTP/1.";
-	const size_t digits = sizeof(start) - 1 + 2; /* the minor version and a blank */
-	unsigned i, status = 0;
-
-	if (size < digits + 3 || memcmp(answer, start, sizeof(start) - 1) != 0 || answer[digits - 1] != ' ')
-		return false;
-	for (i = 0; i < 3; i++) {
-		char c = answer[digits + i];
-
-		if (c < '0' || c > '9')
-			return false;
-		status = status * 10 + (unsigned)(c - '0');
-	}
-	*ret_status = status;
-	return true;
-}
-
-/* A probe is over. Every result but the first must repeat itself before it counts. */
-static void finish(struct health *h, bool success)
-{
-	unsigned needed = success ? h->config->health_rise : h->config->health_fall;
-
 	if (h->socket >= 0)
 		close(h->socket);
 	h->socket = -1;
 	h->step = STEP_IDLE;
+}
+
+/* A probe is over. Every result but the first must repeat itself before it counts. */
+static void finish(struct health *h, bool success, unsigned counts)
+{
+	unsigned needed = success ? h->config->health_rise : h->config->health_fall;
+
+	hang_up(h);
 	h->next_ms = h->started_ms + h->config->health_interval_ms;
-	h->streak = success == h->good ? 0 : h->streak + 1;
+	h->streak = success == h->good ? 0 : h->streak + counts;
 	if (h->streak && (!h->known || h->streak >= needed)) {
 		h->good = success;
 		h->streak = 0;
@@ -124,13 +130,39 @@ static void finish(struct health *h, bool success)
 	h->known = true;
 }
 
-static void fail(struct health *h, const char *what, int error)
+static void probe_failed(struct health *h, const char *what, int error)
 {
 	snprintf(h->reason, sizeof(h->reason), "%s%s%s", what, error ? ": " : "", error ? strerror(error) : "");
-	finish(h, false);
+	finish(h, false, 1);
 }
 
-static void start(struct health *h, uint64_t now_ms)
+static void server_stands_still(struct health *h, const char *what)
+{
+	snprintf(h->reason, sizeof(h->reason), "%s", what);
+	finish(h, false, STANDS_STILL_COUNTS);
+}
+
+static void fill_request(struct health *h)
+{
+	uint8_t random[SPEECH_HELLO_RANDOM];
+	char address[ADDR_TEXT_BYTES];
+	const char *host = h->config->health_host;
+	bool brackets = !*host && !addr_is_v4(&h->address);
+
+	if (h->asks == SPEECH_TLS) {
+		randombytes_buf(random, sizeof(random));
+		h->request_bytes = speech_tls_hello(host, random, (uint8_t *)h->request);
+	} else {
+		h->request_bytes =
+			(size_t)snprintf(h->request, sizeof(h->request),
+					 "GET %s HTTP/1.1\r\nHost: %s%s%s\r\nUser-Agent: loadcast\r\n"
+					 "Connection: close\r\n\r\n",
+					 h->config->health_path, brackets ? "[" : "",
+					 *host ? host : addr_format(&h->address, address), brackets ? "]" : "");
+	}
+}
+
+static void open_connection(struct health *h, uint64_t now_ms)
 {
 	const struct addr *to = &h->address;
 	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(h->port) };
@@ -138,13 +170,15 @@ static void start(struct health *h, uint64_t now_ms)
 	bool is_v4 = addr_is_v4(to);
 	int connected;
 
-	h->started_ms = now_ms;
-	h->next_ms = now_ms + h->config->health_timeout_ms;
+	hang_up(h);
+	h->connections++;
+	h->next_ms = h->late_ms = now_ms + h->config->health_timeout_ms;
 	h->sent = h->received = 0;
 	h->step = STEP_CONNECT;
+	fill_request(h);
 	h->socket = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (h->socket < 0) {
-		fail(h, "socket", errno);
+		probe_failed(h, "socket", errno);
 		return;
 	}
 	if (is_v4) {
@@ -155,85 +189,265 @@ static void start(struct health *h, uint64_t now_ms)
 		connected = connect(h->socket, (struct sockaddr *)&v6, sizeof(v6));
 	}
 	if (connected < 0 && errno != EINPROGRESS)
-		fail(h, "connect", errno);
+		probe_failed(h, "connect", errno);
+}
+
+/* The same probe asks the port something else. */
+static void ask(struct health *h, enum speech speech, uint64_t now_ms)
+{
+	if (h->connections >= CONNECTIONS_MAX) {
+		probe_failed(h, "the port speaks now one protocol and now another", 0);
+		return;
+	}
+	h->asks = speech;
+	open_connection(h, now_ms);
+}
+
+/* --- HEALTH_AUTO: what the port speaks --- */
+
+/* Not learnt, or learnt by nothing better than TCP; or the last answer may have been that of a TLS server. */
+static bool wants_to_learn(const struct health *h)
+{
+	if (h->speaks != SPEECH_UNKNOWN && h->speaks != SPEECH_TCP && !h->bad_request)
+		return false;
+	return h->probes >= h->learn_gap;
+}
+
+static void begin_learning(struct health *h)
+{
+	h->learns = true;
+	h->bad_request = false;
+	h->probes = 0;
+	h->learn_gap = 2 * h->learn_gap < LEARN_GAP_MAX ? 2 * h->learn_gap : LEARN_GAP_MAX;
+}
+
+static void begin_probe(struct health *h, uint64_t now_ms)
+{
+	h->started_ms = now_ms;
+	h->connections = 0;
+	h->learns = false;
+	h->probes++;
+	h->asks = h->check == HEALTH_HTTP ? SPEECH_HTTP : SPEECH_TCP;
+	if (h->check == HEALTH_AUTO) {
+		if (wants_to_learn(h) || !h->known)
+			begin_learning(h);
+		h->asks = h->learns ? SPEECH_HTTP : h->speaks > SPEECH_TCP ? h->speaks : SPEECH_TCP;
+	}
+	open_connection(h, now_ms);
+}
+
+static void learn(struct health *h, enum speech speaks)
+{
+	h->learns = false;
+	h->speaks = speaks;
+	if (speaks != SPEECH_TCP && !h->bad_request)
+		h->learn_gap = 1;
+}
+
+static bool is_good_status(const struct health *h, unsigned status)
+{
+	if (h->check == HEALTH_AUTO)
+		return status < HTTP_SERVER_ERROR;
+	return status >= h->config->health_status_low && status <= h->config->health_status_high;
+}
+
+static void judge(struct health *h, unsigned code)
+{
+	char what[REASON_BYTES];
+
+	if (h->asks == SPEECH_HTTP && !is_good_status(h, code)) {
+		snprintf(what, sizeof(what), "HTTP status %u for %.80s", code, h->config->health_path);
+		probe_failed(h, what, 0);
+	} else if (h->asks == SPEECH_TLS && code == TLS_INTERNAL_ERROR) {
+		probe_failed(h, "TLS alert: internal error", 0);
+	} else {
+		h->bad_request = h->asks == SPEECH_HTTP && code == HTTP_BAD_REQUEST;
+		finish(h, true, 1);
+	}
+}
+
+/* What the port said to a GET. A TLS server, too, may say "400 Bad Request". */
+static void learn_by_get(struct health *h, enum speech speech, unsigned code, uint64_t now_ms)
+{
+	if (speech == SPEECH_HTTP && code == HTTP_BAD_REQUEST) {
+		h->bad_request = true;
+		ask(h, SPEECH_TLS, now_ms);
+	} else if (speech == SPEECH_HTTP) {
+		learn(h, SPEECH_HTTP);
+		judge(h, code);
+	} else if (speech == SPEECH_TLS) {
+		learn(h, SPEECH_TLS);
+		ask(h, SPEECH_TLS, now_ms);
+	} else {
+		learn(h, SPEECH_TCP);
+		finish(h, true, 1);
+	}
+}
+
+/* What the port said to a ClientHello. */
+static void learn_by_hello(struct health *h, enum speech speech, unsigned code, uint64_t now_ms)
+{
+	if (speech == SPEECH_TLS) {
+		h->bad_request = false;
+		learn(h, SPEECH_TLS);
+		judge(h, code);
+	} else if (h->bad_request) {
+		/* It is HTTP, and the status 400 was its own. */
+		learn(h, SPEECH_HTTP);
+		finish(h, true, 1);
+	} else if (speech == SPEECH_HTTP) {
+		/* A GET says more than a server's answer to what is none. */
+		learn(h, SPEECH_HTTP);
+		ask(h, SPEECH_HTTP, now_ms);
+	} else {
+		learn(h, SPEECH_TCP);
+		finish(h, true, 1);
+	}
+}
+
+static void take_answer(struct health *h, enum speech speech, unsigned code, uint64_t now_ms)
+{
+	if (!h->learns && speech != h->asks && h->check == HEALTH_AUTO)
+		begin_learning(h);
+	if (h->learns && h->asks == SPEECH_HTTP)
+		learn_by_get(h, speech, code, now_ms);
+	else if (h->learns)
+		learn_by_hello(h, speech, code, now_ms);
+	else if (speech == h->asks)
+		judge(h, code);
+	else
+		probe_failed(h, "the answer is not HTTP", 0);
+}
+
+/* A connection that brought no answer. Silence teaches nothing. */
+static void take_silence(struct health *h, const char *what, uint64_t now_ms)
+{
+	if (h->learns && h->asks == SPEECH_HTTP) {
+		ask(h, SPEECH_TLS, now_ms);
+	} else if (h->learns && h->bad_request) {
+		learn(h, SPEECH_HTTP);
+		finish(h, true, 1);
+	} else if (h->learns && h->speaks <= SPEECH_TCP) {
+		finish(h, true, 1);
+	} else {
+		probe_failed(h, what, 0);
+	}
+}
+
+/* --- one connection --- */
+
+/* Later and later, until the time is up. */
+static void look_whether_accepted(struct health *h, uint64_t now_ms)
+{
+	if (accepted_look(h->socket) != ACCEPTED_NOT_YET) {
+		finish(h, true, 1);
+	} else if (now_ms >= h->late_ms) {
+		server_stands_still(h, "the server does not accept connections");
+	} else {
+		h->next_ms = now_ms + h->look_ms < h->late_ms ? now_ms + h->look_ms : h->late_ms;
+		h->look_ms *= 2;
+	}
+}
+
+static void take_lateness(struct health *h, uint64_t now_ms)
+{
+	uint64_t patient_ms = h->started_ms + (uint64_t)PATIENCE_TIMES * h->config->health_timeout_ms;
+
+	if (h->step == STEP_CONNECT) {
+		/* On this host no SYN is lost: the accept queue is full. */
+		if (accepted_is_local(h->socket, &h->address))
+			server_stands_still(h, "connect: no answer in time; the server's accept queue may be full");
+		else
+			probe_failed(h, "connect: no answer in time", 0);
+	} else if (accepted_look(h->socket) == ACCEPTED_NOT_YET) {
+		server_stands_still(h, "the server does not accept connections");
+	} else if (h->check == HEALTH_AUTO && !h->learns && now_ms < patient_ms) {
+		h->next_ms = patient_ms;
+	} else {
+		take_silence(h, h->asks == SPEECH_TLS ? "no TLS answer in time" : "no HTTP answer in time", now_ms);
+	}
 }
 
 uint64_t health_tick(struct health *health, uint64_t now_ms)
 {
-	if (health->config->health == HEALTH_NONE)
+	if (health->check == HEALTH_NONE)
 		return UINT64_MAX;
-	if (health->step != STEP_IDLE && now_ms >= health->next_ms)
-		fail(health, health->step == STEP_CONNECT ? "connect: no answer in time" : "no HTTP answer in time", 0);
+	if (health->step == STEP_ACCEPT && now_ms >= health->next_ms)
+		look_whether_accepted(health, now_ms);
+	else if (health->step != STEP_IDLE && now_ms >= health->next_ms)
+		take_lateness(health, now_ms);
 	if (health->step == STEP_IDLE && now_ms >= health->next_ms)
-		start(health, now_ms);
+		begin_probe(health, now_ms);
 	return health->next_ms;
 }
 
 int health_socket(const struct health *health, short *ret_events)
 {
 	*ret_events = health->step == STEP_ANSWER ? POLLIN : POLLOUT;
-	return health->socket;
+	/* The server is not awaited there, only its accept(2). */
+	return health->step == STEP_ACCEPT ? -1 : health->socket;
 }
 
-static void check_connected(struct health *h)
+static void check_connected(struct health *h, uint64_t now_ms)
 {
 	int error = 0;
 	socklen_t size = sizeof(error);
 
 	if (getsockopt(h->socket, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
 		error = errno;
-	if (error)
-		fail(h, "connect", error);
-	else if (h->config->health == HEALTH_TCP)
-		finish(h, true);
-	else
+	if (error) {
+		/* Another program may listen there next. */
+		h->learn_gap = 1;
+		probe_failed(h, "connect", error);
+	} else if (h->asks == SPEECH_TCP) {
+		h->step = STEP_ACCEPT;
+		h->look_ms = ACCEPT_LOOK_MS;
+		look_whether_accepted(h, now_ms);
+	} else {
 		h->step = STEP_SEND;
+	}
 }
 
-static void send_request(struct health *h)
+static void send_request(struct health *h, uint64_t now_ms)
 {
 	ssize_t size = send(h->socket, h->request + h->sent, h->request_bytes - h->sent, MSG_NOSIGNAL);
 
 	if (size >= 0)
 		h->sent += (size_t)size;
 	else if (errno != EAGAIN && errno != EINTR)
-		fail(h, "send", errno);
+		take_silence(h, "the server closed without an answer", now_ms);
 	if (h->step == STEP_SEND && h->sent == h->request_bytes)
 		h->step = STEP_ANSWER;
 }
 
-static void read_answer(struct health *h)
+static void read_answer(struct health *h, uint64_t now_ms)
 {
 	ssize_t size = recv(h->socket, h->answer + h->received, sizeof(h->answer) - h->received, 0);
-	unsigned status;
-	char what[REASON_BYTES];
+	enum speech speech;
+	unsigned code;
 
+	if (size < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
 	if (size < 0) {
-		if (errno != EAGAIN && errno != EINTR)
-			fail(h, "receive", errno);
+		take_silence(h, "the server closed without an answer", now_ms);
 		return;
 	}
 	h->received += (size_t)size;
-	if (health_parse_status(h->answer, h->received, &status)) {
-		if (status >= h->config->health_status_low && status <= h->config->health_status_high) {
-			finish(h, true);
-			return;
-		}
-		snprintf(what, sizeof(what), "HTTP status %u for %.80s", status, h->config->health_path);
-		fail(h, what, 0);
-	} else if (!size || h->received == sizeof(h->answer)) {
-		fail(h, size ? "the answer is not HTTP" : "the server closed without an answer", 0);
-	}
+	speech = speech_of(h->answer, h->received, !size || h->received == sizeof(h->answer), &code);
+	if (speech != SPEECH_UNKNOWN)
+		take_answer(h, speech, code, now_ms);
+	else if (!size)
+		take_silence(h, "the server closed without an answer", now_ms);
 }
 
 void health_ready(struct health *health, uint64_t now_ms)
 {
 	if (health->step == STEP_CONNECT)
-		check_connected(health);
+		check_connected(health, now_ms);
 	else if (health->step == STEP_ANSWER)
-		read_answer(health);
+		read_answer(health, now_ms);
 	if (health->step == STEP_SEND)
-		send_request(health);
+		send_request(health, now_ms);
 	if (health->step == STEP_IDLE && health->next_ms < now_ms)
 		health->next_ms = now_ms;
 }

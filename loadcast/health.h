@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * health.h - probes one web server by TCP connect or HTTP GET.
+ * health.h - probes one port of a web server: by a TCP connection that the server accepts, by an HTTP GET, or by the
+ * beginning of a TLS handshake.
  *
  * One probe at a time, on a non-blocking socket that the caller polls. The first result counts at
- * once; after that it takes health_fall failures or health_rise successes in a row to change.
+ * once; after that it takes health_fall failures or health_rise successes in a row to change. A connection that the
+ * server on this host does not accept within the time counts as two failures: the server stands still.
+ *
+ * HEALTH_AUTO asks as the port speaks. It learns that from what the port says, and never from silence: a port that has
+ * spoken HTTP or TLS is held to it until it speaks something else.
  */
 #ifndef LOADCAST_HEALTH_H
 #define LOADCAST_HEALTH_H
@@ -13,10 +18,11 @@
 struct health;
 
 /*
- * Probes the server at this address and port. The server counts as good until the first result. The configuration must
- * outlive it. NULL: out of memory.
+ * Probes the server at this address and port by this check. The server counts as good until the first result. The
+ * configuration must outlive it. NULL: out of memory.
  */
-struct health *health_new(const struct config *config, const struct addr *address, uint16_t port);
+struct health *health_new(const struct config *config, enum health_check check, const struct addr *address,
+			  uint16_t port);
 void health_free(struct health *health); /* NULL is fine */
 
 /*
@@ -37,8 +43,5 @@ void health_ready(struct health *health, uint64_t now_ms);
 bool health_is_good(const struct health *health);
 /* The failure of the newest failed probe; empty: none yet. */
 const char *health_reason(const struct health *health);
-
-/* True when size bytes of an answer begin with an HTTP status line; *ret_status is its status. Pure. */
-bool health_parse_status(const char *answer, size_t size, unsigned *ret_status);
 
 #endif

@@ -25,6 +25,8 @@ enum { LOAD_NODES_MAX = MEMBERS_MAX + OWN_BACKENDS_MAX };
 
 enum { HARDWARE_BYTES = 6 }; /* of an Ethernet address */
 
+enum { WEIGHT_HELD_MAX = 999 }; /* permille: a node with a weight keeps some of it */
+
 #define LOAD_AGE_NEVER_MS UINT32_MAX
 
 enum node_state {
@@ -69,6 +71,12 @@ struct node_load {
 	 */
 	uint8_t hardware[2][HARDWARE_BYTES];
 	char version[VERSION_BYTES]; /* of its loadcast, as version_is_valid() demands; empty: not known */
+	/*
+	 * A bit for each service port, in the order of the reader's configuration: the port fails its health check, and
+	 * the node gets no connections to it. Only while other ports work.
+	 */
+	uint32_t ports_down;
+	uint32_t held_permille; /* of its weight, held back for now: 0 to WEIGHT_HELD_MAX */
 };
 
 /* The file: this struct, but only count nodes. Self is nodes[0]; real servers come last. */

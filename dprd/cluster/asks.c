@@ -46,8 +46,6 @@ bool asks_node_takes_copies(void *context, uint32_t node_id)
 
 void asks_env(struct dprd *d, struct decide_env *ret)
 {
-	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
-
 	mutex_assert_held(&d->lock);
 	*ret = (struct decide_env) {
 		.flows = d->flows,
@@ -59,7 +57,7 @@ void asks_env(struct dprd *d, struct decide_env *ret)
 		.max_load = d->config.max_load,
 		.min_advantage = d->config.min_advantage,
 		.draining = d->draining,
-		.unhealthy = self && self->state == NODE_UNHEALTHY,
+		.unhealthy = view_own_server_fails(d, 0),
 		.minority = d->minority,
 	};
 }

@@ -266,8 +266,35 @@ void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms)
 	d->arrivals_per_1000_s = d->arrivals_per_1000_s / 2 + rate / 2;
 }
 
-void view_select_family(struct dprd *d, bool v6)
+/* A bit for the port, as in node_load.ports_down; all of them for port 0. */
+static uint16_t port_bits(const struct config *config, be16 port)
 {
+	for (unsigned i = 0; i < config->port_count; i++) {
+		if (htons(config->port[i]) == port)
+			return (uint16_t)(1U << i);
+	}
+	return port ? 0 : UINT16_MAX;
+}
+
+bool view_own_server_fails(const struct dprd *d, be16 port)
+{
+	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
+
+	return self && (self->state == NODE_UNHEALTHY || self->ports_down & port_bits(&d->config, port));
+}
+
+bool view_ports_differ(const struct dprd *d)
+{
+	for (uint32_t i = 0; d->table_valid && i < d->table.count; i++) {
+		if (d->table.nodes[i].ports_down)
+			return true;
+	}
+	return false;
+}
+
+void view_select(struct dprd *d, bool v6, be16 port)
+{
+	uint16_t bits = port ? port_bits(&d->config, port) : 0;
 	uint64_t now_ms = clock_now_ms();
 	const char *why_not;
 	unsigned i;
@@ -276,7 +303,9 @@ void view_select_family(struct dprd *d, bool v6)
 	for (i = 1; i < d->view.count; i++) {
 		struct view_node *node = &d->view_nodes[i];
 
+		const struct node_load *load = view_node_load(d, node->node_id);
+
 		node->eligible = view_member_eligible(d, node->member, now_ms, &why_not) &&
-				 way_is_usable(&d->ways.member[node->member][v6]);
+				 way_is_usable(&d->ways.member[node->member][v6]) && !(load && load->ports_down & bits);
 	}
 }

@@ -45,7 +45,12 @@ void view_count_sent(struct dprd *d, unsigned view_index, unsigned connections, 
  * the file is not there at all. */
 void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, uint64_t now_ms);
 void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms); /* each second: the rate of SYNs here */
-void view_select_family(struct dprd *d, bool v6); /* view.nodes[].eligible for SYNs of this family */
+/* Sets view.nodes[].eligible for SYNs of this family to this port; port 0: to any port. */
+void view_select(struct dprd *d, bool v6, be16 port);
+/* True when this node's own web server does not work on this port; port 0: on some port. */
+bool view_own_server_fails(const struct dprd *d, be16 port);
+/* True when a port of some node fails while others of it work: then each port has its own choice of nodes. */
+bool view_ports_differ(const struct dprd *d);
 double view_load(const struct config *config, const struct load_sample *sample); /* in the configured metric */
 /* The peer's place in the view; NULL: it has none. */
 struct view_node *view_node(struct dprd *d, uint32_t node_id);

@@ -20,6 +20,7 @@
 enum {
 	NAME_BYTES = 64, /* with NUL */
 	PATH_BYTES = 192,
+	HOST_BYTES = 128, /* of a DNS name, with NUL */
 	MEMBERS_MAX = 64, /* announcements echo every member in one datagram */
 	MEMBER_SERVICES_MAX = 8, /* service addresses of one member */
 	MEMBER_CLUSTER_MAX = 2, /* cluster addresses of one member: one per family */
@@ -93,7 +94,8 @@ enum datapath_form { FORM_AUTO, FORM_TUNNEL, FORM_DIRECT };
 /* The judge of frames to shared addresses: the module or BPF programs; auto: the module where it is loaded. */
 enum shared_form { SHARED_AUTO, SHARED_MODULE, SHARED_BPF };
 
-enum health_check { HEALTH_NONE, HEALTH_TCP, HEALTH_HTTP };
+/* How a server is asked whether it works; auto: by HTTP, TLS or a connection alone, as the port speaks. */
+enum health_check { HEALTH_NONE, HEALTH_TCP, HEALTH_HTTP, HEALTH_AUTO };
 
 /* The words that the file may have for Load=, for Form= of a real server (both in the order of their enumeration) and
  * for [Backends] Policy=; NULL at the end. */
@@ -175,7 +177,8 @@ struct config {
 	/* [Health] */
 	enum health_check health;
 	char health_path[PATH_BYTES];
-	uint16_t health_port; /* 0: the first service port */
+	char health_host[HOST_BYTES]; /* of the Host field and of TLS; empty: the address, and none */
+	uint16_t health_port; /* 0: the service ports alone */
 	unsigned health_status_low, health_status_high;
 	unsigned health_interval_ms, health_timeout_ms;
 	unsigned health_fall, health_rise;

@@ -36,7 +36,7 @@ const char *const config_plane_names[] = { "auto", "bpf", "nfqueue", NULL };
 const char *const config_decide_names[] = { "auto", "queue", "kernel", NULL };
 const char *const config_datapath_form_names[] = { "auto", "tunnel", "direct", NULL };
 const char *const config_form_names[] = { "auto", "module", "bpf", NULL };
-const char *const config_check_names[] = { "none", "tcp", "http", NULL };
+const char *const config_check_names[] = { "none", "tcp", "http", "auto", NULL };
 
 #define MS 1.0
 #define SECOND (1000 * MS)
@@ -112,8 +112,9 @@ const struct config_key config_keys[] = {
 	KEY(ANNOUNCE, "Period", time, period_ms, RANGE(50 * MS, 10 * SECOND), DEFAULT("200ms")),
 	KEY(ANNOUNCE, "DeadPeriods", count, dead_periods, RANGE(4, 100), DEFAULT("5")),
 
-	KEY(HEALTH, "Check", choice, health, DEFAULT("tcp"), .choices = config_check_names),
+	KEY(HEALTH, "Check", choice, health, DEFAULT("auto"), .choices = config_check_names),
 	KEY(HEALTH, "Path", url_path, health_path, DEFAULT("/")),
+	KEY(HEALTH, "Host", host, health_host, DEFAULT("")),
 	KEY(HEALTH, "Port", port, health_port, RANGE(0, 65535), DEFAULT("0")),
 	WHOLE(HEALTH, "Status", status, RANGE(100, 599), DEFAULT("200-399")),
 	KEY(HEALTH, "Interval", time, health_interval_ms, RANGE(100 * MS, 1 * HOUR), DEFAULT("1s")),

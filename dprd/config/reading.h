@@ -130,7 +130,7 @@ const char *config_nearest(const char *const *list, const char *text);
 /* config/value.c: kinds of values used in the table. */
 extern const struct config_type config_type_name, config_type_path, config_type_optional_path, config_type_url_path,
 	config_type_interface, config_type_flag, config_type_count, config_type_time, config_type_port,
-	config_type_number, config_type_choice;
+	config_type_number, config_type_choice, config_type_host;
 
 /* config/special.c, addr.c, shared.c and backend.c: values with a form of their own. */
 extern const struct config_type config_type_ports, config_type_policy, config_type_weights, config_type_max_load,

@@ -166,6 +166,25 @@ static void set_url_path(struct parse *p, const struct config_key *key, void *fi
 
 const struct config_type config_type_url_path = { set_url_path, print_text };
 
+/* Goes into an HTTP field, and into the server name of TLS. */
+static void set_host(struct parse *p, const struct config_key *key, void *field, const char *text)
+{
+	size_t length = strlen(text);
+
+	for (const char *c = text; *c; c++) {
+		if (!isalnum((unsigned char)*c) && *c != '.' && *c != '-') {
+			config_key_error(p, key, "\"%.64s\" is not a host name (such as www.example.org)", text);
+			return;
+		}
+	}
+	if (length >= HOST_BYTES)
+		config_key_error(p, key, "a name of %zu bytes is too long (at most %d)", length, HOST_BYTES - 1);
+	else
+		snprintf(field, HOST_BYTES, "%s", text);
+}
+
+const struct config_type config_type_host = { set_host, print_text };
+
 bool config_is_interface(const char *text)
 {
 	size_t length = strlen(text);

@@ -96,6 +96,18 @@ static json_t *form_json(const struct control_snapshot *s, unsigned index, bool 
 	return json_string(s->way[index][v6].form == WAY_FORM_DIRECT ? "direct" : "tunnel");
 }
 
+/* Service ports that fail their health check while others of the node work. */
+static json_t *ports_down_json(const struct config *config, const struct node_load *load)
+{
+	json_t *ports = json_array();
+
+	for (unsigned i = 0; load && i < config->port_count; i++) {
+		if (load->ports_down >> i & 1)
+			json_array_append_new(ports, json_integer(config->port[i]));
+	}
+	return ports;
+}
+
 static json_t *member_json(const struct config *config, const struct control_snapshot *s, unsigned index)
 {
 	const struct member *m = &config->member[index];
@@ -119,6 +131,7 @@ static json_t *member_json(const struct config *config, const struct control_sna
 	json_object_set_new(member, "form_v6", form_json(s, index, self, true));
 	json_object_set_new(member, "tunnel_mtu_v4", control_count(!self && mtu[0], mtu[0]));
 	json_object_set_new(member, "tunnel_mtu_v6", control_count(!self && mtu[1], mtu[1]));
+	json_object_set_new(member, "ports_down", ports_down_json(config, load));
 	return member;
 }
 

@@ -71,7 +71,32 @@ static void advise_own_server(struct warnings *w)
 		advise(w, "Check it: curl -i http://127.0.0.1:%u%s", c->health_port ? c->health_port : c->port[0],
 		       c->health_path);
 	else
-		advise(w, "Check that it listens on port %u", c->health_port ? c->health_port : c->port[0]);
+		advise(w, "See how it fails: journalctl -u loadcast; check that it listens on port %u",
+		       c->health_port ? c->health_port : c->port[0]);
+}
+
+/* Ports that fail while others of the node work. name: NULL: this node's. */
+static void warn_ports(struct warnings *w, const char *name, const struct node_load *load)
+{
+	for (unsigned i = 0; load && i < w->config->port_count; i++) {
+		unsigned port = w->config->port[i];
+
+		if (!(load->ports_down >> i & 1))
+			continue;
+		if (name) {
+			say(w,
+			    "port %u of the web server of %s fails its health check; the node gets no connections to "
+			    "it",
+			    port, name);
+			advise(w, "On %s: dprctl status", name);
+		} else {
+			say(w,
+			    "port %u of this node's web server fails its health check; new connections to it go to "
+			    "peers",
+			    port);
+			advise(w, "See how it fails: journalctl -u loadcast");
+		}
+	}
 }
 
 static void warn_self(struct warnings *w)
@@ -93,6 +118,7 @@ static void warn_self(struct warnings *w)
 		say(w, "the web server of this node fails its health check; its real servers take new connections");
 		advise_own_server(w);
 	}
+	warn_ports(w, NULL, load);
 }
 
 static void advise_backend(struct warnings *w, const struct backend *backend)
@@ -207,6 +233,7 @@ static void warn_heard(struct warnings *w, const struct member *m, const struct 
 		say(w, "the web server of %s fails its health check; it gets no connections", m->name);
 		advise(w, "On %s: dprctl status", m->name);
 	}
+	warn_ports(w, m->name, load);
 }
 
 static void warn_member(struct warnings *w, unsigned index)

@@ -178,7 +178,7 @@ static void make(struct dprd *d, struct ahead *a, const struct decide_env *env, 
 	struct decide_env ahead = *env;
 	unsigned i;
 
-	view_select_family(d, v6);
+	view_select(d, v6, 0);
 	memcpy(a->nodes, d->view_nodes, sizeof(a->nodes));
 	memcpy(nodes, d->view_nodes, sizeof(nodes));
 	state = d->policy_state[v6];
@@ -252,7 +252,9 @@ void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 	mutex_assert_held(&d->lock);
 	if (!p)
 		return;
-	p->runs = schedule_pace_fast(&p->pace, now_ms, d->counters.syns) || d->config.decide_in == DECIDE_KERNEL;
+	/* What is decided ahead is for any port. */
+	p->runs = (schedule_pace_fast(&p->pace, now_ms, d->counters.syns) || d->config.decide_in == DECIDE_KERNEL) &&
+		  !view_ports_differ(d);
 	asks_env(d, &env);
 	for (v6 = 0; v6 < 2; v6++) {
 		used[v6] = *fastpath_cursor(d->fastpath, v6, true);

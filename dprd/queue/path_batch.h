@@ -18,6 +18,8 @@ struct path {
 	uint64_t now_ms;
 	uint64_t flow_ms; /* the same by the flow table's clock */
 	int family; /* for which the view is selected; -1: none yet */
+	be16 port; /* for which it is selected, too; 0: any port */
+	bool ports_differ; /* view_ports_differ() */
 	unsigned served; /* connections that dprd let this node serve, and that the programs are not told of yet */
 	struct decide_env env;
 	struct asks asks; /* the context of env's questions */

@@ -33,6 +33,7 @@ static uint64_t next_random(struct dprd *d)
 void path_env(struct path *p)
 {
 	asks_env(p->d, &p->env);
+	p->ports_differ = view_ports_differ(p->d);
 	p->env.maybe_stale = p->batch->maybe_stale;
 	p->env.now_ms = p->flow_ms;
 	p->env.node_alive = asks_node_alive;
@@ -46,6 +47,8 @@ void path_read_own_load(struct path *p)
 	if (p->d->queue->own_load_ms == p->now_ms)
 		return;
 	asks_own_load(p->d);
+	/* The programs know no ports: while one fails, dprd looks at all that lands. */
+	p->env.unhealthy = view_own_server_fails(p->d, 0);
 	plane_second_look(p->d, &p->env);
 	p->served = 0;
 	p->d->queue->own_load_ms = p->now_ms;
@@ -54,12 +57,15 @@ void path_read_own_load(struct path *p)
 void path_env_syn(struct path *p, const struct packet *packet)
 {
 	struct dprd *d = p->d;
+	be16 port = p->ports_differ ? packet->key.service_port : 0;
 
 	mutex_assert_held(&p->d->lock);
-	if (p->family != packet->v6) {
-		view_select_family(d, packet->v6);
+	if (p->family != packet->v6 || p->port != port) {
+		view_select(d, packet->v6, port);
 		p->family = packet->v6;
+		p->port = port;
 	}
+	p->env.unhealthy = view_own_server_fails(d, port);
 	p->env.policy_state = &d->policy_state[packet->v6];
 	p->env.rate_limited = !asks_new_flows_left(d, p->now_ms);
 	p->env.table_full = !flow_has_room(d->flows, p->flow_ms);

@@ -135,7 +135,7 @@ static void fill_load(Dprd__Load *load, const struct load_sample *sample)
 static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t room)
 {
 	ProtobufCBinaryData cluster[MEMBER_CLUSTER_MAX], service[MEMBER_SERVICES_MAX];
-	uint32_t port[PORTS_MAX], node[MEMBERS_MAX], epoch[MEMBERS_MAX], grant[MEMBERS_MAX];
+	uint32_t port[PORTS_MAX], serving[PORTS_MAX], node[MEMBERS_MAX], epoch[MEMBERS_MAX], grant[MEMBERS_MAX];
 	uint64_t sequence[MEMBERS_MAX];
 	Dprd__Announcement m = DPRD__ANNOUNCEMENT__INIT;
 	Dprd__Load load;
@@ -148,6 +148,8 @@ static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t
 		service[i] = wire_address(&from->service[i]);
 	for (i = 0; i < from->port_count; i++)
 		port[i] = from->port[i];
+	for (i = 0; i < from->serving_count; i++)
+		serving[i] = from->serving[i];
 	for (i = 0; i < from->echo_count; i++) {
 		node[i] = from->echo[i].node;
 		epoch[i] = from->echo[i].epoch_low;
@@ -164,6 +166,9 @@ static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t
 	m.service_address = service;
 	m.n_service_port = from->port_count;
 	m.service_port = port;
+	m.n_serving_port = from->serving_count;
+	m.serving_port = serving;
+	m.held_permille = from->held_permille;
 	m.period_ms = from->period_ms;
 	m.load = &load;
 	m.dprd_up = from->dprd_up;
@@ -300,18 +305,18 @@ static bool take_addresses(const ProtobufCBinaryData *from, size_t count, size_t
 	return true;
 }
 
-static bool take_ports(const Dprd__Announcement *m, struct announcement *ret)
+static bool take_ports(const uint32_t *from, size_t count, uint16_t ret[PORTS_MAX], unsigned *ret_count)
 {
 	size_t i;
 
-	if (m->n_service_port > PORTS_MAX)
+	if (count > PORTS_MAX)
 		return false;
-	for (i = 0; i < m->n_service_port; i++) {
-		if (!m->service_port[i] || m->service_port[i] > UINT16_MAX)
+	for (i = 0; i < count; i++) {
+		if (!from[i] || from[i] > UINT16_MAX)
 			return false;
-		ret->port[i] = (uint16_t)m->service_port[i];
+		ret[i] = (uint16_t)from[i];
 	}
-	ret->port_count = (unsigned)m->n_service_port;
+	*ret_count = (unsigned)count;
 	return true;
 }
 
@@ -407,14 +412,16 @@ static enum reject take_message(const Dprd__Announcement *m, struct announcement
 			    &ret->cluster_count) ||
 	    !take_addresses(m->service_address, m->n_service_address, MEMBER_SERVICES_MAX, ret->service,
 			    &ret->service_count) ||
-	    !take_ports(m, ret) || !take_echoes(m, ret) || !take_shares(m, ret) ||
-	    !take_hardware(&m->hardware_v4, ret->hardware[0]) || !take_hardware(&m->hardware_v6, ret->hardware[1]) ||
-	    !take_version(m->version, ret->version))
+	    !take_ports(m->service_port, m->n_service_port, ret->port, &ret->port_count) ||
+	    !take_ports(m->serving_port, m->n_serving_port, ret->serving, &ret->serving_count) ||
+	    !take_echoes(m, ret) || !take_shares(m, ret) || !take_hardware(&m->hardware_v4, ret->hardware[0]) ||
+	    !take_hardware(&m->hardware_v6, ret->hardware[1]) || !take_version(m->version, ret->version))
 		return REJECT_RANGE;
 	memcpy(ret->name, m->node_name, strlen(m->node_name) + 1);
 	ret->state = m->state;
 	ret->weight = m->weight;
 	ret->period_ms = m->period_ms;
+	ret->held_permille = clamp(m->held_permille, WEIGHT_HELD_MAX);
 	ret->service_hash = m->service_hash;
 	ret->dprd_up = m->dprd_up;
 	take_load(m->load, &ret->sample);

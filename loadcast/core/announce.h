@@ -105,6 +105,9 @@ struct announcement {
 	struct addr service[MEMBER_SERVICES_MAX];
 	unsigned port_count;
 	uint16_t port[PORTS_MAX];
+	unsigned serving_count; /* NODE_UNHEALTHY: of the ports that work all the same */
+	uint16_t serving[PORTS_MAX];
+	uint32_t held_permille; /* as in struct node_load */
 	unsigned echo_count;
 	struct announce_echo echo[MEMBERS_MAX];
 	bool shares; /* says something about shares: share_weight or grants */

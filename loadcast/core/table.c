@@ -32,6 +32,8 @@ void table_reconfigure(struct table *table, const struct config *config)
 			if (old[j].id == config->member[i].id)
 				table->member[i] = old[j];
 		}
+		/* The ports may be others now; the next announcement says. */
+		table->member[i].ports_down = 0;
 	}
 	table->config = config;
 	table->self_id = table->observer ? 0 : config->member[config->self].id;
@@ -198,6 +200,31 @@ static bool takes_connections(uint32_t state, bool dprd_up)
 	return state == NODE_ACTIVE && dprd_up;
 }
 
+/* Of the ports configured here, those that the sender does not serve, a bit each. */
+static uint32_t ports_not_served(const struct config *config, const struct announcement *a)
+{
+	unsigned i, j, down = 0;
+
+	for (i = 0; i < config->port_count; i++) {
+		for (j = 0; j < a->serving_count && a->serving[j] != config->port[i]; j++)
+			;
+		down |= (unsigned)(j == a->serving_count) << i;
+	}
+	return down;
+}
+
+/* A node some of whose ports work is active, without the others. */
+static void take_ports_down(const struct config *config, struct announcement *a, uint32_t *ret_down)
+{
+	unsigned all = (1U << config->port_count) - 1, down = ports_not_served(config, a);
+
+	*ret_down = 0;
+	if (a->state != NODE_UNHEALTHY || down == all)
+		return;
+	a->state = NODE_ACTIVE;
+	*ret_down = down;
+}
+
 static void take(struct table_member *m, const struct member *configured, const struct announcement *a, uint64_t now_ms)
 {
 	m->heard_ms = now_ms;
@@ -206,6 +233,7 @@ static void take(struct table_member *m, const struct member *configured, const 
 	m->service_hash = a->service_hash;
 	m->period_ms = a->period_ms;
 	m->dprd_up = a->dprd_up;
+	m->held_permille = a->held_permille;
 	m->sample = a->sample;
 	memcpy(m->hardware, a->hardware, sizeof(m->hardware));
 	/* A full announcement leaves the version out; within an epoch it cannot change. */
@@ -246,6 +274,7 @@ static enum reject take_authentic(struct table *table, unsigned member, const st
 	struct announcement a;
 	struct proof proof;
 	enum reject reason;
+	uint32_t ports_down;
 
 	if (m->heard && header->epoch == m->epoch)
 		m->sequence = header->sequence;
@@ -265,7 +294,10 @@ static enum reject take_authentic(struct table *table, unsigned member, const st
 		m->echoed = true;
 		m->echo_sent_ms = proof.sent_ms;
 	}
-	table->lost |= takes_connections(m->state, m->dprd_up) && !takes_connections(a.state, a.dprd_up);
+	take_ports_down(table->config, &a, &ports_down);
+	table->lost |= takes_connections(m->state, m->dprd_up) &&
+		       (!takes_connections(a.state, a.dprd_up) || (ports_down & ~m->ports_down));
+	m->ports_down = ports_down;
 	take(m, &table->config->member[member], &a, now_ms);
 	if (!is_self(table, member)) {
 		take_share(table, member, &a, &proof, now_ms);
@@ -349,6 +381,20 @@ static void fill_share(const struct table *table, uint64_t now_ms, struct announ
 	}
 }
 
+/* To those who do not know of ports that fail on their own, the node as a whole does. */
+static void fill_serving(const struct table *table, struct announcement *a)
+{
+	const struct config *config = table->config;
+
+	if (!table->own.ports_down || a->state != NODE_ACTIVE)
+		return;
+	a->state = NODE_UNHEALTHY;
+	for (unsigned i = 0; i < config->port_count; i++) {
+		if (!(table->own.ports_down >> i & 1))
+			a->serving[a->serving_count++] = config->port[i];
+	}
+}
+
 static void fill_own(const struct table *table, struct announcement *a)
 {
 	const struct config *config = table->config;
@@ -371,6 +417,8 @@ static void fill_own(const struct table *table, struct announcement *a)
 	memcpy(a->service, self->service, sizeof(a->service));
 	a->port_count = config->port_count;
 	memcpy(a->port, config->port, sizeof(a->port));
+	a->held_permille = table->own.held_permille;
+	fill_serving(table, a);
 }
 
 /* Leaves something out of an announcement that is too long. False when nothing is left to leave out. */
@@ -438,6 +486,8 @@ static void fill_member(const struct table *table, unsigned member, uint64_t now
 	ret->sample = m->sample;
 	memcpy(ret->hardware, m->hardware, sizeof(ret->hardware));
 	memcpy(ret->version, m->version, sizeof(ret->version));
+	ret->ports_down = m->ports_down;
+	ret->held_permille = m->held_permille;
 	if (m->echoed)
 		ret->echo_age_ms = age_ms(m->echo_sent_ms, now_ms);
 	if (ret->age_ms <= dead_ms(table))
@@ -466,6 +516,8 @@ static void fill_self(const struct table *table, uint64_t now_ms, struct node_lo
 	};
 	memcpy(ret->hardware, table->own.hardware, sizeof(ret->hardware));
 	memcpy(ret->version, table->own.version, sizeof(ret->version));
+	ret->ports_down = table->own.ports_down;
+	ret->held_permille = table->own.held_permille;
 	if (table->own.dprd_up)
 		ret->flags |= NODE_DPRD_UP;
 	if (table_own_conflict(table, now_ms))

@@ -43,6 +43,7 @@ struct table_member {
 	struct load_sample sample;
 	uint8_t hardware[2][HARDWARE_BYTES];
 	char version[VERSION_BYTES]; /* announced in this epoch; empty: none yet */
+	uint32_t ports_down, held_permille; /* as in struct node_load */
 	bool heard; /* an announcement was taken: the epoch is known */
 	bool echoed; /* this epoch has echoed one of our announcements */
 	bool retired; /* this epoch replaced retired_epoch with proof */
@@ -58,6 +59,7 @@ struct table_own {
 	uint64_t sampled_ms;
 	uint8_t hardware[2][HARDWARE_BYTES]; /* as in struct node_load */
 	char version[VERSION_BYTES]; /* the same */
+	uint32_t ports_down, held_permille; /* the same */
 };
 
 struct table {
@@ -70,7 +72,7 @@ struct table {
 	struct table_own own;
 	struct share *share; /* of the shared addresses; NULL: there are none */
 	uint64_t asked_by; /* a bit for each member that asked for an answer; the caller clears it */
-	bool lost; /* a member stopped taking connections; the caller clears it */
+	bool lost; /* a member stopped taking connections, or those to one port; the caller clears it */
 	uint64_t rejected[REJECT_REASONS]; /* [REJECT_NONE] counts those taken */
 	struct table_member member[MEMBERS_MAX]; /* as in the configuration; at self: a second host with our name */
 };

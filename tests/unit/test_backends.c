@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 #include "loadcast/backends.h"
 #include "tests/unit/own_backends.h"
 
-enum { ANSWERS_MS = 60000 };
+enum { ANSWERS_MS = 60000, LISTENERS_MAX = 32, PROBE_MS = 500 };
 
 /* A socket bound to the loopback address; *port 0: takes any port and sets *port. */
 static int bind_to(bool v6, uint16_t *port)
@@ -46,13 +47,31 @@ static int bind_to(bool v6, uint16_t *port)
 	return s;
 }
 
+static int listeners[LISTENERS_MAX];
+static unsigned listener_count;
+
 static int listen_on(bool v6, uint16_t *port)
 {
 	int s = bind_to(v6, port);
 
-	if (s >= 0)
-		assert_int_equal(listen(s, 16), 0);
+	if (s < 0)
+		return s;
+	assert_int_equal(listen(s, 16), 0);
+	assert_int_equal(fcntl(s, F_SETFL, O_NONBLOCK), 0);
+	assert_true(listener_count < LISTENERS_MAX);
+	listeners[listener_count++] = s;
 	return s;
+}
+
+/* What the servers do; those that are closed by now do nothing. */
+static void accept_all(void)
+{
+	for (unsigned i = 0; i < listener_count; i++) {
+		int peer = accept(listeners[i], NULL, NULL);
+
+		if (peer >= 0)
+			close(peer);
+	}
 }
 
 /* A port without a listener, reserved until this program ends. */
@@ -69,17 +88,24 @@ static bool probe_all(struct server_probes *p, uint64_t now_ms)
 {
 	struct pollfd fds[BACKENDS_SOCKETS];
 	bool changed;
-	uint64_t next_ms;
+	uint64_t next_ms, start_ms = now_ms;
 
 	changed = backends_tick(p, now_ms, &next_ms);
 	for (unsigned step = 0; step < 200; step++) {
 		unsigned open = 0;
 
+		accept_all();
 		backends_sockets(p, fds);
 		for (unsigned i = 0; i < BACKENDS_SOCKETS; i++)
 			open += fds[i].fd >= 0;
-		if (!open)
-			return backends_tick(p, now_ms, &next_ms) || changed;
+		if (!open) {
+			changed |= backends_tick(p, now_ms, &next_ms);
+			if (next_ms >= start_ms + PROBE_MS)
+				return changed;
+			/* One waits for accept(2). */
+			now_ms = next_ms;
+			continue;
+		}
 		assert_true(poll(fds, BACKENDS_SOCKETS, ANSWERS_MS) > 0);
 		assert_true(backends_ready(p, fds, now_ms));
 	}
@@ -399,6 +425,115 @@ static void reload_keeps(void **state)
 	free(after);
 }
 
+static void end_with(struct server_probes *p, struct config *c)
+{
+	backends_free(p);
+	free(c);
+}
+
+/* Every service port is asked, and one that fails is taken out alone. */
+static void ports(void **state)
+{
+	uint16_t port = 0, other = 0, closed = closed_port();
+	int listener = listen_on(false, &port), second = listen_on(false, &other);
+	struct config *c = make_config(port);
+	struct server_probes *p;
+	struct load_table t;
+
+	(void)state;
+	c->port_count = 3;
+	c->port[1] = closed;
+	c->port[2] = other;
+	p = backends_new(c);
+	assert_non_null(p);
+	log_text();
+	assert_true(probe_all(p, 1000));
+	assert_int_equal(backends_ports_down(p), 2);
+	assert_true(backends_serve_clients(p) && backends_serve_peers(p));
+	t = fill(p, NODE_ACTIVE);
+	assert_int_equal(t.nodes[0].state, NODE_ACTIVE);
+	assert_int_equal(t.nodes[0].ports_down, 2);
+	assert_int_equal(t.nodes[0].flags & NODE_SERVER_DOWN, 0);
+	assert_non_null(strstr(log_text(), "fails its health check: connect: Connection refused"));
+	/* All of them: the node as a whole. */
+	close(second);
+	close(listener);
+	for (unsigned i = 0; i < 3; i++)
+		probe_all(p, 2000 + 1000 * i);
+	t = fill(p, NODE_ACTIVE);
+	assert_int_equal(t.nodes[0].state, NODE_UNHEALTHY);
+	assert_int_equal(t.nodes[0].ports_down, 0);
+	assert_int_equal(t.nodes[0].flags & NODE_SERVER_DOWN, NODE_SERVER_DOWN);
+	end_with(p, c);
+}
+
+/* [Health] Port= that is no service port speaks for the node as a whole; with real servers, a port does, too. */
+static void ports_as_a_whole(void **state)
+{
+	uint16_t port = 0, closed = closed_port();
+	int listener = listen_on(false, &port);
+	struct config *c = make_config(port);
+	struct server_probes *p;
+
+	(void)state;
+	c->health_port = closed;
+	p = backends_new(c);
+	assert_non_null(p);
+	probe_all(p, 1000);
+	assert_false(backends_serve_clients(p));
+	assert_int_equal(backends_ports_down(p), 0);
+	end_with(p, c);
+	c = make_config(port);
+	c->health_port = port;
+	c->port_count = 2;
+	c->port[1] = closed;
+	p = backends_new(c);
+	assert_non_null(p);
+	probe_all(p, 1000);
+	assert_int_equal(backends_ports_down(p), 2);
+	end_with(p, c);
+	c = make_config(port);
+	c->port_count = 2;
+	c->port[1] = closed;
+	add_backend(c, 101, port);
+	p = backends_new(c);
+	assert_non_null(p);
+	probe_all(p, 1000);
+	assert_int_equal(backends_ports_down(p), 0);
+	assert_int_equal(fill(p, NODE_ACTIVE).nodes[0].flags & NODE_SERVER_DOWN, NODE_SERVER_DOWN);
+	assert_true(backends_serve_clients(p));
+	end_with(p, c);
+	close(listener);
+}
+
+/* A reload that turns the order of the ports round: what is known goes by their numbers. */
+static void ports_turned_round(void **state)
+{
+	uint16_t port = 0, closed = closed_port();
+	int listener = listen_on(false, &port);
+	struct config *before = make_config(port), *after = make_config(closed);
+	struct server_probes *former, *p;
+
+	(void)state;
+	before->port_count = after->port_count = 2;
+	before->port[1] = closed;
+	after->port[1] = port;
+	former = backends_new(before);
+	p = backends_new(after);
+	assert_non_null(former);
+	assert_non_null(p);
+	probe_all(former, 1000);
+	log_text();
+	backends_inherit(p, former);
+	backends_free(former);
+	free(before);
+	assert_int_equal(backends_ports_down(p), 1);
+	assert_false(probe_all(p, 2000));
+	assert_string_equal(log_text(), "");
+	end_with(p, after);
+	close(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +544,9 @@ int main(void)
 		cmocka_unit_test(full_table),
 		cmocka_unit_test(no_answer),
 		cmocka_unit_test_setup_teardown(reload_keeps, log_catch, log_release),
+		cmocka_unit_test_setup_teardown(ports, log_catch, log_release),
+		cmocka_unit_test(ports_as_a_whole),
+		cmocka_unit_test_setup_teardown(ports_turned_round, log_catch, log_release),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

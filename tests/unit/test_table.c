@@ -35,7 +35,7 @@ static void self_is_first(void **state)
 
 	(void)state;
 	nodes[N3].table.own =
-		(struct table_own) { NODE_DRAINING, true, { .open_connections = 9 }, now_ms - 7, { { 0 } }, "1.2" };
+		(struct table_own) { NODE_DRAINING, true, { .open_connections = 9 }, now_ms - 7, { { 0 } }, "1.2", 0, 0 };
 	table_fill(&nodes[N3].table, now_ms, &t);
 	assert_int_equal(t.count, NODES);
 	assert_int_equal(t.nodes[0].id, member_id("n3"));
@@ -120,6 +120,62 @@ static void lost(void **state)
 	assert_false(loses(NODE_UNHEALTHY, true));
 	assert_false(loses(NODE_ACTIVE, true));
 	assert_true(loses(NODE_UNHEALTHY, true));
+}
+
+static void set_ports(unsigned node, unsigned count, const uint16_t *ports)
+{
+	nodes[node].config.port_count = count;
+	memcpy(nodes[node].config.port, ports, count * sizeof(*ports));
+	table_reconfigure(&nodes[node].table, &nodes[node].config);
+}
+
+/* n2 says which of its ports fail; n1 has them in another order, and one more. */
+static void ports_fail(void **state)
+{
+	const uint16_t here[] = { 80, 443, 8080, 8443 }, there[] = { 8080, 80, 443 };
+	struct announce_header header;
+	struct announcement a;
+
+	(void)state;
+	set_ports(N1, 4, here);
+	set_ports(N2, 3, there);
+	nodes[N2].table.own.ports_down = 1 << 0 | 1 << 2;
+	assert_false(loses(NODE_ACTIVE, true));
+	assert_int_equal(row(N1, N2).state, NODE_ACTIVE);
+	/* All but 80: 8443 is not served there. */
+	assert_int_equal(row(N1, N2).ports_down, 1 << 1 | 1 << 2 | 1 << 3);
+	/* Who does not know the field sees a node that is unhealthy. */
+	assert_int_equal(announce_read_header(nodes[N2].datagram, nodes[N2].size, &header), REJECT_NONE);
+	assert_int_equal(announce_decode(nodes[N2].datagram, &header, &a), REJECT_NONE);
+	assert_int_equal(a.state, NODE_UNHEALTHY);
+	assert_int_equal(a.serving_count, 1);
+	assert_int_equal(a.serving[0], 80);
+	nodes[N2].table.own.ports_down = 0;
+	assert_false(loses(NODE_ACTIVE, true));
+	assert_int_equal(row(N1, N2).ports_down, 0);
+	nodes[N2].table.own.ports_down = 1 << 1;
+	assert_true(loses(NODE_ACTIVE, true));
+	assert_false(loses(NODE_ACTIVE, true));
+	assert_int_equal(row(N1, N2).ports_down, 1 << 0 | 1 << 3);
+	/* A drain, or no port at all, says more. */
+	assert_true(loses(NODE_DRAINING, true));
+	assert_int_equal(row(N1, N2).state, NODE_DRAINING);
+	assert_int_equal(row(N1, N2).ports_down, 0);
+	nodes[N2].table.own.ports_down = 0;
+	assert_false(loses(NODE_UNHEALTHY, true));
+	assert_int_equal(row(N1, N2).state, NODE_UNHEALTHY);
+	assert_int_equal(row(N1, N2).ports_down, 0);
+	/* None of n1's ports works there. */
+	set_ports(N1, 1, &here[3]);
+	nodes[N2].table.own.ports_down = 1;
+	assert_false(loses(NODE_ACTIVE, true));
+	assert_int_equal(row(N1, N2).state, NODE_UNHEALTHY);
+	/* A reload may have given the bits another meaning. */
+	set_ports(N1, 4, here);
+	assert_false(loses(NODE_ACTIVE, true));
+	assert_int_not_equal(row(N1, N2).ports_down, 0);
+	set_ports(N1, 4, here);
+	assert_int_equal(row(N1, N2).ports_down, 0);
 }
 
 /* n2 hears n1, but n1 does not hear n2: neither trusts the other; n3 sees both. */
@@ -481,6 +537,7 @@ int main(void)
 		cmocka_unit_test_setup(versions, setup),
 		cmocka_unit_test_setup(self_is_first, setup),
 		cmocka_unit_test_setup(lost, setup),
+		cmocka_unit_test_setup(ports_fail, setup),
 		cmocka_unit_test_setup(one_way, setup),
 		cmocka_unit_test_setup(ageing, setup),
 		cmocka_unit_test_setup(rate, setup),

@@ -142,14 +142,15 @@ static void layout(void **state)
 
 	(void)state;
 	assert_int_equal(load_table_bytes(0), 32);
-	assert_int_equal(load_table_bytes(2), 32 + 2 * 88);
-	assert_int_equal(sizeof(t), 8304);
+	assert_int_equal(load_table_bytes(2), 32 + 2 * 96);
+	assert_int_equal(sizeof(t), 9056);
 	assert_int_equal(sizeof(struct dprd_status), 48);
 	assert_int_equal(offsetof(struct load_table, published_ms), 16);
 	assert_int_equal(offsetof(struct node_load, epoch), 24);
 	assert_int_equal(offsetof(struct node_load, sample), 40);
 	assert_int_equal(offsetof(struct node_load, hardware), 64);
 	assert_int_equal(offsetof(struct node_load, version), 76);
+	assert_int_equal(offsetof(struct node_load, ports_down), 88);
 	assert_int_equal(load_table_publish(path, &t), 0);
 	assert_memory_equal(&t, text, 4);
 	/* FNV-1a of 32 zero bytes, by an independent computation. */
@@ -254,6 +255,11 @@ static void values(void **state)
 	t = good, t.nodes[1].hardware[1][0] = 0xff, check_refused(&t);
 	t = good, t.nodes[0].hardware[1][0] = 0x33, check_refused(&t);
 	versions(&good);
+	t = good, t.nodes[1].held_permille = WEIGHT_HELD_MAX + 1, check_refused(&t);
+	t = good, t.nodes[0].held_permille = UINT16_MAX, check_refused(&t);
+	t = good, t.nodes[1].held_permille = WEIGHT_HELD_MAX, check_taken(&t);
+	t = good, t.nodes[0].ports_down = UINT16_MAX, check_taken(&t);
+	t = good, t.nodes[0].ports_down = UINT16_MAX + 1, check_refused(&t);
 	t = good, memset(t.nodes[1].hardware, 0xfe, sizeof(t.nodes[1].hardware)), check_taken(&t);
 	t = good, memset(t.nodes[1].hardware, 0, sizeof(t.nodes[1].hardware)), check_taken(&t);
 	/* A count beyond the array must be refused before anything is summed over it. */
@@ -291,6 +297,8 @@ static void backend_nodes(void **state)
 	t = good, t.nodes[3].sample.arrivals_per_1000_s = 1, check_refused(&t);
 	t = good, t.nodes[2].hardware[0][0] = 2, check_refused(&t);
 	t = good, t.nodes[3].hardware[1][5] = 1, check_refused(&t);
+	t = good, t.nodes[3].ports_down = 1, check_refused(&t);
+	t = good, t.nodes[3].held_permille = 1, check_refused(&t);
 	t = good, t.nodes[3].version[0] = '1', check_refused(&t);
 	/* A backend between the members, and one in the place of this node. */
 	t = good, t.nodes[1] = good.nodes[2], t.nodes[2] = good.nodes[1], check_refused(&t);

@@ -203,7 +203,7 @@ static void test_why_not(void **context)
 	set_member_way(&d, N2, true, 1460);
 	published(100);
 	assert_string_equal(why_not(N2), "");
-	view_select_family(&d, false);
+	view_select(&d, false, 0);
 	assert_false(d.view_nodes[N2].eligible);
 }
 
@@ -222,6 +222,47 @@ static void test_rate(void **context)
 	assert_in_range(d.arrivals_per_1000_s, 24000, 25000);
 }
 
+/* A port that fails takes a node out for that port alone. */
+static void test_ports(void **context)
+{
+	const be16 first = htons(d.config.port[0]), second = htons(8080), foreign = htons(9);
+
+	(void)context;
+	d.config.port_count = 2;
+	set_member_way(&d, N2, false, 1480);
+	set_member_way(&d, N3, false, 1480);
+	d.config.port[1] = 8080;
+	published(100);
+	assert_false(view_ports_differ(&d));
+	assert_false(view_own_server_fails(&d, 0) || view_own_server_fails(&d, first));
+	table.nodes[N3] = table.nodes[N2];
+	table.nodes[N3].id = member_id("n3");
+	table.nodes[N2].ports_down = 2;
+	published(100);
+	assert_true(view_ports_differ(&d));
+	assert_string_equal(why_not(N2), "");
+	view_select(&d, false, second);
+	assert_false(d.view_nodes[N2].eligible);
+	assert_true(d.view_nodes[N3].eligible);
+	view_select(&d, false, first);
+	assert_true(d.view_nodes[N2].eligible);
+	view_select(&d, false, foreign);
+	assert_true(d.view_nodes[N2].eligible);
+	view_select(&d, false, 0);
+	assert_true(d.view_nodes[N2].eligible);
+	assert_false(view_own_server_fails(&d, 0));
+	/* The same of this node. */
+	table.nodes[N2].ports_down = 0;
+	table.nodes[N1].ports_down = 1;
+	published(100);
+	assert_true(view_ports_differ(&d));
+	assert_true(view_own_server_fails(&d, 0) && view_own_server_fails(&d, first));
+	assert_false(view_own_server_fails(&d, second) || view_own_server_fails(&d, foreign));
+	table.nodes[N1].state = NODE_UNHEALTHY;
+	published(100);
+	assert_true(view_own_server_fails(&d, second) && view_own_server_fails(&d, foreign));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,6 +274,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_self, start, stop),
 		cmocka_unit_test_setup_teardown(test_why_not, start, stop),
 		cmocka_unit_test_setup_teardown(test_rate, start, stop),
+		cmocka_unit_test_setup_teardown(test_ports, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
