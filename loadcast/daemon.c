@@ -16,6 +16,7 @@
 #include "loadcast/parts.h"
 #include "loadcast/dprd_process.h"
 #include "loadcast/sharing.h"
+#include "loadcast/core/slow_start.h"
 #include "loadcast/core/table.h"
 
 enum {
@@ -56,6 +57,7 @@ struct daemon {
 	struct table table;
 	struct sharing sharing;
 	struct dprd_process dprd;
+	struct slow_start slow_start;
 	struct load_table published;
 	int signals;
 	unsigned watchdog_ms;
@@ -105,6 +107,8 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 	own.ports_down = backends_ports_down(d->parts.servers);
 	if (d->stopping || status.draining)
 		own.state = NODE_DRAINING;
+	own.held_permille =
+		slow_start_held(&d->slow_start, own.state == NODE_ACTIVE, config_of(d)->slow_start_ms, now_ms);
 	own.sample.redirected = load_sum(status.redirected, 0);
 	own.sample.arrivals_per_1000_s = load_sum(status.arrivals_per_1000_s, 0);
 	/* For its peers a node and its backends are one server: their connections are its load. */
@@ -341,7 +345,7 @@ static void look_at_dprd(struct daemon *d, uint64_t now_ms)
 static void check_health(struct daemon *d, uint64_t now_ms)
 {
 	if (backends_tick(d->parts.servers, now_ms, &d->due_ms[TIMER_HEALTH]))
-		d->due_ms[TIMER_PUBLISH] = now_ms;
+		d->due_ms[TIMER_ANNOUNCE] = d->due_ms[TIMER_PUBLISH] = now_ms;
 }
 
 static void announce_load(struct daemon *d, uint64_t now_ms)
@@ -481,6 +485,17 @@ static void say_farewell(struct daemon *d)
 	publish(d, clock_now_ms());
 }
 
+/*
+ * True when the table of a former loadcast says that this node served just now: a restart of loadcast is none of the web
+ * server. (The last table of one that ends says that the node drains.)
+ */
+static bool served_just_now(const struct config *config, struct load_table *table, uint64_t now_ms)
+{
+	return load_table_snapshot(config->table_file, table) == 0 &&
+	       table->nodes[0].id == config->member[config->self].id && table->nodes[0].state != NODE_UNHEALTHY &&
+	       now_ms - table->published_ms < SLOW_START_FRESH_MS;
+}
+
 int daemon_run(const struct options *options)
 {
 	static struct daemon d; /* once; too large for a stack */
@@ -503,6 +518,7 @@ int daemon_run(const struct options *options)
 		return EXIT_FAILURE;
 	}
 	sharing_succeed(&d.sharing, clock_now_ms());
+	d.slow_start.serves = served_just_now(config_of(&d), &d.published, clock_now_ms());
 	refresh_own(&d, clock_now_ms());
 	publish(&d, clock_now_ms());
 	if (d.publish_error) {

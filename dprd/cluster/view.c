@@ -89,6 +89,13 @@ unsigned view_weight(const struct member *member, const struct node_load *load)
 	return load && load->weight < member->weight ? load->weight : member->weight;
 }
 
+double view_weight_now(const struct member *member, const struct node_load *load)
+{
+	unsigned weight = view_weight(member, load);
+
+	return load ? weight * (1000.0 - load->held_permille) / 1000 : weight;
+}
+
 bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms)
 {
 	const struct last_heard *heard = &d->past.heard[member];
@@ -118,7 +125,8 @@ static void view_fill_self(struct dprd *d)
 
 	node->member = (uint16_t)d->config.self;
 	node->node_id = self->id;
-	node->weight = self->weight ? self->weight : 1;
+	/* One of weight 0 has a load all the same. */
+	node->weight = self->weight ? view_weight_now(self, view_node_load(d, self->id)) : 1;
 	node->arrivals_per_s = d->arrivals_per_1000_s / 1000.0;
 	node->age_ms = 0;
 	node->sent = 0;
@@ -196,7 +204,7 @@ static void view_fill_peers(struct dprd *d, const struct load_table *former, uin
 			.node_id = load->id,
 			.age_ms = load_age_ms(&d->table, load, now_ms),
 			.load = view_load(&d->config, &load->sample),
-			.weight = view_weight(&d->config.member[member], load),
+			.weight = view_weight_now(&d->config.member[member], load),
 			.arrivals_per_s = load->sample.arrivals_per_1000_s / 1000.0,
 			.heard_ms = now_ms - load_age_ms(&d->table, load, now_ms),
 			.eligible = view_member_eligible(d, member, now_ms, &why_not),

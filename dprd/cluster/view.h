@@ -57,6 +57,8 @@ struct view_node *view_node(struct dprd *d, uint32_t node_id);
 const struct node_load *view_node_load(const struct dprd *d, uint32_t node_id); /* NULL: not in the table */
 /* The weight that counts: the lower one of the configured and the announced weight. load NULL: 0. */
 unsigned view_weight(const struct member *member, const struct node_load *load);
+/* The same less what the node holds back for now (SlowStart=). */
+double view_weight_now(const struct member *member, const struct node_load *load);
 /* True when a member may get new connections; if not, *ret_why_not gives the reason (static text). */
 bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms, const char **ret_why_not);
 /* True when tunnel packets from a member are taken: it was heard, or first configured, within DECAPSULATE_GRACE_MS. */

@@ -136,6 +136,7 @@ struct config {
 	double max_load;
 	double min_advantage;
 	bool second_look;
+	unsigned slow_start_ms; /* the weight of a node that comes back grows for this long; 0: it has it at once */
 
 	/* [Backends]: for all real servers behind this node */
 	char backend_policy[NAME_BYTES]; /* one of config_backend_policy_names */

@@ -81,6 +81,7 @@ const struct config_key config_keys[] = {
 	WHOLE(BALANCE, "MaxLoad", max_load, RANGE(0, 1e9), DEFAULT("auto")),
 	KEY(BALANCE, "MinAdvantage", number, min_advantage, RANGE(0, 1e9), DEFAULT("0")),
 	KEY(BALANCE, "SecondLook", flag, second_look, DEFAULT("yes")),
+	KEY(BALANCE, "SlowStart", time, slow_start_ms, RANGE(0, 1 * HOUR), DEFAULT("10s")),
 
 	KEY(BACKENDS, "Policy", policy, backend_policy, DEFAULT("wlc"), .choices = config_backend_policy_names),
 	KEY(BACKENDS, "ServeHere", flag, serve_here, DEFAULT("yes")),

@@ -108,6 +108,12 @@ static json_t *ports_down_json(const struct config *config, const struct node_lo
 	return ports;
 }
 
+static json_t *weight_json(const struct member *m, const struct node_load *load)
+{
+	return load && load->held_permille ? control_real(view_weight_now(m, load))
+					   : json_integer(view_weight(m, load));
+}
+
 static json_t *member_json(const struct config *config, const struct control_snapshot *s, unsigned index)
 {
 	const struct member *m = &config->member[index];
@@ -123,7 +129,7 @@ static json_t *member_json(const struct config *config, const struct control_sna
 	json_object_set_new(member, "address", m->service_count ? control_address(&m->service[0]) : json_null());
 	json_object_set_new(member, "cluster_address",
 			    control_address(addr_is_zero(&m->cluster_v4) ? &m->cluster_v6 : &m->cluster_v4));
-	json_object_set_new(member, "weight", json_integer(view_weight(m, self ? NULL : load)));
+	json_object_set_new(member, "weight", weight_json(m, load));
 	json_object_set_new(member, "load", node && (self || known) ? control_real(node->load) : json_null());
 	put_announced(member, s, load);
 	json_object_set_new(member, "sent_since", control_count(node, node ? node->sent : 0));

@@ -21,7 +21,7 @@ CHOOSE_THEIR_PLANE = {"test_d11_without_tcx", "test_d12_auto_finds_a_plane", "te
                       "test_d16_killed_while_the_kernel_decides", "test_d17_the_programs_decide_while_many_come",
                       "test_d40_no_place_for_programs"}
 # Scenarios for which the value of Decide= matters.
-KERNEL_FILES = ("test_a_10", "test_b_10", "test_b_50", "test_d_10", "test_d_20", "test_d_30", "test_g_10")
+KERNEL_FILES = ("test_a_10", "test_b_10", "test_b_50", "test_b_70", "test_d_10", "test_d_20", "test_d_30", "test_g_10")
 DECIDE = ("decide",)
 GROUP_AXES = ("plane", "decide", "layout", "family")
 LAYOUTS = {"own3": "own", "one3": "one", "own": "own", "one": "one"}

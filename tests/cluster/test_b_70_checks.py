@@ -150,3 +150,22 @@ def test_b73_a_port_speaks_tls(own3):
         time.sleep(1)
         assert ports_down(own3, "n1", "n2") == []
         assert "n2" in {whoami(own3, own3.node("n1").service_v4) for _ in range(9)}
+
+
+def test_b74_a_server_comes_back_slowly(own3):
+    """n2's servers end and come back: by SlowStart= its weight grows, as all see, and with it its part of the connections."""
+    with settings(own3, policy="wrr", Balance={"SlowStart": "4s"}, Health=QUICK):
+        own3.stop_web("n2")
+        wait_for(lambda: members(own3, "n1")["n2"]["state"] == "unhealthy", "n2 is out", 3)
+        own3.start_web("n2")
+        wait_for(lambda: members(own3, "n1")["n2"]["eligible"], "n2 is back", 3)
+        begun = time.monotonic()
+        weights = [members(own3, node)["n2"]["weight"] for node in ALL]
+        served = [whoami(own3, own3.node("n1").service_v4) for _ in range(12)]
+        took = time.monotonic() - begun
+        wait_for(lambda: all(members(own3, node)["n2"]["weight"] == 1 for node in ALL), "n2 has all its weight", 15)
+        after = [whoami(own3, own3.node("n1").service_v4) for _ in range(12)]
+    assert after.count("n2") == 4, after
+    in_time(took < 1, f"twelve connections took {took:.1f} s")
+    assert all(weight < 0.5 for weight in weights), weights
+    assert served.count("n2") <= 2, served

@@ -37,7 +37,7 @@ class Daemons:
             "Cluster": {"Name": "lab", "KeyFile": os.path.join(self.directory, "cluster.key")},
             "Node": {"Name": node.name},
             "Service": {"Port": "80 8080 8081"},
-            "Balance": {},
+            "Balance": {"SlowStart": "0s"},  # nodes come and go all the time; b74 has it
             "Datapath": {"Plane": self.plane, "Pins": node.pins, **self.decide},
             "Announce": {"Period": "200ms", "Port": str(self.announce_port)},
             "Run": {"Directory": os.path.join(node.directory, "run"),

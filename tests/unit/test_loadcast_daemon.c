@@ -128,6 +128,50 @@ static void news_of_dprd(void **state)
 	free(c);
 }
 
+/* A node that begins to serve holds weight back; one whose loadcast alone began anew does not. */
+static void slow_start(void **state)
+{
+	static struct daemon d;
+	static struct load_table t;
+	struct config *c = make_config(80);
+	uint64_t now_ms = clock_now_ms();
+	char path[] = "/tmp/dprd-test-XXXXXX";
+	int file = mkstemp(path);
+
+	(void)state;
+	assert_true(file >= 0);
+	close(file);
+	c->health = HEALTH_NONE;
+	c->slow_start_ms = 1000;
+	snprintf(c->table_file, sizeof(c->table_file), "%s", path);
+	snprintf(c->run_dir, sizeof(c->run_dir), "/nonexistent");
+	d = make_daemon(c);
+	assert_false(served_just_now(c, &t, now_ms));
+	refresh_own(&d, now_ms);
+	assert_int_equal(d.table.own.held_permille, SLOW_START_HELD);
+	refresh_own(&d, now_ms + 500);
+	assert_int_equal(d.table.own.held_permille, SLOW_START_HELD / 2);
+	refresh_own(&d, now_ms + 1000);
+	assert_int_equal(d.table.own.held_permille, 0);
+	d.stopping = true;
+	refresh_own(&d, now_ms + 1001);
+	table_fill(&d.table, now_ms, &t);
+	assert_int_equal(load_table_publish(path, &t), 0);
+	assert_true(served_just_now(c, &t, now_ms));
+	assert_false(served_just_now(c, &t, now_ms + SLOW_START_FRESH_MS));
+	t.nodes[0].state = NODE_UNHEALTHY;
+	assert_int_equal(load_table_publish(path, &t), 0);
+	assert_false(served_just_now(c, &t, now_ms));
+	t.nodes[0].state = NODE_ACTIVE;
+	t.nodes[0].id = 77;
+	assert_int_equal(load_table_publish(path, &t), 0);
+	assert_false(served_just_now(c, &t, now_ms));
+	unlink(path);
+	dprd_process_close(&d.dprd);
+	parts_free(&d.parts);
+	free(c);
+}
+
 /* Real servers do not count as peers, neither in the load table nor in the status for the service manager. */
 static void backends_are_no_peers(void **state)
 {
@@ -536,6 +580,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connections_of_backends),
 		cmocka_unit_test(news_of_dprd),
+		cmocka_unit_test(slow_start),
 		cmocka_unit_test_setup_teardown(backends_are_no_peers, log_catch, log_release),
 		cmocka_unit_test(hardware_of_interfaces),
 		cmocka_unit_test(hardware_is_announced),

@@ -222,6 +222,25 @@ static void test_rate(void **context)
 	assert_in_range(d.arrivals_per_1000_s, 24000, 25000);
 }
 
+/* What a node holds back of its weight, all nodes see, itself included. */
+static void test_held_weight(void **context)
+{
+	(void)context;
+	table.nodes[N2].weight = d.config.member[N2].weight = 4;
+	table.nodes[N2].held_permille = 900;
+	table.nodes[N1].held_permille = 250;
+	published(100);
+	assert_true(d.view_nodes[N2].weight > 0.399 && d.view_nodes[N2].weight < 0.401);
+	assert_true(d.view_nodes[0].weight > 0.749 * d.config.member[N1].weight &&
+		    d.view_nodes[0].weight < 0.751 * d.config.member[N1].weight);
+	assert_string_equal(why_not(N2), "");
+	table.nodes[N2].held_permille = 0;
+	d.config.member[N1].weight = 0;
+	published(100);
+	assert_true(d.view_nodes[N2].weight >= 4);
+	assert_true(d.view_nodes[0].weight >= 1);
+}
+
 /* A port that fails takes a node out for that port alone. */
 static void test_ports(void **context)
 {
@@ -275,6 +294,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_why_not, start, stop),
 		cmocka_unit_test_setup_teardown(test_rate, start, stop),
 		cmocka_unit_test_setup_teardown(test_ports, start, stop),
+		cmocka_unit_test_setup_teardown(test_held_weight, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
