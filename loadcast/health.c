@@ -266,7 +266,7 @@ static void judge(struct health *h, unsigned code)
 	}
 }
 
-/* What the port said to a GET. A TLS server, too, may say "400 Bad Request". */
+/* Learns from the answer to a GET. A TLS server, too, may say "400 Bad Request". */
 static void learn_by_get(struct health *h, enum speech speech, unsigned code, uint64_t now_ms)
 {
 	if (speech == SPEECH_HTTP && code == HTTP_BAD_REQUEST) {
@@ -284,7 +284,7 @@ static void learn_by_get(struct health *h, enum speech speech, unsigned code, ui
 	}
 }
 
-/* What the port said to a ClientHello. */
+/* Learns from the answer to a ClientHello. */
 static void learn_by_hello(struct health *h, enum speech speech, unsigned code, uint64_t now_ms)
 {
 	if (speech == SPEECH_TLS) {

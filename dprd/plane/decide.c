@@ -252,7 +252,7 @@ void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 	mutex_assert_held(&d->lock);
 	if (!p)
 		return;
-	/* What is decided ahead is for any port. */
+	/* A decision made ahead is for any port. */
 	p->runs = (schedule_pace_fast(&p->pace, now_ms, d->counters.syns) || d->config.decide_in == DECIDE_KERNEL) &&
 		  !view_ports_differ(d);
 	asks_env(d, &env);

@@ -141,7 +141,7 @@ static void put_key_share(struct hello *h, const uint8_t key[32])
 
 size_t speech_tls_hello(const char *host, const uint8_t random[SPEECH_HELLO_RANDOM], uint8_t out[SPEECH_HELLO_BYTES])
 {
-	/* What RFC 8446 9.1 and, for TLS 1.2, RFC 9325 4.2 want of every server. */
+	/* Every server should know these: RFC 8446 9.1; for TLS 1.2, RFC 9325 4.2. */
 	static const char ciphers[] =
 		"\x13\x01\x13\x02\x13\x03\xc0\x2b\xc0\x2f\xc0\x2c\xc0\x30\xcc\xa9\xcc\xa8\x00\x9c";
 	static const char versions[] = "\x00\x2b\x00\x05\x04\x03\x04\x03\x03";

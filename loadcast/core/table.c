@@ -200,7 +200,7 @@ static bool takes_connections(uint32_t state, bool dprd_up)
 	return state == NODE_ACTIVE && dprd_up;
 }
 
-/* Of the ports configured here, those that the sender does not serve, a bit each. */
+/* The ports configured here that the sender does not serve, a bit each. */
 static uint32_t ports_not_served(const struct config *config, const struct announcement *a)
 {
 	unsigned i, j, down = 0;

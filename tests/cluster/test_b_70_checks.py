@@ -66,7 +66,7 @@ def served_at(cluster, entry, port, count=12):
 def test_b70_a_server_fails_fast(cluster3):
     """n2's nginx answers every request with 500: it is out for its port, and back when it answers well."""
     with settings(cluster3, Health=QUICK):
-        time.sleep(0.5)  # what the port speaks is learnt
+        time.sleep(0.5)  # loadcast learns what the port speaks
         with nginx_with(cluster3, "n2", ("location / {", "location / {\n return 500;")):
             all_see(cluster3, "n2", [80], 3, "n2's port 80 is out")
             assert {whoami(cluster3, cluster3.node(entry).service_v4) for entry in ("n1", "n2") for _ in range(6)} \

@@ -63,7 +63,7 @@ static int listen_on(bool v6, uint16_t *port)
 	return s;
 }
 
-/* What the servers do; those that are closed by now do nothing. */
+/* All servers accept what waits; a closed one does nothing. */
 static void accept_all(void)
 {
 	for (unsigned i = 0; i < listener_count; i++) {

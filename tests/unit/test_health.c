@@ -28,7 +28,7 @@ enum { INTERVAL_MS = 5000, TIMEOUT_MS = 400, REAL_MS = 60000, SILENT_MS = 200, S
 #define BANNER "220 mail.example.org ESMTP\r\n"
 #define CLOSES ""
 
-/* What the server says before it closes; NULL: it takes the question and stays silent. */
+/* The server's words before it closes; NULL: it takes the question and stays silent. */
 struct script {
 	const char *to_get, *to_hello;
 };
@@ -213,7 +213,7 @@ static void speaks_http(void **state)
 	assert_true(health_is_good(health));
 }
 
-/* One who fails while it is learnt has said what it speaks. */
+/* A server that fails while it is learnt has said what it speaks. */
 static void fails_while_learnt(void **state)
 {
 	(void)state;

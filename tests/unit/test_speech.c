@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a server speaks, by its first bytes; the ClientHello, field by field. */
+/* A server's protocol by its first bytes; the ClientHello, field by field. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ static void by_the_answer(void **state)
 	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
 		const struct answer *a = &answers[i];
 		unsigned code = 77;
-		/* Of its exact size: a sanitizer sees what is read behind it. */
+		/* Memory of its exact size: a sanitizer sees what is read behind it. */
 		char *bytes = malloc(a->size + !a->size);
 
 		assert_non_null(bytes);

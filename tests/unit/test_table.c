@@ -34,8 +34,9 @@ static void self_is_first(void **state)
 	struct load_table t;
 
 	(void)state;
-	nodes[N3].table.own =
-		(struct table_own) { NODE_DRAINING, true, { .open_connections = 9 }, now_ms - 7, { { 0 } }, "1.2", 0, 0 };
+	nodes[N3].table.own = (struct table_own) {
+		NODE_DRAINING, true, { .open_connections = 9 }, now_ms - 7, { { 0 } }, "1.2", 0, 0
+	};
 	table_fill(&nodes[N3].table, now_ms, &t);
 	assert_int_equal(t.count, NODES);
 	assert_int_equal(t.nodes[0].id, member_id("n3"));
@@ -144,7 +145,7 @@ static void ports_fail(void **state)
 	assert_int_equal(row(N1, N2).state, NODE_ACTIVE);
 	/* All but 80: 8443 is not served there. */
 	assert_int_equal(row(N1, N2).ports_down, 1 << 1 | 1 << 2 | 1 << 3);
-	/* Who does not know the field sees a node that is unhealthy. */
+	/* A node that does not know the field sees an unhealthy node. */
 	assert_int_equal(announce_read_header(nodes[N2].datagram, nodes[N2].size, &header), REJECT_NONE);
 	assert_int_equal(announce_decode(nodes[N2].datagram, &header, &a), REJECT_NONE);
 	assert_int_equal(a.state, NODE_UNHEALTHY);

@@ -222,7 +222,7 @@ static void test_rate(void **context)
 	assert_in_range(d.arrivals_per_1000_s, 24000, 25000);
 }
 
-/* What a node holds back of its weight, all nodes see, itself included. */
+/* All nodes see how much of its weight a node holds back, itself included. */
 static void test_held_weight(void **context)
 {
 	(void)context;
