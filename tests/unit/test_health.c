@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "loadcast/health.c"
+#include "loadcast/health.c" // NOLINT(bugprone-suspicious-include)
 
 enum { INTERVAL_MS = 5000, TIMEOUT_MS = 400, REAL_MS = 60000, SILENT_MS = 200, SILENT_MAX = 64 };
 
