@@ -31,6 +31,7 @@
 #include "dprd/shared/shared.h"
 #include "dprd/dprd.h"
 #include "dprd/upkeep/expire.h"
+#include "dprd/upkeep/kept.h"
 #include "dprd/upkeep/presence.h"
 #include "dprd/upkeep/upkeep.h"
 #include "dprd/upkeep/refill.h"
@@ -191,8 +192,10 @@ static int dprd_open(struct process *p)
 	/* Before anything is changed: another dprd, of another run directory, would have them. */
 	if (!error)
 		error = queue_check(d);
-	if (!error)
+	if (!error) {
+		kept_open(d);
 		error = dprd_open_state(p);
+	}
 	if (error)
 		return error;
 	mutex_lock(&d->lock);
@@ -323,6 +326,7 @@ static int purge(struct process *p)
 		snprintf(path, sizeof(path), "%s/%s", d->config.run_dir, names[i]);
 		unlink(path);
 	}
+	kept_purge(&d->config);
 	shared_purge(&d->config);
 	if (fastpath_purge(&d->config)) {
 		log_err("%s: not all that is pinned there could be removed", d->config.pin_dir);

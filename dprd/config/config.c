@@ -355,6 +355,9 @@ static int parse_text(const char *name, const char *text, size_t length, const c
 	config_check_self(p, node_name);
 	if (!errors->count)
 		config_check_own_backends(p);
+	/* The checks made sure that there is room. */
+	if (!errors->count)
+		config_place_aliases(config);
 	free(p);
 	return errors->count ? -EINVAL : 0;
 }

@@ -43,6 +43,7 @@ struct member {
 	unsigned weight; /* 0..1000; 0 takes no forwarded connections */
 	unsigned service_count;
 	struct addr service[MEMBER_SERVICES_MAX];
+	struct addr alias[MEMBER_SERVICES_MAX]; /* of each service address on this node: config_alias() */
 	bool own_cluster_address; /* a Cluster= line: layout "own cluster address" */
 	/* Where tunnel packets and announcements go: the Cluster= lines, or else the first service
 	 * address of each family. All zero when the member has none of that family. */
@@ -270,10 +271,17 @@ void config_shared_mac(const struct config *config, const struct addr *shared, u
 
 /*
  * The alias of a peer's service address on this node; all zero when the peer has a cluster address of its own (its
- * service addresses are then local as they are). It depends only on the order of members and services in the file, so
- * that a restart finds the same aliases.
+ * service addresses are then local as they are). After config_read() it is the one of the place in the file; dprd then
+ * keeps those that were given out before (alias.h).
  */
 struct addr config_alias(const struct config *config, unsigned member, unsigned service);
+/* For alias.h: the number of aliases in the range of the family; the alias of a number, 0..room - 1; and the number of
+ * the service address among those of its family in the file. */
+unsigned config_alias_room(const struct config *config, bool v4);
+struct addr config_alias_at(const struct config *config, bool v4, unsigned number);
+unsigned config_alias_place(const struct config *config, unsigned member, unsigned service);
+/* Gives each service address of a peer the alias of its place. */
+void config_place_aliases(struct config *config);
 
 /* Hash of all that nodes must agree on (ports, members, addresses, shared addresses); every node announces it. */
 uint32_t config_service_hash(const struct config *config);

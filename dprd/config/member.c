@@ -107,42 +107,57 @@ void config_shared_mac(const struct config *config, const struct addr *shared, u
 	}
 }
 
-/* Counts the service addresses of the same family that stand before this one in the file. */
-static unsigned service_index(const struct config *config, unsigned member, unsigned service)
+unsigned config_alias_place(const struct config *config, unsigned member, unsigned service)
 {
 	bool v4 = addr_is_v4(&config->member[member].service[service]);
-	unsigned index = 0;
+	unsigned place = 0;
 
 	for (unsigned i = 0; i <= member; i++) {
 		unsigned end = i == member ? service : config->member[i].service_count;
 
 		for (unsigned s = 0; s < end; s++)
-			index += addr_is_v4(&config->member[i].service[s]) == v4;
+			place += addr_is_v4(&config->member[i].service[s]) == v4;
 	}
-	return index;
+	return place;
 }
 
-struct addr config_alias(const struct config *config, unsigned member, unsigned service)
+unsigned config_alias_room(const struct config *config, bool v4)
 {
-	static const struct addr none;
-	const struct member *m = &config->member[member];
-	struct addr alias;
-	unsigned offset;
+	/* The first address of the range stays free, and the last. */
+	return (1u << (v4 ? 32 - config->alias_v4_prefix : 128 - config->alias_v6_prefix)) - 2;
+}
 
-	if (member >= config->member_count || service >= m->service_count || m->own_cluster_address ||
-	    member == config->self)
-		return none;
-	alias = addr_is_v4(&m->service[service]) ? config->alias_v4 : config->alias_v6;
-	if (addr_is_zero(&alias))
-		return none;
-	/* The first address of the range stays free. The checks of the file made sure that there is room. */
-	offset = service_index(config, member, service) + 1;
+struct addr config_alias_at(const struct config *config, bool v4, unsigned number)
+{
+	struct addr alias = v4 ? config->alias_v4 : config->alias_v6;
+	unsigned offset = number + 1;
+
 	for (unsigned i = 15; offset; i--) {
 		offset += alias.bytes[i];
 		alias.bytes[i] = (uint8_t)offset;
 		offset >>= 8;
 	}
 	return alias;
+}
+
+void config_place_aliases(struct config *config)
+{
+	for (unsigned i = 0; i < config->member_count; i++) {
+		struct member *m = &config->member[i];
+
+		for (unsigned s = 0; s < m->service_count && !m->own_cluster_address && i != config->self; s++)
+			m->alias[s] =
+				config_alias_at(config, addr_is_v4(&m->service[s]), config_alias_place(config, i, s));
+	}
+}
+
+struct addr config_alias(const struct config *config, unsigned member, unsigned service)
+{
+	static const struct addr none;
+
+	if (member >= config->member_count || service >= config->member[member].service_count)
+		return none;
+	return config->member[member].alias[service];
 }
 
 static uint64_t hash64(const void *bytes, size_t length)

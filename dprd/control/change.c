@@ -7,12 +7,14 @@
 #include "dprd/base/log.h"
 #include "dprd/plane/decide.h"
 #include "dprd/control/json.h"
+#include "dprd/upkeep/kept.h"
 #include "dprd/upkeep/reload.h"
 
 static json_t *set_draining(struct dprd *d, bool draining)
 {
 	struct flow_counts flows;
 	bool before;
+	int error = kept_drain(d, draining);
 
 	mutex_lock(&d->lock);
 	before = d->draining;
@@ -22,6 +24,9 @@ static json_t *set_draining(struct dprd *d, bool draining)
 	plane_decide_now(d);
 	if (before != draining)
 		log_info("%s", draining ? "draining: new connections go to the peers" : "no longer draining");
+	if (error)
+		log_warning("a restart will not know that this node %s: %s", draining ? "drains" : "no longer drains",
+			    strerror(-error));
 	return json_pack("{s:s, s:b, s:I}", "schema", "dprd.drain/1", "draining", draining, "flows",
 			 (json_int_t)flows.half_open + flows.confirmed);
 }

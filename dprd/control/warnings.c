@@ -107,7 +107,7 @@ static void warn_self(struct warnings *w)
 
 	if (w->s->draining) {
 		say(w, "this node drains: new connections go to its peers");
-		advise(w, "To end that: dprctl undrain");
+		advise(w, "To end that: dprctl undrain; a restart of dprd does not end it");
 	} else if (unhealthy && c->own_backend_count) {
 		say(w, "no web server of this node passes its health check; new connections go to its peers");
 		advise(w, "See which: dprctl backends");

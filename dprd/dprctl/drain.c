@@ -149,8 +149,7 @@ int drain_and_wait(const struct dprctl *c)
 		}
 		if (!left.draining) {
 			fprintf(stderr,
-				"%sdprctl: this node no longer drains: dprd was restarted, or an operator ran dprctl "
-				"undrain.\n"
+				"%sdprctl: this node no longer drains: an operator ran dprctl undrain.\n"
 				"New connections come here again; type dprctl drain --wait once more\n",
 				terminal ? "\n" : "");
 			return DPRCTL_FAILED;

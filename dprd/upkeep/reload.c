@@ -16,6 +16,7 @@
 #include "dprd/plane/plane.h"
 #include "dprd/upkeep/expire.h"
 #include "dprd/upkeep/keep_rules.h"
+#include "dprd/upkeep/kept.h"
 #include "loadcast/sample.h"
 
 /*
@@ -58,6 +59,7 @@ int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG
 			 strerror(-error));
 		return error;
 	}
+	kept_aliases(d, &fresh);
 	former = d->config;
 	reconfigure(d, &fresh, &former, sampler);
 	log_info("configuration read again: policy %s, %u members%s%s", d->config.policy, d->config.member_count,

@@ -6,12 +6,14 @@
 #define DPRD_UPKEEP_H
 
 #include "dprd/upkeep/keep_rules.h"
+#include "dprd/upkeep/kept.h"
 #include "dprd/upkeep/presence.h"
 
 struct upkeep {
 	uint64_t second_ms; /* when tick.c last did the work of each second */
 	struct presence presence;
 	struct keep_rules keep_rules;
+	struct aliases aliases;
 };
 
 #endif
