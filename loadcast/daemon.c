@@ -12,6 +12,7 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/base/descriptors.h"
+#include "dprd/base/lock.h"
 #include "dprd/base/log.h"
 #include "loadcast/parts.h"
 #include "loadcast/dprd_process.h"
@@ -59,7 +60,7 @@ struct daemon {
 	struct dprd_process dprd;
 	struct slow_start slow_start;
 	struct load_table published;
-	int signals;
+	int signals, lock_fd;
 	unsigned watchdog_ms;
 	bool stopping, failed, was_silent;
 	uint64_t due_ms[TIMERS]; /* 0: at once */
@@ -168,6 +169,16 @@ static void log_member(struct daemon *d, const struct node_load *node, uint64_t 
 		 flags & NODE_CONFLICT ? ", two hosts use its name" : "");
 }
 
+/* The cause that an operator can mend. */
+static const char *write_advice(int error)
+{
+	if (error == -ENOSPC || error == -EDQUOT || error == -ENOMEM)
+		return "make room on its file system: df -h, df -i";
+	if (error == -EMFILE || error == -ENFILE)
+		return "raise the limit of open files: LimitNOFILE=";
+	return "its directory must exist and belong to this user";
+}
+
 static void publish(struct daemon *d, uint64_t now_ms)
 {
 	const char *path = config_of(d)->table_file;
@@ -181,8 +192,7 @@ static void publish(struct daemon *d, uint64_t now_ms)
 	error = load_table_publish(path, &d->published);
 	/* Logged when it changes: the next success or another error ends it. */
 	if (error != d->publish_error && error)
-		log_err("cannot write the load table %s: %s (its directory must exist and belong to this user)", path,
-			strerror(-error));
+		log_err("cannot write the load table %s: %s (%s)", path, strerror(-error), write_advice(error));
 	else if (error != d->publish_error)
 		log_info("the load table %s can be written again", path);
 	d->publish_error = error;
@@ -512,6 +522,12 @@ int daemon_run(const struct options *options)
 	}
 	if (parts_make(options, &d.parts) < 0)
 		return EXIT_FAILURE;
+	/* Before anything is announced or written: two of them would take each other's table away. */
+	d.lock_fd = lock_take_beside(config_of(&d)->table_file, "loadcast");
+	if (d.lock_fd < 0) {
+		parts_free(&d.parts);
+		return EXIT_FAILURE;
+	}
 	table_init(&d.table, config_of(&d), false, epoch_new());
 	if (share_addresses(&d, config_of(&d)) < 0) {
 		parts_free(&d.parts);
@@ -538,6 +554,7 @@ int daemon_run(const struct options *options)
 	sharing_close(&d.sharing);
 	dprd_process_close(&d.dprd);
 	parts_free(&d.parts);
+	close(d.lock_fd);
 	close(d.signals);
 	return d.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

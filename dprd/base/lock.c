@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* One dprd per run directory: a lock that ends with the process, however that ends. */
+/* One dprd per run directory, one loadcast per load table: locks that end with the process, however that ends. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 
 #include "dprd/base/lock.h"
 #include "dprd/base/log.h"
+#include "dprd/base/owner.h"
 
 enum { LOCK_TRY_MS = 10, LOCK_TRIES = 50 };
 
@@ -19,17 +20,17 @@ enum { LOCK_TRY_MS = 10, LOCK_TRIES = 50 };
  * A file that root makes, for example with --purge, gets the owner of the directory: the unit's dprd must open it. A
  * file that existed before keeps its owner, as that user may have put another file's name there.
  */
-static int open_lock(const char *run_dir, const char *path)
+static int open_lock(const char *directory, const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	struct stat directory;
+	int error;
 
 	if (fd < 0)
 		return errno == EEXIST ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
-	if (geteuid() == 0 && !stat(run_dir, &directory) && directory.st_uid != 0 &&
-	    fchown(fd, directory.st_uid, directory.st_gid))
+	error = owner_give(fd, directory);
+	if (error)
 		log_warning("cannot give %s to the owner of its directory: %s; only root can use it", path,
-			    strerror(errno));
+			    strerror(-error));
 	return fd;
 }
 
@@ -50,27 +51,48 @@ bool lock_is_taken(int fd)
 	return false;
 }
 
-int lock_take(const char *run_dir)
+static int take(const char *directory, const char *path, const char *program)
 {
-	char path[PATH_MAX];
-	int fd, tries;
+	int fd = open_lock(directory, path), tries;
 
-	if (mkdir(run_dir, 0755) && errno != EEXIST) {
-		log_err("cannot make the run directory %s: %s", run_dir, strerror(errno));
-		return -errno;
-	}
-	snprintf(path, sizeof(path), "%s/lock", run_dir);
-	fd = open_lock(run_dir, path);
 	/* A former process's tool (nft, ip) may hold it a moment longer than that process lived. */
 	for (tries = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && tries < LOCK_TRIES; tries++)
 		usleep(LOCK_TRY_MS * 1000);
 	if (fd < 0 || tries == LOCK_TRIES) {
 		int error = fd < 0 ? errno : EWOULDBLOCK;
 
-		log_err("%s: %s", path, error == EWOULDBLOCK ? "another dprd is running here" : strerror(error));
+		if (error == EWOULDBLOCK)
+			log_err("%s: another %s is running here", path, program);
+		else
+			log_err("%s: %s", path, strerror(error));
 		if (fd >= 0)
 			close(fd);
 		return -error;
 	}
 	return fd;
+}
+
+int lock_take(const char *run_dir)
+{
+	char path[PATH_MAX];
+
+	if (mkdir(run_dir, 0755) && errno != EEXIST) {
+		log_err("cannot make the run directory %s: %s", run_dir, strerror(errno));
+		return -errno;
+	}
+	snprintf(path, sizeof(path), "%s/lock", run_dir);
+	return take(run_dir, path, "dprd");
+}
+
+int lock_take_beside(const char *file, const char *program)
+{
+	char path[PATH_MAX], directory[PATH_MAX], *slash;
+
+	snprintf(directory, sizeof(directory), "%s", file);
+	slash = strrchr(directory, '/');
+	if (slash)
+		slash[slash == directory] = '\0';
+	if (!slash || snprintf(path, sizeof(path), "%s.lock", file) >= (int)sizeof(path))
+		return -EINVAL;
+	return take(directory, path, program);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "dprd/base/log.h"
+#include "dprd/base/owner.h"
 #include "dprd/bpf/dprd.skel.h"
 #include "dprd/fastpath/fastpath.h"
 #include "dprd/fastpath/private.h"
@@ -242,6 +243,9 @@ int fastpath_attach(struct fastpath *f, const struct config *config, char why[FA
 	}
 	if (!error)
 		error = fastpath_pin_flows(f);
+	/* The next dprd may be the unit's, which is not root and must open all of it. */
+	if (!error && owner_give_all(f->pins, config->pin_dir))
+		log_debug("cannot give %s to the owner of %s", f->pins, config->pin_dir);
 	if (!error && !f->attached) {
 		forget_unlisted(f);
 		f->attached = true;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "dprd/base/log.h"
+#include "dprd/base/owner.h"
 #include "dprd/cluster/state.h"
 #include "dprd/plane/flowfile.h"
 #include "dprd/plane/private.h"
@@ -31,7 +32,7 @@ void flowfile_adopt(struct dprd *d)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return;
-	if (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_size <= 0) {
+	if (fstat(fd, &status) || !S_ISREG(status.st_mode) || !owner_is_own(status.st_uid, d->config.run_dir) || status.st_size <= 0) {
 		log_warning("%s is not a flow table of dprd; starting without flows", path);
 		close(fd);
 		return;
@@ -64,6 +65,8 @@ int flowfile_open(struct dprd *d)
 		log_err("%s: %s", fresh, strerror(-error));
 		return error;
 	}
+	/* The next dprd may be the unit's, which takes these flows over. */
+	owner_give(fd, d->config.run_dir);
 	/* All memory is taken now, so that a full tmpfs does not cause SIGBUS later. */
 	error = -posix_fallocate(fd, 0, (off_t)bytes);
 	if (!error) {

@@ -302,29 +302,35 @@ def unit_setting(name):
         return re.search(f"^{name}=(.*)$", file.read(), re.MULTILINE)[1]
 
 
+def nobodys_directories(cluster, node):
+    """Gives nobody the directories that tmpfiles.d gives dprd; returns the words that run dprd as in its unit."""
+    user = pwd.getpwnam("nobody")
+    cluster.write_config(node)
+    os.chmod(node.bpf_mount, 0o711)
+    os.mkdir(node.pins, 0o700)
+    for directory in (node.pins, os.path.join(node.directory, "run")):
+        os.chown(directory, user.pw_uid, user.pw_gid)
+    capabilities = ",".join("+" + name.removeprefix("CAP_").lower() for name in
+                            unit_setting("AmbientCapabilities").split())
+    assert unit_setting("CapabilityBoundingSet") == unit_setting("AmbientCapabilities")
+    return ["setpriv", "--reuid", str(user.pw_uid), "--regid", str(user.pw_gid), "--clear-groups", "--no-new-privs",
+            f"--inh-caps=-all,{capabilities}", f"--ambient-caps=-all,{capabilities}",
+            f"--bounding-set=-all,{capabilities}", "--"]
+
+
 def test_b19_without_root(clusters):
     """n1's dprd runs as nobody, with the capabilities of its systemd unit and its own directories. It forwards, is
     killed and takes over, stops and leaves nothing.
     """
     cluster = clusters.fresh(daemons=False, nodes=3, layout="own")
     cluster.set_config("Balance", "Policy", "rr")
-    n1, user = cluster.node("n1"), pwd.getpwnam("nobody")
+    n1 = cluster.node("n1")
     before = state_of_kernel(cluster, "n1")
-    cluster.write_config("n1")
-    os.chmod(n1.bpf_mount, 0o711)
-    os.mkdir(n1.pins, 0o700)
-    for directory in (n1.pins, os.path.join(n1.directory, "run")):
-        os.chown(directory, user.pw_uid, user.pw_gid)
+    as_nobody = nobodys_directories(cluster, n1)
     for node in ("n2", "n3"):
         cluster.start_node_daemons(node)
-    capabilities = ",".join("+" + name.removeprefix("CAP_").lower() for name in
-                            unit_setting("AmbientCapabilities").split())
-    assert unit_setting("CapabilityBoundingSet") == unit_setting("AmbientCapabilities")
     cluster.start("n1", "loadcast")
-    cluster.wrappers = {**cluster.wrappers, "dprd": [
-        "setpriv", "--reuid", str(user.pw_uid), "--regid", str(user.pw_gid), "--clear-groups", "--no-new-privs",
-        f"--inh-caps=-all,{capabilities}", f"--ambient-caps=-all,{capabilities}",
-        f"--bounding-set=-all,{capabilities}", "--"]}
+    cluster.wrappers = {**cluster.wrappers, "dprd": as_nobody}
     cluster.start("n1", "dprd")
     cluster.wait_ready()
     assert cluster.status("n1")["datapath"] == cluster.plane, cluster.status("n1")["datapath_why"]
@@ -339,3 +345,24 @@ def test_b19_without_root(clusters):
     cluster.site.execute("n1", cluster.wrappers["dprd"] + [cluster.program("bin/dprd"), "-c", cluster.config_path(n1),
                                                            "--node", "n1", "--purge"])
     assert state_of_kernel(cluster, "n1") == before
+
+
+@pytest.mark.parametrize("signal_name", ["stop", "kill"])
+def test_b1c_run_by_root_once(clusters, signal_name):
+    """n1's dprd runs by hand as root, and ends. The unit's dprd, which is not root, gets the same plane and the flows."""
+    cluster = clusters.fresh(daemons=False, nodes=3, layout="own")
+    cluster.set_config("Balance", "Policy", "rr")
+    as_nobody = nobodys_directories(cluster, cluster.node("n1"))
+    for node in ("n1", "n2", "n3"):
+        cluster.start_node_daemons(node)
+    cluster.wait_ready()
+    with load(cluster, ["n1"], flows=30, per_second=20) as work:
+        getattr(cluster, signal_name)("n1", "dprd")
+        cluster.wrappers = {**cluster.wrappers, "dprd": as_nobody}
+        cluster.start("n1", "dprd")
+        wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", RESTART_S)
+        assert cluster.status("n1")["datapath"] == cluster.plane, cluster.status("n1")["datapath_why"]
+        time.sleep(0.5)
+    work.check_flows()
+    work.check_waits(work.flows.each)
+    check_taken_over(cluster, "n1", 0, 1, len(work.forwarded()))

@@ -193,6 +193,17 @@ def test_b33_two_hosts_with_one_name(own3):
     own3.wait_ready(timeout_s=15)
 
 
+def test_b37_two_on_one_host(own3):
+    """A second loadcast, and a second dprd, are started on n1 by hand: each says that there is one, and ends."""
+    for daemon in ("loadcast", "dprd"):
+        log = os.path.join(own3.directory, f"second-{daemon}.log")
+        child = own3.site.start("n1", [own3.program(f"bin/{daemon}"), "-c", own3.config_path("n1"), "--node", "n1"],
+                                log)
+        assert child.wait(15) == 1, read(log)
+        assert f"another {daemon} is running here" in read(log), read(log)
+    steady(own3, {"n1": ["n2", "n3"], "n2": ["n1", "n3"]}, 1)
+
+
 def test_b35_mixed_versions(own3):
     """loadcast of n2 is of another version, as in a rolling upgrade: all forward to all, under load. dprctl shows the
     versions and has a note, which is no warning, until n2 has the version of the others again.

@@ -15,6 +15,8 @@
 #include <cmocka.h>
 
 #include "dprd/base/lock.h"
+#include "dprd/base/owner.h"
+#include "tests/unit/own_backends.h"
 
 enum { OTHER_USER = 65534, OTHER_GROUP = 65533 };
 
@@ -69,6 +71,75 @@ static void test_one_holder(void **context)
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(lock_take("/nonexistent/run"), -ENOENT);
+}
+
+/* One loadcast for each load table; the other one says whose place is taken. */
+static void test_beside_a_file(void **context)
+{
+	char table[48], other[48], path[128];
+	int fd, second;
+
+	(void)context;
+	snprintf(table, sizeof(table), "%s/table", directory);
+	snprintf(other, sizeof(other), "%s/other", directory);
+	log_catch(NULL);
+	fd = lock_take_beside(table, "loadcast");
+	assert_true(fd >= 0);
+	assert_int_equal(lock_take_beside(table, "loadcast"), -EWOULDBLOCK);
+	snprintf(path, sizeof(path), "<3>%s.lock: another loadcast is running here\n", table);
+	assert_string_equal(log_text(), path);
+	second = lock_take_beside(other, "loadcast");
+	assert_true(second >= 0);
+	log_release(NULL);
+	close(second);
+	close(fd);
+	fd = lock_take_beside(table, "loadcast");
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(lock_take_beside("table", "loadcast"), -EINVAL);
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s.lock", i ? other : table);
+		assert_int_equal(unlink(path), 0);
+	}
+}
+
+/* Root gives what it made to the owner of the directory, and no other process's files. */
+static void test_files_of_root(void **context)
+{
+	char inner[48], file[64], link_path[64];
+	struct stat status;
+	int fd;
+
+	(void)context;
+	if (geteuid() != 0) {
+		print_message("skip: another user's directory needs root\n");
+		skip();
+	}
+	snprintf(inner, sizeof(inner), "%s/v1", directory);
+	snprintf(file, sizeof(file), "%s/flows", inner);
+	snprintf(link_path, sizeof(link_path), "%s/linked", inner);
+	assert_int_equal(mkdir(inner, 0700), 0);
+	fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	make_target();
+	assert_int_equal(link(target_path, link_path), 0);
+	assert_int_equal(owner_give_all(inner, directory), 0);
+	assert_int_equal(stat(inner, &status), 0);
+	assert_int_equal(status.st_uid, 0);
+	assert_true(owner_is_own(0, directory) && !owner_is_own(OTHER_USER, directory));
+	assert_int_equal(chown(directory, OTHER_USER, OTHER_GROUP), 0);
+	assert_true(owner_is_own(0, directory) && owner_is_own(OTHER_USER, directory));
+	assert_false(owner_is_own(OTHER_USER - 9, directory));
+	assert_int_equal(owner_give_all(inner, directory), 0);
+	assert_int_equal(stat(inner, &status), 0);
+	assert_int_equal(status.st_uid, OTHER_USER);
+	assert_int_equal(fstat(fd, &status), 0);
+	assert_int_equal(status.st_uid, OTHER_USER);
+	assert_int_equal(stat(target_path, &status), 0);
+	assert_int_equal(status.st_uid, 0);
+	close(fd);
+	unlink(file);
+	unlink(link_path);
+	rmdir(inner);
 }
 
 /* A watcher sees a holder come and go, and does not hinder it. */
@@ -134,6 +205,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_one_holder, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(test_beside_a_file, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(test_files_of_root, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_watch, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_symbolic_link, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_owner, make_directory, remove_directory),
