@@ -48,10 +48,10 @@ enum node_flags {
 
 /* The paper's four loads, and others that a policy may use. Plain numbers, range-checked. */
 struct load_sample {
-	uint32_t open_connections; /* TCP sockets in use, listeners not counted */
+	uint32_t open_connections; /* TCP connections of the service ports */
 	uint32_t cpu_permille; /* utilisation, 0..1000 */
 	uint32_t redirected; /* connections this node forwards at the moment */
-	uint32_t active_sockets; /* sockets of all kinds */
+	uint32_t active_sockets; /* sockets of all kinds, except TCP connections of other ports */
 	uint32_t accept_queue; /* connections waiting for accept(2), all service ports */
 	uint32_t arrivals_per_1000_s; /* new connections reaching this node, a thousandfold rate */
 };

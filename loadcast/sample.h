@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sample.h - reads this machine's load cheaply: three small files of /proc and a sock_diag dump of the listeners, but
- * no dump of connections.
+ * sample.h - reads this machine's load cheaply: three small files of /proc each time, and now and then a count of
+ * sockets by sock_diag.
+ *
+ * Load is what the service has: TCP connections of service ports. The kernel has the number of all TCP sockets at hand,
+ * which is read when it is needed. Listeners and connections of other ports, such as a pool of connections to a data
+ * base, are counted every 250 ms, or less often where a count takes long, and subtracted.
  *
  * Used by loadcast for the announcements and by dprd for its own exact load at decision time.
  */
@@ -13,17 +17,23 @@
 
 struct sampler;
 
-/* Opens /proc/net/sockstat, sockstat6, /proc/stat and a sock_diag socket. NULL with errno set. */
+/* Opens /proc/net/sockstat, sockstat6, /proc/stat and a sock_diag socket, and counts. NULL with errno set. */
 struct sampler *sampler_new(const struct config *config);
 void sampler_free(struct sampler *sampler); /* NULL is fine */
 
 /*
- * Open TCP connections right now (the paper's first load): sockets in use of both families minus
- * listeners. About 5 us; one pread(2) per family. -errno when /proc cannot be read. Not thread-safe.
+ * Counts what does not belong to the service, when that is due; takes up to half a percent of a processor's time. 0 or
+ * -errno: then the former count stays. Only one thread calls this.
+ */
+int sampler_refresh(struct sampler *sampler, uint64_t now_ms);
+
+/*
+ * Open TCP connections of the service right now (the paper's first load). About 5 us; one pread(2) per family. -errno
+ * when /proc cannot be read. Any thread may call this.
  */
 int sampler_open_connections(struct sampler *sampler, uint32_t *ret);
 
-/* All loads except redirected and arrivals, which only dprd knows. Counts the listeners again. Returns 0 or -errno. */
+/* All loads except redirected and arrivals, which only dprd knows. Refreshes, too. Returns 0 or -errno. */
 int sampler_read(struct sampler *sampler, uint64_t now_ms, struct load_sample *ret);
 
 /* The parsers, pure, for tests and fuzzers. False: the kernel does not write such a text. */

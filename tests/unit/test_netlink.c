@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "dprd/host/socket_lookup.c" // NOLINT(bugprone-suspicious-include): the socket inside
-#include "loadcast/sample.c" // NOLINT(bugprone-suspicious-include): the same
+#include "loadcast/sample_diag.c" // NOLINT(bugprone-suspicious-include): the same
 
 enum { LISTENERS = 400, KEYS = SOCKET_LOOKUP_MAX };
 
@@ -36,7 +36,7 @@ static int open_listeners(void **state)
 
 	for (unsigned i = 0; i < LISTENERS; i++)
 		listener[i] = listen_anywhere(&address);
-	*state = sampler_new(&config);
+	*state = diag_new(&config);
 	assert_non_null(*state);
 	return 0;
 }
@@ -45,37 +45,40 @@ static int close_listeners(void **state)
 {
 	for (unsigned i = 0; i < LISTENERS; i++)
 		close(listener[i]);
-	sampler_free(*state);
+	diag_free(*state);
 	return 0;
+}
+
+static void check_later_counts(struct diag *diag)
+{
+	struct diag_listeners listeners;
+
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(diag_count_listeners(diag, &listeners), 0);
+		assert_in_range(listeners.count, LISTENERS, 3 * LISTENERS);
+	}
 }
 
 /* The dump is complete, but was never read. */
 static void dump_left_over(void **state)
 {
-	struct sampler *s = *state;
-	struct load_sample sample;
+	struct diag *diag = *state;
 	char bytes[DIAG_BYTES];
 
-	assert_int_equal(send_request(s, AF_INET6), 0);
-	assert_true(recv(mnl_socket_get_fd(s->diag), bytes, sizeof(bytes), MSG_PEEK) > 0);
-	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(sampler_read(s, clock_now_ms(), &sample), 0);
-		assert_in_range(s->listeners, LISTENERS, 3 * LISTENERS);
-	}
+	assert_int_equal(send_dump(diag, 1u << TCP_CLOSING, NULL), 0);
+	assert_true(recv(mnl_socket_get_fd(diag->socket), bytes, sizeof(bytes), MSG_PEEK) > 0);
+	check_later_counts(diag);
 }
 
 /* The kernel begins no other dump before its end: one question fails, but not all later ones. */
 static void dump_under_way(void **state)
 {
-	struct sampler *s = *state;
-	struct load_sample sample;
+	struct diag *diag = *state;
+	struct diag_listeners listeners;
 
-	assert_int_equal(send_request(s, AF_INET), 0);
-	assert_int_equal(sampler_read(s, clock_now_ms(), &sample), -EBUSY);
-	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(sampler_read(s, clock_now_ms(), &sample), 0);
-		assert_in_range(s->listeners, LISTENERS, 3 * LISTENERS);
-	}
+	assert_int_equal(send_dump(diag, 1u << TCP_LISTEN, NULL), 0);
+	assert_int_equal(diag_count_listeners(diag, &listeners), -EBUSY);
+	check_later_counts(diag);
 }
 
 /* A connection to a listener of this test, as its tuple. */
