@@ -92,7 +92,7 @@ static int count_others(struct sampler *s)
 	return 0;
 }
 
-/* Of this thread. On a busy host a count waits for the processor far longer than it takes. */
+/* The processor time of this thread. On a busy host a count waits for the processor far longer than it takes. */
 static uint64_t processor_us(void)
 {
 	struct timespec t;

@@ -122,7 +122,7 @@ static int connect_loopback(int family, uint16_t port)
 
 enum { OTHER_PROGRAMS = 40 }; /* connections that other programs of this host open or close meanwhile, at most */
 
-/* What does not depend on other programs is exact: the accept queue, and the connections of the port. */
+/* Exact is only the accept queue: the rest depends on other programs, too. */
 static void check_family(int family)
 {
 	enum { CLIENTS = 100 };
