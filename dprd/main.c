@@ -206,6 +206,7 @@ static int dprd_open(struct process *p)
 		return error;
 	ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);
 	asks_refresh(d, clock_now_ms());
+	asks_inside(d);
 	mutex_lock(&d->lock);
 	backend_refresh(d);
 	mutex_unlock(&d->lock);

@@ -44,6 +44,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 	if (each_second) {
 		d->upkeep->second_ms = now_ms;
 		ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);
+		asks_inside(d);
 		plane_update(d);
 		presence_second(d, now_ms);
 	}

@@ -332,9 +332,11 @@ INLINE struct entry_verdict serve(struct __sk_buff *skb, const struct packet *p,
 /* The verdict of the schedule, as next_verdict() says. */
 INLINE int draw(const struct packet *p, bool v6, const struct fastpath_tables *t)
 {
-	/* Clients of the cluster's own go to real servers at most: they use up no verdict. */
+	/* These clients go to real servers at most: they use up no verdict. */
 	if (known_client(t, &p->source))
 		return t->choices ? -1 : (int)REASON_CLUSTER_CLIENT;
+	if (t->choices && inside_has(&t->inside, &p->source))
+		return -1;
 	return next_verdict(v6);
 }
 
@@ -385,11 +387,20 @@ INLINE struct entry_verdict entry_decide(struct __sk_buff *skb, const struct pac
 	return forwarded;
 }
 
+/*
+ * True for a client on a network of this node alone. With real servers behind this node dprd decides. A mark for the
+ * queue would stay on the packet: if the rules of a bridge were asked at its port already, they are not asked again.
+ */
+INLINE bool is_served_inside(const struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t)
+{
+	return !t->choices && !is_unjudged(skb) && inside_has(&t->inside, &p->source);
+}
+
 INLINE struct entry_verdict entry_syn(struct __sk_buff *skb, const struct packet *p, bool v6,
 				      const struct fastpath_tables *t, const struct flow_search *search,
 				      struct flow_slot **slot)
 {
-	bool works = daemon_works(), decides, draws;
+	bool works = daemon_works(), is_new, decides, draws;
 	struct entry_verdict known = entry_verdict(ENTRY_PASS);
 	int verdict;
 
@@ -397,9 +408,12 @@ INLINE struct entry_verdict entry_syn(struct __sk_buff *skb, const struct packet
 		known = syn_alone(p, *slot, (uint8_t)t->self_node);
 	if (known.kind == ENTRY_FORWARD || (!works && !t->choices))
 		return known;
+	is_new = !*slot || is_over(p, *slot, t->self_node);
+	if (works && is_new && is_served_inside(skb, p, t))
+		return serve(skb, p, t, search, *slot, REASON_INSIDE_CLIENT);
 	/* The kernel module may still drop the SYN: dprd decides about those that it lets through. */
 	decides = works && decide_in_kernel && !is_unjudged(skb);
-	draws = decides && (!*slot || is_over(p, *slot, t->self_node));
+	draws = decides && is_new;
 	verdict = draws ? draw(p, v6, t) : -1;
 	if (verdict > 0xff)
 		flow_expect(search);

@@ -24,6 +24,7 @@
 #include "dprd/base/addr.h"
 #include "dprd/base/inline.h"
 #include "dprd/core/decide/decide.h"
+#include "dprd/core/decide/inside.h"
 #include "dprd/core/flow/slot.h"
 #include "kernel-patch/biactive.h"
 
@@ -87,6 +88,7 @@ struct fastpath_tables {
 	uint64_t occupied[FASTPATH_ADDRESSES / 64];
 	/* the flow table's index of each pair of service address and port */
 	uint8_t own_service[FASTPATH_SERVICES + FASTPATH_SHARED][FASTPATH_PORTS];
+	struct inside inside; /* clients that this node serves itself */
 	uint64_t bucket_key[2];
 	uint32_t shared_count;
 	uint32_t

@@ -7,6 +7,7 @@
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
+#include "dprd/host/inside.h"
 #include "loadcast/sample.h"
 
 bool asks_node_alive(void *context, uint32_t node_id)
@@ -104,6 +105,18 @@ struct sampler *asks_reconfigure(struct dprd *d, struct sampler *sampler)
 	}
 	d->sampler = sampler;
 	return former;
+}
+
+void asks_inside(struct dprd *d)
+{
+	struct inside inside;
+
+	/* The configuration changes in this thread only. If the host does not answer, what was known stays. */
+	if (inside_read(&d->config, &inside))
+		return;
+	mutex_lock(&d->lock);
+	d->inside = inside;
+	mutex_unlock(&d->lock);
 }
 
 void asks_refresh(struct dprd *d, uint64_t now_ms)

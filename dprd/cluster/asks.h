@@ -35,6 +35,9 @@ double asks_own_load(struct dprd *d);
  */
 struct sampler *asks_reconfigure(struct dprd *d, struct sampler *sampler);
 
+/* Looks for networks of this node alone. Main thread, lock not held. */
+void asks_inside(struct dprd *d);
+
 /* Reads the load table's file and refreshes the view with it, and the own load. Main thread, lock not held. */
 void asks_refresh(struct dprd *d, uint64_t now_ms);
 

@@ -199,6 +199,7 @@ bool backend_may_serve(enum reason reason)
 	case REASON_NO_PEER:
 	case REASON_MINORITY:
 	case REASON_CLUSTER_CLIENT:
+	case REASON_INSIDE_CLIENT:
 	case REASON_FORWARD_FAILED:
 		return true;
 	default:

@@ -17,6 +17,7 @@
 #include "dprd/cluster/ways.h"
 #include "dprd/config/config.h"
 #include "dprd/core/decide/flood.h"
+#include "dprd/core/decide/inside.h"
 #include "dprd/core/decide/why.h"
 #include "dprd/core/flow/flow.h"
 #include "dprd/core/policy/policy.h"
@@ -63,6 +64,7 @@ struct dprd {
 	struct load_view view;
 	struct view_node view_nodes[MEMBERS_MAX];
 	struct ways ways; /* to members and to real servers */
+	struct inside inside; /* networks of this node alone */
 	struct sampler *sampler;
 	struct counters counters;
 	struct why_ring *why;

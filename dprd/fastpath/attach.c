@@ -121,6 +121,18 @@ static bool is_ethernet(const struct ifaddrs *all, const char *name)
 	return false;
 }
 
+/*
+ * True for a port of a bridge that the configuration does not name. Its frames come to the bridge's own interface, and
+ * the programs there take them.
+ */
+static bool is_mere_port(const struct config *config, const char *name)
+{
+	char path[64 + IF_NAMESIZE];
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/brport", name);
+	return !config->interface_count && access(path, F_OK) == 0;
+}
+
 bool fastpath_is_attached(const struct fastpath *f, uint32_t interface)
 {
 	unsigned i;
@@ -132,8 +144,8 @@ bool fastpath_is_attached(const struct fastpath *f, uint32_t interface)
 	return false;
 }
 
-/* Forgets interfaces that are gone, and removes their pins. */
-static void forget_gone(struct fastpath *f)
+/* Forgets interfaces that are gone or have become ports of a bridge, and removes their pins. */
+static void forget_gone(struct fastpath *f, const struct config *config)
 {
 	char path[FASTPATH_PINS_BYTES + 32], name[IF_NAMESIZE];
 	unsigned i = 0;
@@ -142,7 +154,7 @@ static void forget_gone(struct fastpath *f)
 	while (i < f->link_count) {
 		struct fastpath_link *link = &f->links[i];
 
-		if (if_indextoname(link->interface, name)) {
+		if (if_indextoname(link->interface, name) && !is_mere_port(config, name)) {
 			i++;
 			continue;
 		}
@@ -151,6 +163,8 @@ static void forget_gone(struct fastpath *f)
 			unlink(path);
 			if (link->fd[out] >= 0)
 				close(link->fd[out]);
+			else
+				fastpath_classifier_detach(link->interface, out);
 		}
 		*link = f->links[--f->link_count];
 	}
@@ -227,12 +241,13 @@ int fastpath_attach(struct fastpath *f, const struct config *config, char why[FA
 	struct ifaddrs *all, *i;
 	int error = 0;
 
-	forget_gone(f);
+	forget_gone(f, config);
 	if (getifaddrs(&all))
 		return -errno;
 	for (i = all; i && !error; i = i->ifa_next) {
 		if (i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6) &&
-		    !(i->ifa_flags & IFF_LOOPBACK) && is_listed(config, i->ifa_name) && is_ethernet(all, i->ifa_name))
+		    !(i->ifa_flags & IFF_LOOPBACK) && is_listed(config, i->ifa_name) && is_ethernet(all, i->ifa_name) &&
+		    !is_mere_port(config, i->ifa_name))
 			error = attach_interface(f, i->ifa_name, why);
 	}
 	freeifaddrs(all);

@@ -280,6 +280,7 @@ static void update_tables(struct dprd *d, uint64_t living)
 	const uint16_t mss[2] = { (uint16_t)ways_mss(&d->ways, false), (uint16_t)ways_mss(&d->ways, true) };
 
 	if (fastpath_tables_fill(tables, &d->config, d->flows, shared_programs(d), living, mss)) {
+		tables->inside = d->inside;
 		tables->choices = backend_choices(d, false, tables->choice, FASTPATH_CHOICES) ? CHOICES : 0;
 		if (tables->choices && backend_serves_here(d))
 			tables->choices |= CHOICES_HERE;

@@ -70,6 +70,7 @@ void path_env_syn(struct path *p, const struct packet *packet)
 	p->env.rate_limited = !asks_new_flows_left(d, p->now_ms);
 	p->env.table_full = !flow_has_room(d->flows, p->flow_ms);
 	p->env.from_cluster = tunnelled_is_cluster_address(&d->config, &packet->source);
+	p->env.from_inside = inside_has(&d->inside, &packet->source);
 	p->env.random = next_random(d);
 }
 

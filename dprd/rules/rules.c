@@ -99,6 +99,21 @@ static void write_tunnel(FILE *out, const struct dprd *d, bool v6)
 	fprintf(out, "%s counter name stranger%c drop\n", start, f);
 }
 
+/* SYNs of clients come in by these interfaces; without [Datapath] Interfaces= by any. */
+static void write_client_interfaces(FILE *out, const struct config *config)
+{
+	unsigned i;
+
+	if (!config->interface_count)
+		return;
+	fprintf(out, "iifname { ");
+	for (i = 0; i < config->interface_count; i++)
+		fprintf(out, "%s\"%s\"", i ? ", " : "", config->interface_name[i]);
+	if (*config->shared_interface)
+		fprintf(out, ", \"%s\"", config->shared_interface);
+	fprintf(out, " } ");
+}
+
 static void write_family(FILE *out, const struct dprd *d, bool v6)
 {
 	const char *ip = v6 ? "ip6" : "ip";
@@ -115,8 +130,9 @@ static void write_family(FILE *out, const struct dprd *d, bool v6)
 	/* An alias is local but never on a wire: only decapsulation may bring packets to it. */
 	if (!d->config.member[d->config.self].own_cluster_address)
 		fprintf(out, "add rule inet dprd prerouting %s daddr @foreign%c drop\n", ip, f);
-	fprintf(out, "add rule inet dprd prerouting %s daddr . tcp dport @service%c " RULES_SYN " goto decide\n", ip,
-		f);
+	fprintf(out, "add rule inet dprd prerouting ");
+	write_client_interfaces(out, &d->config);
+	fprintf(out, "%s daddr . tcp dport @service%c " RULES_SYN " goto decide\n", ip, f);
 	if (v6)
 		fprintf(out, "add rule inet dprd prerouting ip6 daddr @own6 icmpv6 type "
 			     "{ destination-unreachable, packet-too-big, time-exceeded, parameter-problem } "

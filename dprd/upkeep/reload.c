@@ -38,6 +38,7 @@ static void reconfigure(struct dprd *d, const struct config *fresh, const struct
 
 	ways_refresh(&d->ways, &d->config, &d->lock, &d->rules_changed);
 	asks_refresh(d, clock_now_ms());
+	asks_inside(d);
 	plane_reconfigure(d);
 	keep_rules_reconfigure(d, former);
 }

@@ -336,6 +336,7 @@ static void begin_epoch(struct fuzz *f, struct random *r)
 				    .room_reason = fastpath->control->room_reason,
 				    .shared = f->plane.shared,
 				    .living = f->plane.living,
+				    .inside = input_inside(r, &f->plane),
 				    .second_look = fastpath->control->second_look,
 				    .look_room = fastpath->control->look_room,
 				    .mss = { f->plane.mss[0], f->plane.mss[1] },

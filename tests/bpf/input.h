@@ -48,6 +48,8 @@ void input_site(struct random *r, struct plane *p, struct input_site *ret);
  * Chooses the target of all new connections of a family while dprd is away, in the tables in use; ret: the same for the
  * model. False: there are no real servers.
  */
+/* Networks of this node alone, which have some of the clients: mostly none. */
+const struct inside *input_inside(struct random *r, struct plane *p);
 bool input_choices(struct random *r, struct plane *p, uint8_t ret[2], bool *serves_here);
 
 void input_packet(struct random *r, const struct input_site *site, struct input *ret);

@@ -243,6 +243,20 @@ static void random_backend_way(struct random *r, struct plane *p, unsigned own, 
 		random_link(r, p, way);
 }
 
+const struct inside *input_inside(struct random *r, struct plane *p)
+{
+	struct inside *inside = &p->fastpath->tables[p->fastpath->control->active].inside;
+	struct addr client;
+
+	inside->count = input_one_in(r, 8) ? 1 + random_below(r, INSIDE_NETWORKS_MAX) : 0;
+	memset(inside->network, 0xff, sizeof(inside->network));
+	if (inside->count) {
+		client = input_client(r, input_one_in(r, 2));
+		inside->network[inside->count - 1] = inside_network_of(&client, 100 + random_below(r, 29));
+	}
+	return inside;
+}
+
 bool input_choices(struct random *r, struct plane *p, uint8_t ret[2], bool *serves_here)
 {
 	struct fastpath_tables *t = &p->fastpath->tables[p->fastpath->control->active];

@@ -150,7 +150,8 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 			     uint32_t gso_bytes, struct model_result *r)
 {
 	const struct fastpath_schedule *s = m->schedules[p->v6];
-	bool from_cluster = is_of_cluster(m, &p->source), drawn = !from_cluster && s->count;
+	bool from_cluster = is_of_cluster(m, &p->source), from_inside = inside_has(m->inside, &p->source);
+	bool drawn = !from_cluster && !from_inside && s->count;
 	uint32_t entry = 0, node, reason;
 
 	if (from_cluster && !m->choices) {
@@ -226,6 +227,11 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 		return;
 	if (!m->works && !m->choices)
 		return;
+	if (m->works && !r->unjudged && !m->choices && (!found || is_over(m, p, &flow)) &&
+	    inside_has(m->inside, &p->source)) {
+		serve(m, p, found ? &flow : NULL, REASON_INSIDE_CLIENT, r);
+		return;
+	}
 	scheduled = m->works && !r->unjudged && m->schedules[p->v6] && (!found || is_over(m, p, &flow));
 	if (!scheduled && is_left_to_socket(m, p))
 		return;

@@ -25,6 +25,7 @@ struct model {
 	uint32_t cursors[2]; /* of the schedules */
 	uint32_t made, room, room_reason;
 	const struct fastpath_shared *shared; /* there is no lease, and no socket on any of the addresses */
+	const struct inside *inside;
 	bool choices; /* there are real servers; with dprd away all new connections go to one node */
 	bool serves_here; /* this node serves then, too */
 	uint8_t choice[2]; /* of the flow table, by family; 0: none */

@@ -178,6 +178,21 @@ void site_choices(unsigned variant, const char *word)
 	       FASTPATH_CHOICES);
 }
 
+void site_inside(unsigned variant, const char *name)
+{
+	struct fastpath_tables *t = tables_in_use(variant);
+	struct addr address;
+
+	t->inside.count = 0;
+	if (!name)
+		return;
+	find_address(site_plane(variant), name, variant & SITE_V6, &address);
+	/* The first network has neither address. */
+	t->inside.network[0] = inside_network_of(&(struct addr) { .words = { 1, 2, 3, 4 } }, 128);
+	t->inside.network[1] = inside_network_of(&address, 126);
+	t->inside.count = 2;
+}
+
 void site_shared_frames(unsigned variant, unsigned interface, bool by_module)
 {
 	struct fastpath_tables *t = tables_in_use(variant);
@@ -221,6 +236,7 @@ void site_reset(unsigned variant)
 			fill_way(p, member, v6);
 	}
 	site_choices(variant, NULL);
+	site_inside(variant, NULL);
 	site_shared_frames(variant, 1, false);
 	plane_beat(p, 0, 0);
 	plane_forget_counters(p);

@@ -81,6 +81,8 @@ void site_schedule(unsigned variant, const char *words, const char *no_room);
  * With a '+' behind it this node serves, too. NULL: there are no real servers.
  */
 void site_choices(unsigned variant, const char *word);
+/* Makes the network of this address, of few hosts, one of this node alone; NULL: there is none. */
+void site_inside(unsigned variant, const char *name);
 
 /* Sets the interface of frames to shared addresses; by_module: they are judged behind the programs. */
 void site_shared_frames(unsigned variant, unsigned interface, bool by_module);

@@ -203,6 +203,26 @@ static void test_cluster_client(void **state)
 	}
 }
 
+/* A client on a network of this node alone is served here and uses no verdict; with real servers dprd decides. */
+static void test_inside_client(void **state)
+{
+	unsigned variant = variant_of(state), choices;
+	struct plane *p = site_plane(variant);
+
+	for (choices = 0; choices < 2; choices++) {
+		site_reset(variant);
+		site_schedule(variant, "n2/chosen n1/no_peer", NULL);
+		site_choices(variant, choices ? "n3+" : NULL);
+		site_inside(variant, "cl");
+		assert_int_equal(send_syn_from(variant, "cl", 40000), PASS);
+		assert_int_equal(*fastpath_cursor(p->fastpath, variant & SITE_V6, true), 0);
+		assert_int_equal(send_syn_from(variant, "rt", 40000), REDIRECT);
+		site_inside(variant, NULL);
+		assert_int_equal(send_syn_from(variant, "cl", 40001), PASS);
+		assert_int_equal(*fastpath_cursor(p->fastpath, variant & SITE_V6, true), 2);
+	}
+}
+
 /* The programs make a limited number of flows until dprd's next tick. */
 static void test_room(void **state)
 {
@@ -346,9 +366,10 @@ static void test_forgotten(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest others[] = { BOTH(test_in_turn),  BOTH(test_families),   BOTH(test_cluster_client),
-					     BOTH(test_room),     BOTH(test_over_room),  BOTH(test_behind),
-					     BOTH(test_no_place), BOTH(test_remembered), BOTH(test_forgotten) };
+	const struct CMUnitTest others[] = { BOTH(test_in_turn),       BOTH(test_families), BOTH(test_cluster_client),
+					     BOTH(test_inside_client), BOTH(test_room),     BOTH(test_over_room),
+					     BOTH(test_behind),        BOTH(test_no_place), BOTH(test_remembered),
+					     BOTH(test_forgotten) };
 	const struct fixtures tables[] = { FIXTURES(decided), FIXTURES(chosen_here), FIXTURES(copies),
 					   FIXTURES(undecided) };
 

@@ -269,11 +269,14 @@ static void test_guards(void **context)
 	assert_reason(&syn, REASON_TABLE_FULL);
 	env.rate_limited = true;
 	assert_reason(&syn, REASON_RATE_GUARD);
+	env.from_inside = true;
+	assert_reason(&syn, REASON_INSIDE_CLIENT);
 	env.from_cluster = true;
 	assert_reason(&syn, REASON_CLUSTER_CLIENT);
 	env.maybe_stale = true;
 	assert_reason(&syn, REASON_STALE_SYN);
 	env.maybe_stale = env.rate_limited = env.minority = env.from_cluster = env.table_full = false;
+	env.from_inside = false;
 	assert_forward(&syn, REASON_DRAINING, 101);
 	view.count = 1;
 	assert_reason(&syn, REASON_NO_PEER);

@@ -47,7 +47,7 @@ static void test_may_serve(void **context)
 {
 	const enum reason theirs[] = { REASON_LOCAL_POLICY,   REASON_BELOW_MAX_LOAD, REASON_LOWEST_LOAD,
 				       REASON_MIN_ADVANTAGE,  REASON_NO_PEER,        REASON_MINORITY,
-				       REASON_CLUSTER_CLIENT, REASON_FORWARD_FAILED };
+				       REASON_CLUSTER_CLIENT, REASON_INSIDE_CLIENT,  REASON_FORWARD_FAILED };
 	unsigned reason, i;
 
 	(void)context;

@@ -322,6 +322,18 @@ static void test_order(void **context)
 	at = behind(at, "ip6 daddr fd00:1::11 ip6 saddr @peers6 meta mark set meta mark | 0x40000000 accept\n");
 	at = behind(at, "ip6 daddr fd00:1::11 counter name stranger6 drop\n");
 	behind(at, "@service6 tcp flags & (fin | syn | rst | ack) == syn goto decide\n");
+	free(script);
+	/* With Interfaces= only these lead to dprd. */
+	d.config.interface_count = 2;
+	snprintf(d.config.interface_name[0], sizeof(d.config.interface_name[0]), "eth0");
+	snprintf(d.config.interface_name[1], sizeof(d.config.interface_name[1]), "eth1");
+	out = open_memstream(&script, &bytes);
+	assert_non_null(out);
+	rules_write_table(out, &d);
+	assert_int_equal(fclose(out), 0);
+	at = behind(script, "prerouting iifname { \"eth0\", \"eth1\" } ip daddr . tcp dport @service4 tcp flags");
+	behind(at, "prerouting iifname { \"eth0\", \"eth1\" } ip6 daddr . tcp dport @service6 tcp flags");
+	d.config.interface_count = 0;
 }
 
 int main(void)

@@ -21,6 +21,7 @@ static const char *const names[REASONS] = {
 	[REASON_RATE_GUARD] = "rate_guard",
 	[REASON_TABLE_FULL] = "table_full",
 	[REASON_CLUSTER_CLIENT] = "cluster_client",
+	[REASON_INSIDE_CLIENT] = "inside_client",
 	[REASON_FORWARD_FAILED] = "forward_failed",
 	[REASON_CHOSEN] = "chosen",
 	[REASON_DRAINING] = "draining",
@@ -212,6 +213,8 @@ struct verdict decide_new(const struct decide_env *env, const struct packet *pac
 		return verdict(REASON_STALE_SYN);
 	if (env->from_cluster)
 		return verdict(REASON_CLUSTER_CLIENT);
+	if (env->from_inside)
+		return verdict(REASON_INSIDE_CLIENT);
 	if (env->rate_limited)
 		return verdict(REASON_RATE_GUARD);
 	if (env->table_full)

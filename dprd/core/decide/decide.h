@@ -32,6 +32,7 @@ enum verdict_kind {
 	X(RATE_GUARD, SERVE, "too many flows per second are being made")                     \
 	X(TABLE_FULL, SERVE, "the flow table is full")                                       \
 	X(CLUSTER_CLIENT, SERVE, "the client is a node of the cluster")                      \
+	X(INSIDE_CLIENT, SERVE, "the client is on a network of this node alone")             \
 	X(FORWARD_FAILED, SERVE, "forwarding failed")                                        \
 	X(CHOSEN, FORWARD, "the policy chose a peer")                                        \
 	X(DRAINING, FORWARD, "this node drains")                                             \
@@ -100,6 +101,7 @@ struct decide_env {
 	bool rate_limited; /* no new flows now: too many were made in this second */
 	bool table_full; /* no new flows now: no room to confirm one */
 	bool from_cluster; /* the client is a node of the cluster: a peer would refuse its packets */
+	bool from_inside; /* the client is on a network of this node alone: a peer could not answer it (inside.h) */
 	bool maybe_stale; /* the packet may have waited longer than STALE_MS in the queue */
 	uint64_t random;
 	uint64_t now_ms; /* of the flow table's clock */

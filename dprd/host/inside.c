@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "dprd/host/inside.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "dprd/core/decide/tunnelled.h"
+
+/* As the kernel names the kinds of interfaces behind which containers, virtual machines and tunnel clients are. */
+static const char *const kinds[] = { "bridge", "tun", "veth", "wireguard" };
+
+static bool is_virtual(int socket, const char *name)
+{
+	struct ethtool_drvinfo driver = { .cmd = ETHTOOL_GDRVINFO };
+	struct ifreq request = { .ifr_data = (char *)&driver };
+	unsigned i;
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	if (ioctl(socket, SIOCETHTOOL, &request))
+		return false;
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strcmp(driver.driver, kinds[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool addr_of(const struct sockaddr *from, struct addr *ret)
+{
+	if (from && from->sa_family == AF_INET)
+		*ret = addr_from_v4(((const struct sockaddr_in *)(const void *)from)->sin_addr.s_addr);
+	else if (from && from->sa_family == AF_INET6)
+		*ret = addr_from_v6(&((const struct sockaddr_in6 *)(const void *)from)->sin6_addr);
+	else
+		return false;
+	return true;
+}
+
+/* Leading bits of a netmask, counted as of an IPv6 address. 0: not known. */
+static unsigned bits_of(const struct ifaddrs *i)
+{
+	struct addr mask;
+	unsigned bits = 0, first = i->ifa_addr->sa_family == AF_INET ? 96 : 0;
+
+	if (!i->ifa_netmask || i->ifa_netmask->sa_family != i->ifa_addr->sa_family || !addr_of(i->ifa_netmask, &mask))
+		return 0;
+	while (first + bits < 128 && mask.bytes[(first + bits) / 8] & 0x80 >> (first + bits) % 8)
+		bits++;
+	return bits ? first + bits : 0;
+}
+
+/* True when the interface has an address of the cluster. */
+static bool leads_to_clients(const struct ifaddrs *all, const char *name, const struct config *config)
+{
+	struct addr address;
+
+	for (; all; all = all->ifa_next) {
+		if (strcmp(all->ifa_name, name) == 0 && addr_of(all->ifa_addr, &address) &&
+		    tunnelled_is_cluster_address(config, &address))
+			return true;
+	}
+	return false;
+}
+
+static bool has_cluster_address(const struct inside_network *n, const struct config *config)
+{
+	unsigned member, i;
+
+	for (i = 0; i < config->shared_count; i++) {
+		if (inside_network_has(n, &config->shared[i]))
+			return true;
+	}
+	for (member = 0; member < config->member_count; member++) {
+		const struct member *m = &config->member[member];
+
+		if ((!addr_is_zero(&m->cluster_v4) && inside_network_has(n, &m->cluster_v4)) ||
+		    (!addr_is_zero(&m->cluster_v6) && inside_network_has(n, &m->cluster_v6)))
+			return true;
+		for (i = 0; i < m->service_count; i++) {
+			if (inside_network_has(n, &m->service[i]))
+				return true;
+		}
+	}
+	return false;
+}
+
+static void add(const struct ifaddrs *i, const struct config *config, struct inside *ret)
+{
+	static const uint8_t link_local[2] = { 0xfe, 0x80 };
+	struct inside_network network;
+	struct addr address;
+	unsigned bits = bits_of(i);
+
+	if (!bits || bits == 128 || !addr_of(i->ifa_addr, &address) || !memcmp(address.bytes, link_local, 2))
+		return;
+	network = inside_network_of(&address, bits);
+	if (!has_cluster_address(&network, config))
+		ret->network[ret->count++] = network;
+}
+
+int inside_read(const struct config *config, struct inside *ret)
+{
+	struct inside found = { .count = 0 };
+	struct ifaddrs *all, *i;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (getifaddrs(&all)) {
+		int error = -errno;
+
+		close(fd);
+		return error;
+	}
+	for (i = all; i && found.count < INSIDE_NETWORKS_MAX; i = i->ifa_next) {
+		if (i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6) &&
+		    is_virtual(fd, i->ifa_name) && !leads_to_clients(all, i->ifa_name, config))
+			add(i, config, &found);
+	}
+	freeifaddrs(all);
+	close(fd);
+	*ret = found;
+	return 0;
+}

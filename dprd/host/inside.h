@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* host/inside.h - finds the networks of this node alone (core/decide/inside.h). */
+#ifndef DPRD_HOST_INSIDE_H
+#define DPRD_HOST_INSIDE_H
+
+#include "dprd/config/config.h"
+#include "dprd/core/decide/inside.h"
+
+/*
+ * Reads them from the host's interfaces: bridges, and the virtual interfaces of containers, virtual machines and private
+ * tunnels. An interface with an address of the cluster leads to clients, and so does a network that holds one: they do
+ * not count. 0, or -errno with *ret untouched. More than INSIDE_NETWORKS_MAX are left out.
+ */
+int inside_read(const struct config *config, struct inside *ret);
+
+#endif
