@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Traffic 50: the life of a forwarded flow, in dprd's table and in the kernel's set."""
+import contextlib
 import socket
 import threading
 import time
@@ -107,26 +108,38 @@ def test_a53_an_idle_flow_times_out_and_a_busy_one_does_not(cluster3, family):
         assert not kernel_knows(cluster3, entry, family, ports[1])
 
 
-def serve_after_end(listener, data, seconds):
-    """Takes one connection, waits until the client has closed its half, then sends in ten parts."""
-    taken, _ = listener.accept()
-    with taken:
-        while taken.recv(65536):
-            pass
-        part = len(data) // 10
-        for i in range(10):
-            taken.sendall(data[i * part:(i + 1) * part])
-            time.sleep(seconds / 10)
+@contextlib.contextmanager
+def served_by_test(cluster, target, serve):
+    """Port 8080 of a node is the test's during the block: serve() gets each connection once its client has closed its
+    half. (Health checks connect as well.) The node's own server is started again for the next test."""
+    echo = cluster.webs[target.name][1]
+    echo.terminate()
+    echo.wait(15)
+    with cluster.site.inside(target.name):
+        listener = socket.create_server(("::", 8080), family=socket.AF_INET6, dualstack_ipv6=True)
+
+    def serve_one(taken):
+        with taken, contextlib.suppress(OSError):
+            while taken.recv(65536):
+                pass
+            serve(taken)
+
+    def serve_all():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve_one, args=(listener.accept()[0],), daemon=True).start()
+
+    with listener:
+        threading.Thread(target=serve_all, daemon=True).start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)
 
 
-def serve_late(listener, data, silent_s):
-    """Takes one connection, waits until the client has closed its half, is silent, then sends all."""
-    taken, _ = listener.accept()
-    with taken:
-        while taken.recv(65536):
-            pass
-        time.sleep(silent_s)
-        taken.sendall(data)
+def read_half_closed(cluster, address):
+    """All that the server sends to a client that closes its half at once."""
+    with connect(cluster, address, 8080) as made:
+        made.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: made.recv(65536), b""))
 
 
 @both
@@ -135,19 +148,15 @@ def test_a54_half_close(cluster3, family):
     timeouts(cluster3, FinTimeout="1s", RstTimeout="1s")
     entry, target = forward_to(cluster3, "n2")
     data = random_bytes(10_000_000)
-    echo = cluster3.webs[target.name][1]  # gives its port to this test; it is started again for the next
-    echo.terminate()
-    echo.wait(15)
-    with cluster3.site.inside(target.name):
-        listener = socket.create_server(("::", 8080), family=socket.AF_INET6, dualstack_ipv6=True)
-    with listener:
-        server = threading.Thread(target=serve_after_end, args=(listener, data, 2.5), daemon=True)
-        server.start()
-        with connect(cluster3, service(entry, family), 8080) as made:
-            made.shutdown(socket.SHUT_WR)
-            heard = b"".join(iter(lambda: made.recv(65536), b""))
-        server.join(5)
-    assert heard == data
+
+    def in_ten_parts(taken):
+        part = len(data) // 10
+        for i in range(10):
+            taken.sendall(data[i * part:(i + 1) * part])
+            time.sleep(0.25)
+
+    with served_by_test(cluster3, target, in_ten_parts):
+        assert read_half_closed(cluster3, service(entry, family)) == data
 
 
 @both
@@ -198,19 +207,13 @@ def test_a58_half_closed_and_silent(cluster3, family):
     timeouts(cluster3, FinTimeout="500ms", RstTimeout="500ms")
     entry, target = forward_to(cluster3, "n2")
     data = random_bytes(200_000)
-    echo = cluster3.webs[target.name][1]  # gives its port to this test; it is started again for the next
-    echo.terminate()
-    echo.wait(15)
-    with cluster3.site.inside(target.name):
-        listener = socket.create_server(("::", 8080), family=socket.AF_INET6, dualstack_ipv6=True)
-    with listener:
-        server = threading.Thread(target=serve_late, args=(listener, data, 2), daemon=True)
-        server.start()
-        with connect(cluster3, service(entry, family), 8080) as made:
-            made.shutdown(socket.SHUT_WR)
-            heard = b"".join(iter(lambda: made.recv(65536), b""))
-        server.join(5)
-    assert heard == data
+
+    def late(taken):
+        time.sleep(2)
+        taken.sendall(data)
+
+    with served_by_test(cluster3, target, late):
+        assert read_half_closed(cluster3, service(entry, family)) == data
 
 
 def test_a56_why_says_what_happened(cluster3):

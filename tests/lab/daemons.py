@@ -224,11 +224,12 @@ class Daemons:
             time.sleep(0.05)
 
     def sees(self, which, expected):
-        """True when a node's dprd would forward to exactly these other nodes."""
+        """True when a node's dprd would forward connections of all ports to exactly these other nodes."""
         status = self.status(which)
         if not status:
             return False
-        able = {member["name"] for member in status["members"] if member["eligible"] and not member["self"]}
+        able = {member["name"] for member in status["members"]
+                if member["eligible"] and not member["self"] and not member["ports_down"]}
         return able == set(expected) - {self.node(which).name}
 
     def wait_ready(self, expected=None, timeout_s=30):
