@@ -204,6 +204,19 @@ INLINE bool is_for_fellow(const struct __sk_buff *skb, bool v6, const struct fas
 	return way->flags & WAY_FELLOW && to->roles & ROLE_SHARED && skb->ifindex == t->shared_interface[v6];
 }
 
+/* Moves the flow on by a packet of its client. */
+INLINE void flow_moves(struct flow_slot *slot, const struct packet *p, bool v6, uint32_t tick)
+{
+	uint32_t index = 2 * (slot->target & FLOW_NODE_MASK) + v6;
+	uint32_t before = flow_slot_touch(slot, p->tcp_flags, tick);
+
+	if (!flow_is_confirmed_by((enum flow_slot_state)before, p->tcp_flags))
+		return;
+	/* The compiler sees that the index is in bounds, and would drop the mask that the verifier needs. */
+	asm volatile("" : "+r"(index));
+	__sync_fetch_and_add(&confirmed[index & (FASTPATH_WAYS - 1)], 1);
+}
+
 /* A packet of a forwarded flow. */
 INLINE int forward(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		   const struct fastpath_address *to, struct flow_slot *slot, const struct entry_verdict *verdict)
@@ -216,7 +229,7 @@ INLINE int forward(struct __sk_buff *skb, const struct packet *p, bool v6, const
 				   .outer_id = may_return(to, verdict) };
 
 	if (reason == REASON_FLOW)
-		flow_slot_touch(slot, p->tcp_flags, leaving.tick);
+		flow_moves(slot, p, v6, leaving.tick);
 	/* A flow of an adopted table may lead to this node. */
 	if (leaving.way->flags & WAY_SELF)
 		return TC_ACT_UNSPEC;

@@ -7,6 +7,7 @@
  *     control         which of the tables and schedules are in use, and dprd's heartbeat
  *     tables          addresses and ports of the cluster, twice: one in use, one being written
  *     ways            how to send to the node that a flow names: index 2 * node + v6
+ *     confirmed       connections by each way that clients confirmed
  *   schedules ARRAY   while the programs decide: the next verdicts on new connections, two of each family
  *   recent    ARRAY   while the programs decide: decisions of this tick, for "dprctl why"
  *   lease     ARRAY   shared addresses: the shares of the nodes, and how long this node may act on its own; loadcast

@@ -37,6 +37,9 @@ struct fastpath_control control __attribute__((aligned(FASTPATH_LINE_BYTES)));
 struct fastpath_tables tables[2] __attribute__((aligned(FASTPATH_LINE_BYTES)));
 struct fastpath_way ways[FASTPATH_WAYS] __attribute__((aligned(FASTPATH_LINE_BYTES)));
 
+/* Connections of each way that clients confirmed; dprd only reads it. */
+uint32_t confirmed[FASTPATH_WAYS] __attribute__((aligned(FASTPATH_LINE_BYTES)));
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

@@ -101,12 +101,12 @@ INLINE int plain_entry(struct __sk_buff *skb, const struct packet *p, bool v6, c
 	if (leaving.way->flags & WAY_DIRECT) {
 		if (!fits_direct(skb, p, leaving.way))
 			return INGRESS_GENERAL;
-		flow_slot_touch(slot, p->tcp_flags, leaving.tick);
+		flow_moves(slot, p, v6, leaving.tick);
 		return send_direct(skb, p, v6, leaving.way, REASON_FLOW, leaving.tick);
 	}
 	if (!fits(skb, p, v6, &leaving))
 		return INGRESS_GENERAL;
-	flow_slot_touch(slot, p->tcp_flags, leaving.tick);
+	flow_moves(slot, p, v6, leaving.tick);
 	return encapsulate(skb, p, v6, &leaving);
 }
 

@@ -37,11 +37,12 @@ bool asks_node_takes_copies(void *context, uint32_t node_id)
 	const struct asks *asks = context;
 	const struct config *config = &asks->d->config;
 	const struct node_load *load = view_node_load(asks->d, node_id);
-	int own = config_own_backend_by_id(config, node_id);
+	int own = config_own_backend_by_id(config, node_id), member = config_member_by_id(config, node_id);
 
 	if (own >= 0)
 		return !asks->d->backends.why_not[own];
-	return load && (load->flags & NODE_DPRD_UP) && config_member_by_id(config, node_id) >= 0 &&
+	return load && (load->flags & NODE_DPRD_UP) && member >= 0 &&
+	       !asks->d->outcomes.member[member][asks->v6].rest_ms &&
 	       load_age_ms(&asks->d->table, load, asks->now_ms) <= config->dead_periods * config->period_ms;
 }
 

@@ -16,12 +16,16 @@ struct sampler;
 struct asks {
 	const struct dprd *d;
 	uint64_t now_ms;
+	bool v6; /* the family of the SYN */
 };
 
 /* Lock held for all of these. */
 /* decide_env.node_alive: the flows of this node are worth keeping. context: struct asks. */
 bool asks_node_alive(void *context, uint32_t node_id);
-/* decide_env.node_eligible: the node is heard at this moment, and takes copies of SYNs. context: struct asks. */
+/*
+ * decide_env.node_eligible: the node is heard at this moment, takes copies of SYNs, and answers connections of this
+ * family. context: struct asks.
+ */
 bool asks_node_takes_copies(void *context, uint32_t node_id);
 /* Fills in what is the same for all packets; the questions and the packet's part are the caller's. */
 void asks_env(struct dprd *d, struct decide_env *ret);

@@ -34,7 +34,8 @@
 	X(standby_served, "SYNs that passed while dprd stood still")                \
 	X(standby_tunnelled, "tunnel packets that came out while dprd stood still") \
 	X(standby_forwarded, "packets of flows sent on while dprd stood still")     \
-	X(table_errors, "load tables that could not be read or checked")
+	X(table_errors, "load tables that could not be read or checked")            \
+	X(ways_lost, "times connections to a member of one family got no answer")
 
 struct counters {
 #define X(name, text) uint64_t name;

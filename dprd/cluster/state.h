@@ -13,6 +13,7 @@
 #include "dprd/base/mutex.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/counters.h"
+#include "dprd/cluster/outcomes.h"
 #include "dprd/cluster/view.h"
 #include "dprd/cluster/ways.h"
 #include "dprd/config/config.h"
@@ -65,6 +66,7 @@ struct dprd {
 	struct view_node view_nodes[MEMBERS_MAX];
 	struct ways ways; /* to members and to real servers */
 	struct inside inside; /* networks of this node alone */
+	struct outcomes outcomes; /* of connections to members */
 	struct sampler *sampler;
 	struct counters counters;
 	struct why_ring *why;

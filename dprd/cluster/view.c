@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dprd/base/clock.h"
+#include "dprd/cluster/outcomes.h"
 #include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
 #include "dprd/cluster/ways.h"
@@ -52,6 +53,11 @@ struct view_node *view_node(struct dprd *d, uint32_t node_id)
 	return NULL;
 }
 
+bool view_way_works(const struct dprd *d, unsigned member, bool v6, uint64_t now_ms)
+{
+	return way_is_usable(&d->ways.member[member][v6]) && outcomes_allow(d, member, v6, now_ms);
+}
+
 bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms, const char **ret_why_not)
 {
 	const struct node_load *load = view_node_load(d, d->config.member[member].id);
@@ -80,6 +86,8 @@ bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms
 		why_not = "weight 0";
 	else if (!way_is_usable(&d->ways.member[member][0]) && !way_is_usable(&d->ways.member[member][1]))
 		why_not = "no route to it";
+	else if (!view_way_works(d, member, false, now_ms) && !view_way_works(d, member, true, now_ms))
+		why_not = "its connections get no answer";
 	*ret_why_not = why_not;
 	return !why_not;
 }
@@ -152,12 +160,13 @@ static struct sent *sent_lately(struct dprd *d, const struct view_node *node)
 	return &to->lately;
 }
 
-void view_count_sent(struct dprd *d, unsigned view_index, unsigned connections, uint64_t now_ms)
+void view_count_sent(struct dprd *d, unsigned view_index, bool v6, unsigned connections, uint64_t now_ms)
 {
 	struct view_node *node = &d->view_nodes[view_index];
 
 	node->sent += connections;
 	sent_count(sent_lately(d, node), now_ms, connections);
+	outcomes_made(d, node->node_id, v6, connections, now_ms);
 }
 
 /*
@@ -314,6 +323,6 @@ void view_select(struct dprd *d, bool v6, be16 port)
 		const struct node_load *load = view_node_load(d, node->node_id);
 
 		node->eligible = view_member_eligible(d, node->member, now_ms, &why_not) &&
-				 way_is_usable(&d->ways.member[node->member][v6]) && !(load && load->ports_down & bits);
+				 view_way_works(d, node->member, v6, now_ms) && !(load && load->ports_down & bits);
 	}
 }

@@ -40,7 +40,7 @@ struct view_past {
 
 /* Lock held for all that follow. */
 /* Connections were sent to this node of the view at now_ms (CLOCK_BOOTTIME). */
-void view_count_sent(struct dprd *d, unsigned view_index, unsigned connections, uint64_t now_ms);
+void view_count_sent(struct dprd *d, unsigned view_index, bool v6, unsigned connections, uint64_t now_ms);
 /* A fresh load table into d->table and d->view; NULL: there was none, only its age goes on. missing:
  * the file is not there at all. */
 void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, uint64_t now_ms);
@@ -61,6 +61,8 @@ unsigned view_weight(const struct member *member, const struct node_load *load);
 double view_weight_now(const struct member *member, const struct node_load *load);
 /* True when a member may get new connections; if not, *ret_why_not gives the reason (static text). */
 bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms, const char **ret_why_not);
+/* True when a new connection of this family may go to the member: there is a way, and connections come about. */
+bool view_way_works(const struct dprd *d, unsigned member, bool v6, uint64_t now_ms);
 /* True when tunnel packets from a member are taken: it was heard, or first configured, within DECAPSULATE_GRACE_MS. */
 bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms);
 /* All of these, a bit each. Lock held. */

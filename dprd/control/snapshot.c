@@ -25,6 +25,7 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	for (i = 0; i < d->config.member_count; i++)
 		s->eligible[i] = view_member_eligible(d, i, s->now_ms, &s->why_not[i]);
 	memcpy(s->way, d->ways.member, sizeof(s->way));
+	memcpy(s->outcome, d->outcomes.member, sizeof(s->outcome));
 	s->policy = d->policy;
 	s->own_load = policy_load(&d->view_nodes[0]);
 	s->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;

@@ -30,6 +30,7 @@ struct control_snapshot {
 	bool eligible[MEMBERS_MAX]; /* by member; so are the next ones */
 	const char *why_not[MEMBERS_MAX];
 	struct way way[MEMBERS_MAX][2];
+	struct outcome outcome[MEMBERS_MAX][2];
 	double own_load, max_load; /* per unit of weight, as decide() compares them */
 	const struct policy *policy;
 	bool draining, minority;

@@ -114,6 +114,14 @@ static json_t *weight_json(const struct member *m, const struct node_load *load)
 					   : json_integer(view_weight(m, load));
 }
 
+/* False while connections of this family that go to the member get no answer. */
+static json_t *answers_json(const struct control_snapshot *s, unsigned index, bool self, bool v6)
+{
+	if (self || !way_is_usable(&s->way[index][v6]))
+		return json_null();
+	return json_boolean(!s->outcome[index][v6].rest_ms);
+}
+
 static json_t *member_json(const struct config *config, const struct control_snapshot *s, unsigned index)
 {
 	const struct member *m = &config->member[index];
@@ -135,6 +143,8 @@ static json_t *member_json(const struct config *config, const struct control_sna
 	json_object_set_new(member, "sent_since", control_count(node, node ? node->sent : 0));
 	json_object_set_new(member, "form_v4", form_json(s, index, self, false));
 	json_object_set_new(member, "form_v6", form_json(s, index, self, true));
+	json_object_set_new(member, "answers_v4", answers_json(s, index, self, false));
+	json_object_set_new(member, "answers_v6", answers_json(s, index, self, true));
 	json_object_set_new(member, "tunnel_mtu_v4", control_count(!self && mtu[0], mtu[0]));
 	json_object_set_new(member, "tunnel_mtu_v6", control_count(!self && mtu[1], mtu[1]));
 	json_object_set_new(member, "ports_down", ports_down_json(config, load));

@@ -174,7 +174,30 @@ static bool is_heard(const struct warnings *w, const struct node_load *load)
 	       load_age_ms(&w->s->table, load, w->s->now_ms) <= w->config->dead_periods * w->config->period_ms;
 }
 
-/* Warns when there is no way to a member for a family that both nodes have. */
+/* The way to a member exists, but connections that go there are not answered. */
+static void warn_answers(struct warnings *w, unsigned index, bool v6)
+{
+	const struct member *m = &w->config->member[index];
+	const struct way *way = &w->s->way[index][v6];
+	char to[ADDR_TEXT_BYTES], from[ADDR_TEXT_BYTES];
+
+	if (!way_is_usable(way) || !w->s->outcome[index][v6].rest_ms)
+		return;
+	addr_format(&way->destination, to);
+	addr_format(&way->source, from);
+	say(w, "connections forwarded to %s over IPv%c get no answer; others of this family do not go there", m->name,
+	    v6 ? '6' : '4');
+	if (way->form == WAY_FORM_DIRECT)
+		advise(w, "ip route get %s from %s; on %s: dprctl status", to, from, m->name);
+	else
+		advise(w,
+		       "ip route get %s from %s; on %s: dprctl status, and let IP protocol %d from %s through all "
+		       "firewalls: tcpdump -ni any '%s proto %d'",
+		       to, from, m->name, v6 ? IPPROTO_IPV6 : IPPROTO_IPIP, from, v6 ? "ip6" : "ip",
+		       v6 ? IPPROTO_IPV6 : IPPROTO_IPIP);
+}
+
+/* Warns when there is no way to a member for a family that both nodes have, or the way does not work. */
 static void warn_path(struct warnings *w, unsigned index)
 {
 	const struct member *m = &w->config->member[index], *self = &w->config->member[w->config->self];
@@ -185,6 +208,7 @@ static void warn_path(struct warnings *w, unsigned index)
 		const struct addr *from = v6 ? &self->cluster_v6 : &self->cluster_v4;
 		char text[ADDR_TEXT_BYTES];
 
+		warn_answers(w, index, v6);
 		if (addr_is_zero(to) || addr_is_zero(from) || w->s->way[index][v6].mtu)
 			continue;
 		say(w, "no route to the cluster address of %s; no IPv%c connection is forwarded to it", m->name,

@@ -60,6 +60,27 @@ static void info(FILE *out, const json_t *status)
 	fputs("} 1\n", out);
 }
 
+static void answers(FILE *out, const json_t *members)
+{
+	static const char *const families[][2] = { { "ipv4", "answers_v4" }, { "ipv6", "answers_v6" } };
+	const json_t *member;
+	size_t i, f;
+
+	family(out, "dpr_member_answers", "gauge", "0 while connections forwarded to it get no answer, else 1.");
+	json_array_foreach(members, i, member)
+	{
+		for (f = 0; f < 2; f++) {
+			if (!json_is_boolean(json_object_get(member, families[f][1])))
+				continue;
+			fputs("dpr_member_answers{", out);
+			label(out, "member", text_of(member, "name"));
+			fputc(',', out);
+			label(out, "family", families[f][0]);
+			fprintf(out, "} %d\n", flag_of(member, families[f][1]));
+		}
+	}
+}
+
 static void members(FILE *out, const json_t *status)
 {
 	static const struct {
@@ -85,6 +106,7 @@ static void members(FILE *out, const json_t *status)
 		label(out, "member", text_of(member, "name"));
 		fprintf(out, "} %d\n", flag_of(member, "eligible"));
 	}
+	answers(out, list);
 	for (g = 0; g < sizeof(gauges) / sizeof(gauges[0]); g++) {
 		family(out, gauges[g].name, "gauge", gauges[g].help);
 		json_array_foreach(list, i, member) sample(out, gauges[g].name, "member", text_of(member, "name"),

@@ -109,6 +109,7 @@ static int programs_load(struct fastpath *f, const struct flow_table *flows, con
 	f->control = &f->programs->bss->control;
 	f->tables = f->programs->bss->tables;
 	f->ways = f->programs->bss->ways;
+	f->confirmed = f->programs->bss->confirmed;
 	f->schedules = map_memory(f->programs->maps.schedules);
 	f->recent = map_memory(f->programs->maps.recent);
 	f->lease = map_memory(f->programs->maps.lease);

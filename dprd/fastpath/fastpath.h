@@ -38,6 +38,8 @@ struct fastpath {
 	struct fastpath_control *control;
 	struct fastpath_tables *tables; /* two of them */
 	struct fastpath_way *ways;
+	const uint32_t *confirmed; /* by way: connections that clients confirmed */
+	uint32_t confirmed_seen[FASTPATH_WAYS]; /* as dprd read it last */
 	struct fastpath_schedule *schedules; /* FASTPATH_SCHEDULES */
 	const struct fastpath_recent *recent;
 	const struct bucket_lease_cell *lease; /* of shared addresses */

@@ -50,7 +50,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 }
 
 /* Connections sent to a node count from now on, whatever its present place in the view. */
-static void count_sent(struct dprd *d, const struct ahead *a, unsigned used)
+static void count_sent(struct dprd *d, const struct ahead *a, bool v6, unsigned used)
 {
 	/* The programs do not say when within the last tick: none of them counts too early. */
 	uint64_t now_ms = clock_now_ms();
@@ -61,7 +61,7 @@ static void count_sent(struct dprd *d, const struct ahead *a, unsigned used)
 	for (i = 1; i < a->view.count; i++) {
 		for (node = 1; sent[i] && node < d->view.count; node++)
 			if (d->view_nodes[node].node_id == a->nodes[i].node_id)
-				view_count_sent(d, node, sent[i], now_ms);
+				view_count_sent(d, node, v6, sent[i], now_ms);
 	}
 }
 
@@ -94,7 +94,7 @@ static void account(struct dprd *d, struct ahead *a, const struct decide_env *en
 	unsigned used = *fastpath_cursor(d->fastpath, v6, true);
 
 	/* Most connections of a flood find no room and are not sent. */
-	count_sent(d, a, least(used, !a->count || is_flood(d->fastpath->control) ? a->count : COUNTED_MOST));
+	count_sent(d, a, v6, least(used, !a->count || is_flood(d->fastpath->control) ? a->count : COUNTED_MOST));
 	used = least(used, a->count);
 	catch_up(d, a, env, v6, used);
 	if (d->config.own_backend_count)
@@ -169,6 +169,23 @@ static uint32_t entry_of(struct dprd *d, const struct ahead *a, unsigned i)
 	return (uint32_t)a->entries[i].alternative << 16 | (uint32_t)node << 8 | reason;
 }
 
+/* A member whose connections get no answer is tried with one of them: this node serves the others. */
+static void keep_one_trial(const struct dprd *d, struct ahead *a, bool v6)
+{
+	bool tried[MEMBERS_MAX] = { false };
+	unsigned i;
+
+	for (i = 0; i < a->count; i++) {
+		unsigned index = a->entries[i].view_index, member = a->nodes[index].member;
+
+		if (!index || !d->outcomes.member[member][v6].rest_ms)
+			continue;
+		if (tried[member])
+			a->entries[i] = (struct schedule_entry) { .reason = REASON_NO_PEER };
+		tried[member] = true;
+	}
+}
+
 static void make(struct dprd *d, struct ahead *a, const struct decide_env *env, bool v6, uint32_t used)
 {
 	static struct view_node nodes[MEMBERS_MAX]; /* main thread only */
@@ -189,6 +206,7 @@ static void make(struct dprd *d, struct ahead *a, const struct decide_env *env, 
 	ahead.view = &view;
 	ahead.policy_state = &state;
 	schedule_make(&ahead, d->config.factors.connections, a->seed, a->entries, a->count);
+	keep_one_trial(d, a, v6);
 	if (d->config.own_backend_count)
 		backend_ahead_make(d, v6, policy_mix(d->random_state++), a->entries, a->count, &a->backends);
 	for (i = 0; i < a->count; i++)

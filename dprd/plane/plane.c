@@ -340,6 +340,21 @@ static void take_counters(struct dprd *d)
 		d->last_decapsulated_ms = clock_now_ms();
 }
 
+/* Connections that the programs saw confirmed since the last call. */
+static void take_confirmed(struct dprd *d)
+{
+	unsigned i;
+
+	for (i = 0; i < FASTPATH_WAYS; i++) {
+		uint32_t confirmed = __atomic_load_n(&d->fastpath->confirmed[i], __ATOMIC_RELAXED);
+		uint32_t fresh = confirmed - d->fastpath->confirmed_seen[i];
+
+		d->fastpath->confirmed_seen[i] = confirmed;
+		if (fresh)
+			outcomes_confirmed(d, flow_table_node_id(d->flows, i / 2), i % 2, fresh);
+	}
+}
+
 void plane_second_look(struct dprd *d, const struct decide_env *env)
 {
 	struct fastpath_control *control;
@@ -379,6 +394,7 @@ void plane_tick(struct dprd *d, bool works)
 		return;
 	mutex_lock(&d->lock);
 	take_counters(d);
+	take_confirmed(d);
 	asks_env(d, &env);
 	plane_second_look(d, &env);
 	/* A peer that comes to life forwards at once: the programs must know it before the next second. */

@@ -32,8 +32,11 @@ static void decide_one(struct path *p, struct queued *q)
 			q->set_remove = q->packet.kind == PACKET_TCP;
 	}
 	if (q->verdict.kind == VERDICT_FORWARD && !q->fresh_flow && q->packet.kind == PACKET_TCP &&
-	    flow_find(d->flows, &q->packet.key, &flow))
+	    flow_find(d->flows, &q->packet.key, &flow)) {
+		if (flow_is_confirmed_by((enum flow_slot_state)(flow.state - 1), q->packet.tcp_flags))
+			outcomes_confirmed(d, flow.node_id, q->packet.v6, 1);
 		flow_touch(d->flows, &flow, q->packet.tcp_flags, p->flow_ms);
+	}
 }
 
 static void decide_all(struct path *p)

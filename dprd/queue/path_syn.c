@@ -66,6 +66,7 @@ void path_env_syn(struct path *p, const struct packet *packet)
 		p->port = port;
 	}
 	p->env.unhealthy = view_own_server_fails(d, port);
+	p->asks.v6 = packet->v6;
 	p->env.policy_state = &d->policy_state[packet->v6];
 	p->env.rate_limited = !asks_new_flows_left(d, p->now_ms);
 	p->env.table_full = !flow_has_room(d->flows, p->flow_ms);
@@ -173,7 +174,7 @@ void path_commit_flow(struct path *p, const struct queued *q)
 		d->backends.chosen[own]++;
 	} else if (node) {
 		node->reserved -= node->reserved > 0;
-		view_count_sent(d, (unsigned)(node - d->view_nodes), 1, p->now_ms);
+		view_count_sent(d, (unsigned)(node - d->view_nodes), q->packet.v6, 1, p->now_ms);
 	}
 }
 

@@ -62,6 +62,8 @@ static void take_back(struct path *p, struct queued *q)
 {
 	uint32_t from_id = q->verdict.node_id;
 
+	/* The way there and back works, and the peer does not keep the connection. */
+	outcomes_confirmed(p->d, from_id, q->packet.v6, 1);
 	path_read_own_load(p);
 	path_env_syn(p, &q->packet);
 	/* The programs' decision was first: it is remembered before the second one. */

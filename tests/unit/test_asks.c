@@ -92,12 +92,26 @@ static void test_takes_copies(void **context)
 	assert_false(asks_node_takes_copies(&asks, OTHER_ID));
 }
 
+/* Connections of one family get no answer: copies of its SYNs go elsewhere, also while the node is to be tried. */
+static void test_copies_without_answer(void **context)
+{
+	const uint32_t n2 = d.table.nodes[N2].id;
+
+	(void)context;
+	d.table.nodes[N2].age_ms = 0;
+	d.outcomes.member[N2][1] = (struct outcome) { .rest_ms = OUTCOME_REST_MS };
+	assert_true(asks_node_takes_copies(&asks, n2));
+	asks.v6 = true;
+	assert_false(asks_node_takes_copies(&asks, n2));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_rate, start, stop),
 		cmocka_unit_test_setup_teardown(test_alive, start, stop),
 		cmocka_unit_test_setup_teardown(test_takes_copies, start, stop),
+		cmocka_unit_test_setup_teardown(test_copies_without_answer, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

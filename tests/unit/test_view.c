@@ -207,6 +207,26 @@ static void test_why_not(void **context)
 	assert_false(d.view_nodes[N2].eligible);
 }
 
+/* Connections to a node get no answer: those of that family do not go there, or none when no family is left. */
+static void test_no_answer(void **context)
+{
+	(void)context;
+	published(0);
+	d.outcomes.member[N2][1] = (struct outcome) { .rest_ms = OUTCOME_REST_MS, .until_ms = UINT64_MAX };
+	published(0);
+	assert_string_equal(why_not(N2), "");
+	view_select(&d, false, 0);
+	assert_true(d.view_nodes[N2].eligible);
+	d.outcomes.member[N2][0] = d.outcomes.member[N2][1];
+	view_select(&d, false, 0);
+	assert_false(d.view_nodes[N2].eligible);
+	assert_string_equal(why_not(N2), "its connections get no answer");
+	/* The time has come to try it. */
+	d.outcomes.member[N2][0].until_ms = 0;
+	view_select(&d, false, 0);
+	assert_true(d.view_nodes[N2].eligible);
+}
+
 static void test_rate(void **context)
 {
 	unsigned i;
@@ -292,6 +312,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_weight, start, stop),
 		cmocka_unit_test_setup_teardown(test_self, start, stop),
 		cmocka_unit_test_setup_teardown(test_why_not, start, stop),
+		cmocka_unit_test_setup_teardown(test_no_answer, start, stop),
 		cmocka_unit_test_setup_teardown(test_rate, start, stop),
 		cmocka_unit_test_setup_teardown(test_ports, start, stop),
 		cmocka_unit_test_setup_teardown(test_held_weight, start, stop),

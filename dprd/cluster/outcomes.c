@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* outcomes.c - counts what becomes of connections that this node forwards, and finds members where nothing does. */
+#include "dprd/cluster/outcomes.h"
+
+#include "dprd/base/log.h"
+#include "dprd/cluster/state.h"
+
+static struct outcome *find(struct dprd *d, uint32_t node_id, bool v6)
+{
+	int member = config_member_by_id(&d->config, node_id);
+
+	mutex_assert_held(&d->lock);
+	return member < 0 || (unsigned)member == d->config.self ? NULL : &d->outcomes.member[member][v6];
+}
+
+void outcomes_made(struct dprd *d, uint32_t node_id, bool v6, unsigned connections, uint64_t now_ms)
+{
+	struct outcome *o = find(d, node_id, v6);
+
+	if (o)
+		outcome_made(o, connections, now_ms);
+}
+
+void outcomes_confirmed(struct dprd *d, uint32_t node_id, bool v6, unsigned connections)
+{
+	struct outcome *o = find(d, node_id, v6);
+
+	if (o && outcome_confirmed(o, connections, &d->outcomes.history))
+		log_info("connections that are forwarded to %s over IPv%c are answered again",
+			 d->config.member[config_member_by_id(&d->config, node_id)].name, v6 ? '6' : '4');
+}
+
+bool outcomes_allow(const struct dprd *d, unsigned member, bool v6, uint64_t now_ms)
+{
+	mutex_assert_held(&d->lock);
+	return outcome_may_try(&d->outcomes.member[member][v6], now_ms);
+}
+
+void outcomes_reconfigure(struct dprd *d, const struct config *former)
+{
+	static struct outcome old[MEMBERS_MAX][2]; /* the lock is held */
+	unsigned i;
+
+	mutex_assert_held(&d->lock);
+	memcpy(old, d->outcomes.member, sizeof(old));
+	memset(d->outcomes.member, 0, sizeof(d->outcomes.member));
+	for (i = 0; former && i < d->config.member_count; i++) {
+		int before = config_member_by_id(former, d->config.member[i].id);
+
+		if (before >= 0)
+			memcpy(d->outcomes.member[i], old[before], sizeof(old[before]));
+	}
+}
+
+/* Ends a window. Returns the unanswered connections to all members that do not rest. */
+static uint32_t ripen_all(struct dprd *d, bool late)
+{
+	struct outcome *o = d->outcomes.member[0];
+	uint32_t waiting = 0;
+	unsigned i;
+
+	for (i = 0; i < 2 * d->config.member_count; i++) {
+		if (late)
+			outcome_forget(&o[i]);
+		if (outcome_ripen(&o[i]) && !o[i].rest_ms)
+			waiting += o[i].unanswered;
+	}
+	return waiting;
+}
+
+void outcomes_tick(struct dprd *d, uint64_t now_ms)
+{
+	struct outcomes *all = &d->outcomes;
+	uint32_t waiting;
+	unsigned i;
+
+	mutex_lock(&d->lock);
+	if (now_ms - all->window_ms < OUTCOME_WINDOW_MS) {
+		mutex_unlock(&d->lock);
+		return;
+	}
+	waiting = ripen_all(d, now_ms - all->window_ms > OUTCOME_LATE_MS);
+	all->window_ms = now_ms;
+	for (i = 0; waiting && i < 2 * d->config.member_count; i++) {
+		struct outcome *o = &all->member[i / 2][i % 2];
+
+		if (!outcome_judge(o, &all->history, waiting - (o->rest_ms ? 0 : o->unanswered), now_ms))
+			continue;
+		waiting -= o->unanswered;
+		d->counters.ways_lost++;
+		log_warning("no connection that was forwarded to %s over IPv%c was answered lately (%u); it gets new "
+			    "ones of this family only on trial: dprctl status",
+			    d->config.member[i / 2].name, i % 2 ? '6' : '4', o->unanswered);
+	}
+	mutex_unlock(&d->lock);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * outcomes.h - the outcome of connections that this node forwards, by member and family (core/decide/outcome.h).
+ */
+#ifndef DPRD_OUTCOMES_H
+#define DPRD_OUTCOMES_H
+
+#include "dprd/config/config.h"
+#include "dprd/core/decide/outcome.h"
+
+struct dprd;
+
+struct outcomes {
+	struct outcome member[MEMBERS_MAX][2]; /* by family (0: IPv4) */
+	struct outcome_history history;
+	uint64_t window_ms; /* when the running window began; 0: never */
+};
+
+/* Lock held for all of these, except outcomes_tick(). Nodes that are no members do not count. */
+void outcomes_made(struct dprd *d, uint32_t node_id, bool v6, unsigned connections, uint64_t now_ms);
+void outcomes_confirmed(struct dprd *d, uint32_t node_id, bool v6, unsigned connections);
+
+/* True when connections of this family to the member come about, as far as is known, or it is to be tried. */
+bool outcomes_allow(const struct dprd *d, unsigned member, bool v6, uint64_t now_ms);
+
+/* After a change of the configuration; members that stay keep their outcome. */
+void outcomes_reconfigure(struct dprd *d, const struct config *former);
+
+/* Every TICK_MS: finds the members whose connections do not come about. Logs them. Main thread, lock not held. */
+void outcomes_tick(struct dprd *d, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * outcome.h - do connections that are forwarded to a peer come about? Pure.
+ *
+ * A peer may announce that all is well while nothing that is forwarded to it arrives: a filter drops the tunnel's
+ * protocol, a route leads elsewhere, one family is lost. The client's first packet after the SYN confirms a connection:
+ * it proves the way there, the peer's web server and the way back. There is one struct outcome for each peer and
+ * family. When none of several connections was confirmed while those to others are, the peer is no choice for some
+ * time, which doubles; after it one connection tries again. Any confirmation ends that.
+ */
+#ifndef DPRD_OUTCOME_H
+#define DPRD_OUTCOME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	OUTCOME_WINDOW_MS = 200,
+	OUTCOME_WINDOWS = 3, /* a connection is ripe after 400 to 600 ms: its client has had time to answer */
+	OUTCOME_LATE_MS = 500, /* after a longer gap between two windows nothing is known of the time between */
+	OUTCOME_SEVERAL = 3, /* fewer are no evidence */
+	OUTCOME_REST_MS = 1000, /* the first time without connections */
+	OUTCOME_REST_MOST_MS = 60000,
+	OUTCOME_HISTORY = 1024, /* connections that say how many are confirmed as a rule */
+};
+
+struct outcome {
+	uint32_t made[OUTCOME_WINDOWS]; /* in the running window, and in those before it */
+	uint32_t unanswered; /* ripe connections since the last confirmation */
+	uint32_t rest_ms; /* how long the peer rests; 0: it is a choice */
+	uint64_t until_ms; /* it rests until then, or until it has been tried */
+};
+
+/* All connections whose outcome is known, to all peers. */
+struct outcome_history {
+	uint32_t made, confirmed;
+};
+
+/* Connections were forwarded to the peer. A resting one was thereby tried, and rests on. */
+void outcome_made(struct outcome *o, uint32_t connections, uint64_t now_ms);
+
+/* Connections to the peer were confirmed. True: it rested, and is a choice again. */
+bool outcome_confirmed(struct outcome *o, uint32_t connections, struct outcome_history *history);
+
+/* A window ends. False: nothing is ripe. */
+bool outcome_ripen(struct outcome *o);
+
+/* Forgets all connections that were not confirmed yet: they may have been, unseen. The peer rests on if it does. */
+void outcome_forget(struct outcome *o);
+
+/*
+ * Lets the peer rest when its silence cannot be chance. others: unanswered connections to peers that do not rest,
+ * without this one. True: it has just lost its place.
+ */
+bool outcome_judge(struct outcome *o, const struct outcome_history *history, uint32_t others, uint64_t now_ms);
+
+/* True when the peer is a choice. */
+static inline bool outcome_may_try(const struct outcome *o, uint64_t now_ms)
+{
+	return !o->rest_ms || now_ms >= o->until_ms;
+}
+
+#endif
