@@ -32,7 +32,8 @@ void flowfile_adopt(struct dprd *d)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return;
-	if (fstat(fd, &status) || !S_ISREG(status.st_mode) || !owner_is_own(status.st_uid, d->config.run_dir) || status.st_size <= 0) {
+	if (fstat(fd, &status) || !S_ISREG(status.st_mode) || !owner_is_own(status.st_uid, d->config.run_dir) ||
+	    status.st_size <= 0) {
 		log_warning("%s is not a flow table of dprd; starting without flows", path);
 		close(fd);
 		return;
