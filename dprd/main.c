@@ -66,6 +66,7 @@ struct process {
 	int lock_fd; /* one dprd per run directory */
 	bool found_rules; /* a former dprd's, which may have left connections that need them */
 	bool started; /* all is set up */
+	char **arguments; /* of main() */
 };
 
 static int read_config(const struct dprd *d, struct config *ret)
@@ -308,6 +309,12 @@ static int run(struct process *p)
 		error = sd_event_loop(d->event);
 	}
 	dprd_close(p);
+	if (!error && p->upkeep.presence.renews) {
+		/* The same process as before for the service manager. What is kept waits as for any next dprd. */
+		execv("/proc/self/exe", p->arguments);
+		log_err("cannot start anew: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
 	return error ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -426,6 +433,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], STANDBY_OPTION) == 0)
 		return standby_run();
 	d->upkeep = &p.upkeep;
+	p.arguments = argv;
 	mode = parse_options(d, argc, argv);
 
 	/* One arena: each further one would reserve 64 MiB of address space per thread. */

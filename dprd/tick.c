@@ -48,6 +48,10 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 		asks_inside(d);
 		plane_update(d);
 		presence_second(d, now_ms);
+		if (plane_is_outdated(d)) {
+			log_info("the interfaces can carry the BPF programs now: dprd starts anew, with the plane bpf");
+			presence_renew(d);
+		}
 	}
 	/* A status file says that this node can decapsulate: not while a worker stands still. */
 	if (alive && plane_carries(d))

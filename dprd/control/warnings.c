@@ -2,6 +2,7 @@
 /* control/warnings.c - tells what is wrong, and what an operator can do about it. */
 #include "dprd/base/version.h"
 #include "dprd/control/control.h"
+#include "dprd/plane/plane.h"
 #include "dprd/shared/shared.h"
 
 #include <stdarg.h>
@@ -287,6 +288,14 @@ static void warn_own_name(struct warnings *w)
 	}
 }
 
+static void warn_plane(struct warnings *w)
+{
+	if (!plane_is_second_choice(w->d))
+		return;
+	say(w, "Plane=auto uses the slower plane nfqueue: %s", plane_why(w->d));
+	advise(w, "dprd --check, then: systemctl restart dprd. Plane=nfqueue in [Datapath] if it is meant so");
+}
+
 static void warn_counters(struct warnings *w, const struct control_recent *recent)
 {
 	const struct flow_counts *flows = &w->s->flows;
@@ -348,6 +357,7 @@ json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s,
 	warn_backends(&w);
 	for (i = 0; i < d->config.member_count; i++)
 		warn_member(&w, i);
+	warn_plane(&w);
 	warn_counters(&w, recent);
 	return w.list;
 }

@@ -236,6 +236,27 @@ static void forget_unlisted(const struct fastpath *f)
 	if_freenameindex(all);
 }
 
+/* True for an interface that gets the programs. */
+static bool takes_programs(const struct ifaddrs *all, const struct ifaddrs *i, const struct config *config)
+{
+	return i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6) &&
+	       !(i->ifa_flags & IFF_LOOPBACK) && is_listed(config, i->ifa_name) && is_ethernet(all, i->ifa_name) &&
+	       !is_mere_port(config, i->ifa_name);
+}
+
+bool fastpath_fits(const struct config *config, uint32_t interface)
+{
+	struct ifaddrs *all, *i;
+	bool fits = false;
+
+	if (getifaddrs(&all))
+		return false;
+	for (i = all; i && !fits; i = i->ifa_next)
+		fits = takes_programs(all, i, config) && (!interface || if_nametoindex(i->ifa_name) == interface);
+	freeifaddrs(all);
+	return fits;
+}
+
 int fastpath_attach(struct fastpath *f, const struct config *config, char why[FASTPATH_WHY_BYTES])
 {
 	struct ifaddrs *all, *i;
@@ -245,9 +266,7 @@ int fastpath_attach(struct fastpath *f, const struct config *config, char why[FA
 	if (getifaddrs(&all))
 		return -errno;
 	for (i = all; i && !error; i = i->ifa_next) {
-		if (i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6) &&
-		    !(i->ifa_flags & IFF_LOOPBACK) && is_listed(config, i->ifa_name) && is_ethernet(all, i->ifa_name) &&
-		    !is_mere_port(config, i->ifa_name))
+		if (takes_programs(all, i, config))
 			error = attach_interface(f, i->ifa_name, why);
 	}
 	freeifaddrs(all);

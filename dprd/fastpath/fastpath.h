@@ -62,6 +62,8 @@ int fastpath_open(const struct config *config, struct flow_limits *limits, struc
 /* True when fastpath_open() would work on this host; else why says what is missing. Changes nothing. */
 bool fastpath_possible(const struct config *config, char why[FASTPATH_WHY_BYTES]);
 
+/* True when an interface, or any one for 0, can get the programs now: it is Ethernet, listed, and has an address. */
+bool fastpath_fits(const struct config *config, uint32_t interface);
 /*
  * Attaches the programs to every interface that should have them and does not, in place of those of a former process.
  * Then pins the flow table. Cheap when nothing changed: call it each second. 0; or -errno, and why says what failed.

@@ -95,6 +95,32 @@ static bool sees_tunnel(const struct dprd *d, char why[FASTPATH_WHY_BYTES])
 	return true;
 }
 
+/* True when all interfaces by which members are reached can carry the programs. */
+static bool interfaces_fit(const struct dprd *d)
+{
+	unsigned member, v6;
+
+	for (member = 0; member < d->config.member_count; member++) {
+		for (v6 = 0; v6 < 2; v6++) {
+			uint32_t interface = d->ways.member[member][v6].next_hop.interface;
+
+			if (interface && !fastpath_fits(&d->config, interface))
+				return false;
+		}
+	}
+	return fastpath_fits(&d->config, 0);
+}
+
+bool plane_is_outdated(const struct dprd *d)
+{
+	return d->plane->waits && interfaces_fit(d);
+}
+
+bool plane_is_second_choice(const struct dprd *d)
+{
+	return d->plane && !d->fastpath && d->config.plane == PLANE_AUTO;
+}
+
 int plane_attach(struct dprd *d)
 {
 	char why[FASTPATH_WHY_BYTES];
@@ -116,6 +142,8 @@ int plane_attach(struct dprd *d)
 		return error;
 	}
 	snprintf(d->plane->why, sizeof(d->plane->why), "%.*s", (int)sizeof(d->plane->why) - 1, why);
+	/* Where they fit already, another try would fail as well. */
+	d->plane->waits = !interfaces_fit(d);
 	fastpath_pin_flows(d->fastpath);
 	fastpath_close(d->fastpath, true);
 	d->fastpath = NULL;

@@ -16,6 +16,13 @@ int plane_open(struct dprd *d);
 int plane_attach(struct dprd *d);
 /* After the rules are set up: removes what the other plane left. */
 void plane_started(struct dprd *d);
+/*
+ * True when this dprd uses the plane nfqueue because addresses or routes were missing when it started, and they are
+ * there now: a new process would use the programs.
+ */
+bool plane_is_outdated(const struct dprd *d);
+/* True when Plane=auto could not use the programs. */
+bool plane_is_second_choice(const struct dprd *d);
 const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */
 const char *plane_why(const struct dprd *d); /* the reason for it; "" before plane_open() */
 /* True when this node may serve connections of peers whose packets dprd has never seen. */

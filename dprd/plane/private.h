@@ -15,6 +15,7 @@ struct plane {
 	char why[PLANE_WHY_BYTES]; /* this plane */
 	uint64_t living_told; /* members whose tunnel packets the programs take */
 	struct plane_decide *ahead; /* Decide=auto or kernel; else NULL */
+	bool waits; /* Plane=auto: for interfaces that can carry the programs */
 	size_t flow_bytes; /* of the file that holds the flow table; 0: nfqueue plane not open */
 };
 

@@ -104,7 +104,7 @@ static int on_left(sd_event_source *source, uint64_t at_us, void *context)
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
-int presence_leave(struct dprd *d)
+static int leave(struct dprd *d)
 {
 	struct presence *p = &d->upkeep->presence;
 	/* A second request must not wait, and without peers there is nobody to tell. */
@@ -112,9 +112,25 @@ int presence_leave(struct dprd *d)
 
 	p->leaving = true;
 	presence_withdraw(d);
-	sd_notify(0, "STOPPING=1");
 	if (!at_once && sd_event_add_time_relative(d->event, NULL, CLOCK_BOOTTIME, (uint64_t)LEAVE_MS * 1000, 1000,
 						   on_left, NULL) >= 0)
 		return 0;
 	return sd_event_exit(d->event, 0);
+}
+
+int presence_leave(struct dprd *d)
+{
+	d->upkeep->presence.renews = false;
+	sd_notify(0, "STOPPING=1");
+	return leave(d);
+}
+
+void presence_renew(struct dprd *d)
+{
+	struct presence *p = &d->upkeep->presence;
+
+	if (p->leaving)
+		return;
+	p->renews = true;
+	leave(d);
 }

@@ -12,6 +12,7 @@ struct dprd;
 
 struct presence {
 	uint64_t status_ms; /* when the status file was last written */
+	bool renews; /* a new process takes its place */
 	bool leaving; /* peers learn at this moment that dprd stops */
 	uint64_t watchdog_ms; /* the service manager's limit between two pings; 0: it wants none */
 	uint64_t watchdog_pinged_ms;
@@ -31,5 +32,7 @@ void presence_withdraw(const struct dprd *d);
  * Ends the event loop a moment later. Meanwhile peers learn of it, and what they still forward is served. 0 or -errno.
  */
 int presence_leave(struct dprd *d);
+/* The same, but this process starts the program anew afterwards (presence.renews). */
+void presence_renew(struct dprd *d);
 
 #endif

@@ -190,3 +190,38 @@ def test_d17_the_programs_decide_while_many_come(clusters):
         assert batches > 0.5 * syns > 20, f"{batches} batches of dprd's queue for {syns} SYNs"
     work.check_connects(FIRST_SYN_S)
     assert {"n1", "n2", "n3"} == set(work.served_by())
+
+
+def test_d18_addresses_come_later(clusters):
+    """n1's dprd starts before its interface has an address, with Plane=auto. It says that it has the slower plane, and
+    takes the faster one by itself as soon as the address is there.
+    """
+    cluster = clusters.fresh(nodes=3, layout="one", daemons=False, plane="auto")
+    n1 = cluster.node("n1")
+    addresses = [line.split()[3] for line in cluster.site.ask(
+        "n1", ["ip", "-o", "addr", "show", "dev", "eth0"]).splitlines()]
+    routes = {v6: cluster.site.ask("n1", ["ip", v6, "route", "show", "default"]).strip() for v6 in ("-4", "-6")}
+    cluster.site.ask("n1", ["ip", "addr", "flush", "dev", "eth0"])
+    cluster.start_daemons(policy="rr", wait=False)
+    wait_for(lambda: "datapath" in (cluster.status("n1") or {}), "n1 answers", 15)
+    status = cluster.status("n1")
+    assert status["datapath"] == "nfqueue", status
+    assert any("slower plane nfqueue" in warning["text"] for warning in status["warnings"]), status["warnings"]
+    for address in addresses:
+        cluster.site.ip("n1", [f"addr add {address} dev eth0{' nodad' if ':' in address else ''}"])
+    for v6, route in routes.items():
+        if route:
+            cluster.site.ask("n1", ["ip", v6, "route", "replace", *route.split()])
+    assert cluster.daemons["n1", "loadcast"].wait(15) == 1, "loadcast cannot announce; its unit starts it again"
+    cluster.start("n1", "loadcast")
+    process = cluster.pid("n1", "dprd")
+    wait_for(lambda: cluster.daemon_alive("n1", "dprd") and cluster.sees("n1", ["n1", "n2", "n3"])
+             and (cluster.status("n1") or {}).get("datapath") == "bpf", "n1 has the plane bpf", 15)
+    assert cluster.pid("n1", "dprd") == process, "the same process for the service manager"
+    cluster.wait_ready(timeout_s=15)
+    assert not [w for w in cluster.status("n1")["warnings"] if "plane" in w["text"]]
+    with load(cluster, ["n1", "n2"]) as work:
+        time.sleep(1)
+    work.check_flows()
+    work.check_connects(1)
+    assert len(work.served_by(to="n1")) == len(work.served_by(to="n2")) == 3
