@@ -3,14 +3,11 @@
  * Says what happens at which clock: every TICK_MS and each second. The service manager and loadcast are told nothing
  * while a worker stands still.
  */
-#include <errno.h>
 
 #include "dprd/base/clock.h"
-#include "dprd/base/log.h"
 #include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/state.h"
-#include "dprd/host/tunnel.h"
 #include "dprd/plane/plane.h"
 #include "dprd/queue/queue.h"
 #include "dprd/shared/shared.h"

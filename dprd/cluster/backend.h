@@ -17,10 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dprd/core/packet/marks.h"
 #include "dprd/config/config.h"
 #include "dprd/bpf/layout.h"
-#include "dprd/core/flow/flow.h"
 #include "dprd/core/policy/policy.h"
 #include "dprd/core/decide/schedule.h"
 

@@ -3,7 +3,6 @@
  * From the load table, written by a process that talks to the network, to the view that decide()
  * reads: every peer by its place in the configuration, loads in the configured metric.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

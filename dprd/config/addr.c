@@ -2,7 +2,6 @@
 /* config/addr.c - addresses, multicast groups and ranges of dprd.conf. */
 #include "dprd/config/reading.h"
 
-#include <arpa/inet.h>
 
 static bool is_multicast(const struct addr *a)
 {

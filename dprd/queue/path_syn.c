@@ -9,7 +9,6 @@
  */
 #include <string.h>
 
-#include "dprd/base/clock.h"
 #include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/state.h"

@@ -24,14 +24,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "dprd/base/command.h"
 #include "dprd/base/log.h"
 #include "dprd/cluster/state.h"
-#include "dprd/core/packet/encap.h"
 #include "dprd/host/flowset.h"
-#include "dprd/plane/plane.h"
 #include "dprd/rules/rules.h"
 #include "dprd/rules/table.h"
 

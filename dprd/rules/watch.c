@@ -4,7 +4,6 @@
  * include iptables-nft's tables. dprd also checks its rules from time to time.
  */
 #include <errno.h>
-#include <netinet/in.h> /* before the kernel's own header of the same names */
 #include <libmnl/libmnl.h>
 #include <linux/filter.h>
 #include <linux/netfilter/nf_tables.h>

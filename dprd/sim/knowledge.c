@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "dprd/sim/knowledge_real.h"
+#include "loadcast/load.h"
 
 enum { STREAM_LOSSES = 100, EPOCH_FIRST = 1 };
 

@@ -14,7 +14,6 @@
 #ifndef DPRD_SIM_KNOWLEDGE_H
 #define DPRD_SIM_KNOWLEDGE_H
 
-#include "loadcast/load.h"
 #include "dprd/core/policy/sent.h"
 #include "dprd/sim/random.h"
 #include "dprd/sim/ring.h"

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "dprd/sim/knowledge_real.h"
+#include "loadcast/load.h"
 
 /* The time at which the node last read its table. */
 static double looked_at_s(const struct sim_setup *setup, double now_s)
