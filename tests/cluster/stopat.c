@@ -3,7 +3,7 @@
  * stopat.c - preloaded into dprd, it freezes dprd with packets in hand: when the file STOPAT exists while packets are
  * received, the whole process stops itself. The number in the file gives the place: 0 after recvmmsg(), N when the same
  * thread has asked for the time N more times, -1 before it sends the first packet on, -2 before its next netlink
- * message to the kernel, -4 before the second one.
+ * message to the kernel, -4 before the second one, -5 before it reads a file, as it does for its own load.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { AT_NETLINK_AGAIN = -4, NOT_ARMED = -3, AT_NETLINK = -2, AT_SEND = -1 };
+enum { AT_READ = -5, AT_NETLINK_AGAIN = -4, NOT_ARMED = -3, AT_NETLINK = -2, AT_SEND = -1 };
 
 static __thread int left = NOT_ARMED;
 
@@ -59,6 +59,13 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	if (left > 0 && --left == 0)
 		stop();
 	return original(clock, now);
+}
+
+ssize_t pread(int fd, void *bytes, size_t length, off_t offset)
+{
+	if (left == AT_READ)
+		stop();
+	return syscall(SYS_pread64, fd, bytes, length, offset);
 }
 
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)

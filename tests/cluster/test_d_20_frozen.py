@@ -17,8 +17,8 @@ from traffic import FAMILIES, service
 
 FROZEN_S = 1.5  # the client sends its SYN again after 1 s
 # The place of the stop: after receiving; at each of the next reads of the clock; before sending; before a netlink
-# message.
-PLACES = (0, 1, 2, 3, 4, 5, 6, -1, -2)
+# message; before reading the own load, when the SYN no longer counts as late and has no flow yet.
+PLACES = (0, 1, 2, 3, 4, 5, 6, -1, -2, -5)
 TOLD_KERNEL = -4  # before telling the kernel of the flow, after the search for a socket; without BPF
 TAKES_OUT = 3  # with a tunnel packet, before the clock shows how long dprd stood still
 THIRD_SYN_S = 6  # it comes after 3 s
