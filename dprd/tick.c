@@ -3,8 +3,8 @@
  * Says what happens at which clock: every TICK_MS and each second. The service manager and loadcast are told nothing
  * while a worker stands still.
  */
-
 #include "dprd/base/clock.h"
+#include "dprd/base/log.h"
 #include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/state.h"
