@@ -27,8 +27,8 @@ static json_t *set_draining(struct dprd *d, bool draining)
 	if (error)
 		log_warning("a restart will not know that this node %s: %s", draining ? "drains" : "no longer drains",
 			    strerror(-error));
-	return json_pack("{s:s, s:b, s:I}", "schema", "dprd.drain/1", "draining", draining, "flows",
-			 (json_int_t)flows.half_open + flows.confirmed);
+	return json_pack("{s:s, s:o, s:b, s:I}", "schema", "dprd.drain/1", "node", control_text(d->config.node_name),
+			 "draining", draining, "flows", (json_int_t)flows.half_open + flows.confirmed);
 }
 
 json_t *control_drain(struct dprd *d, const struct control_query *query)
@@ -57,7 +57,8 @@ json_t *control_reload(struct dprd *d, const struct control_query *query)
 	error = reload_config(d, errors, note);
 	if (!error) {
 		free(errors);
-		return json_pack("{s:s, s:o}", "schema", "dprd.reload/1", "note", control_text(note));
+		return json_pack("{s:s, s:o, s:o}", "schema", "dprd.reload/1", "node",
+				 control_text(d->config.node_name), "note", control_text(note));
 	}
 	texts = json_array();
 	for (i = 0; i < errors->count && i < CONFIG_ERRORS_MAX; i++)
@@ -79,5 +80,6 @@ json_t *control_config(struct dprd *d, const struct control_query *query)
 	free(text);
 	if (!made)
 		return control_error("the configuration cannot be shown: out of memory, or not UTF-8");
-	return json_pack("{s:s, s:o}", "schema", "dprd.config/1", "text", made);
+	return json_pack("{s:s, s:o, s:o}", "schema", "dprd.config/1", "node", control_text(d->config.node_name),
+			 "text", made);
 }

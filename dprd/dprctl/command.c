@@ -28,6 +28,25 @@ static int print_json(json_t *value)
 	return DPRCTL_OK;
 }
 
+bool dprctl_is_meant(const struct dprctl *c)
+{
+	json_t *answer = NULL;
+	const char *node;
+	bool meant = true;
+
+	/* Without an answer, the command itself tells why. */
+	if (c->node_name &&
+	    !dprctl_ask_one(c->run_dir, json_pack("{s:s}", "command", "status"), c->answer_ms, &answer)) {
+		node = json_string_value(json_object_get(answer, "node"));
+		meant = !node || strcmp(node, c->node_name) == 0;
+		if (!meant)
+			fprintf(stderr, "dprctl: the dprd of this host is %s, not %s: run dprctl on %s\n", node,
+				c->node_name, c->node_name);
+	}
+	json_decref(answer);
+	return meant;
+}
+
 /* The answer of dprd; NULL after a line that says why there is none. */
 static json_t *ask(const struct dprctl *c, json_t *request)
 {
@@ -143,8 +162,16 @@ int command_backends(struct dprctl *c, char **arguments)
 
 struct flows_output {
 	const struct dprctl *c;
-	bool failed;
+	bool failed, begun; /* begun: the heading is there */
 };
+
+/* A refusal has no heading. */
+static void begin_flows(struct flows_output *output)
+{
+	if (!output->begun && !output->c->json && !output->c->no_heading)
+		render_flow_heading(stdout);
+	output->begun = true;
+}
 
 static bool show_flow(void *context, const json_t *line)
 {
@@ -154,7 +181,10 @@ static bool show_flow(void *context, const json_t *line)
 	if (refusal) {
 		fprintf(stderr, "dprctl: %s\n", refusal);
 		output->failed = true;
-	} else if (output->c->json) {
+		return false;
+	}
+	begin_flows(output);
+	if (output->c->json) {
 		json_dumpf(line, stdout, JSON_COMPACT);
 		putchar('\n');
 	} else if (!json_object_get(line, "schema")) {
@@ -206,8 +236,6 @@ int command_flows(struct dprctl *c, char **arguments)
 	(void)arguments;
 	if (!request)
 		return DPRCTL_FAILED;
-	if (!c->json && !c->no_heading)
-		render_flow_heading(stdout);
 	error = dprctl_ask(c->run_dir, request, c->answer_ms, show_flow, &output);
 	if (error) {
 		why = files_status(c, error, clock_now_ms());
@@ -260,7 +288,8 @@ int command_drain(struct dprctl *c, char **arguments)
 	if (c->json && !c->wait)
 		print_json(answer);
 	else if (!c->wait)
-		printf("draining; %s forwarded flows go on\n", cell_grouped(cell, answer, "flows"));
+		printf("%s drains; %s forwarded flows go on\n", text_of(answer, "node"),
+		       cell_grouped(cell, answer, "flows"));
 	json_decref(answer);
 	return c->wait ? drain_and_wait(c) : DPRCTL_OK;
 }
@@ -275,7 +304,7 @@ int command_undrain(struct dprctl *c, char **arguments)
 	if (c->json)
 		print_json(answer);
 	else
-		puts("no longer draining");
+		printf("%s no longer drains\n", text_of(answer, "node"));
 	json_decref(answer);
 	return DPRCTL_OK;
 }
@@ -291,7 +320,7 @@ int command_reload(struct dprctl *c, char **arguments)
 	if (c->json)
 		print_json(answer);
 	else
-		printf("configuration read again%s%s\n", *note ? "; " : "", note);
+		printf("%s: configuration read again%s%s\n", text_of(answer, "node"), *note ? "; " : "", note);
 	json_decref(answer);
 	return DPRCTL_OK;
 }
@@ -316,8 +345,11 @@ int command_metrics(struct dprctl *c, char **arguments)
 	json_t *answer = ask(c, command_request("status"));
 
 	(void)arguments;
-	if (!answer)
+	/* A collector keeps what it has, so it must be told that dprd is away. */
+	if (!answer) {
+		render_up(stdout, false);
 		return DPRCTL_FAILED;
+	}
 	render_metrics(stdout, answer);
 	json_decref(answer);
 	return DPRCTL_OK;

@@ -100,6 +100,7 @@ unsigned render_why(FILE *out, const json_t *answer, double now_s);
 
 /* dprctl/metrics.c: Prometheus text format. */
 void render_metrics(FILE *out, const json_t *status);
+void render_up(FILE *out, bool up); /* dprd_up alone */
 
 /*
  * dprctl/files.c: the part of the status that the files tell when dprd does not answer.
@@ -167,7 +168,9 @@ bool dprctl_completion(FILE *out, const char *shell);
 /* Asks dprd, shows the answer, and returns the exit status. */
 typedef int dprctl_run(struct dprctl *c, char **arguments);
 
-/* dprctl/command.c: a function command_NAME() for each command. */
+/* dprctl/command.c: false after a line: -n names another node than the one that answers here. */
+bool dprctl_is_meant(const struct dprctl *c);
+/* A function command_NAME() for each command. */
 #define X(name, argument, rights, options, help) dprctl_run command_##name;
 COMMANDS_OF_DPRD(X)
 COMMANDS_OF_DPRCTL(X)

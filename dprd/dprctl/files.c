@@ -22,6 +22,8 @@ static void warn(json_t *status, const char *text, const char *advice)
 			      json_pack("{s:s, s:s}", "text", text, "advice", advice));
 }
 
+static const char rights_advice[] = "Run dprctl as root, or as a member of the group dprd";
+
 static void explain(json_t *status, const struct dprctl *c, int error)
 {
 	char text[PATH_BYTES + 100];
@@ -41,7 +43,7 @@ static void explain(json_t *status, const struct dprctl *c, int error)
 		break;
 	case -EACCES:
 		snprintf(text, sizeof(text), "no permission to use %s/control", c->run_dir);
-		warn(status, text, "Run dprctl as root, or as a member of the group dprd");
+		warn(status, text, rights_advice);
 		break;
 	default:
 		snprintf(text, sizeof(text), "%s/control: %s", c->run_dir,
@@ -121,6 +123,9 @@ static void add_table(json_t *status, const struct dprctl *c, uint64_t now_ms)
 		snprintf(text, sizeof(text), "there is no load table %s: loadcast does not run, or never did",
 			 c->table_file);
 		warn(status, text, "systemctl status loadcast");
+	} else if (error == -EACCES || error == -EPERM) {
+		snprintf(text, sizeof(text), "no permission to read %s", c->table_file);
+		warn(status, text, rights_advice);
 	} else if (error) {
 		snprintf(text, sizeof(text), "%s: %s", c->table_file,
 			 error == -EINVAL ? "no load table" : strerror(-error));
@@ -141,6 +146,8 @@ static void add_facts(json_t *status, const struct dprctl *c, uint64_t now_ms)
 	snprintf(path, sizeof(path), "%s/status", c->run_dir);
 	error = status_read(path, &facts);
 	json_object_set_new(status, "status_file", json_string(path));
+	json_object_set_new(status, "status_fault",
+			    error && error != -ENOENT ? json_string(strerror(-error)) : json_null());
 	json_object_set_new(status, "status_age_ms",
 			    error ? json_null() : json_integer((json_int_t)since_ms(now_ms, facts.written_ms)));
 	json_object_set_new(status, "pid", error ? json_null() : json_integer(facts.pid));
@@ -172,6 +179,9 @@ void render_files(FILE *out, const json_t *status, const struct style *style)
 		fprintf(out, "  dprd             process %s last wrote %s ago; it forwarded %s connections\n",
 			cell_number(pid, status, "pid", 0), cell_age(age, status, "status_age_ms"),
 			cell_number(flows, status, "redirected", 0));
+	else if (json_is_string(json_object_get(status, "status_fault")))
+		fprintf(out, "  dprd             cannot read %s: %s\n", text_of(status, "status_file"),
+			text_of(status, "status_fault"));
 	else
 		fprintf(out, "  dprd             no %s: it was stopped, or never ran\n",
 			text_of(status, "status_file"));

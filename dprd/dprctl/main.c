@@ -180,6 +180,8 @@ int main(int argc, char **argv)
 	check_usage(command, given, argv + optind, argc - optind);
 	if (command->rights != RIGHTS_ANYBODY && !dprctl_read_config(&c))
 		return DPRCTL_FAILED;
+	if (command->rights != RIGHTS_ANYBODY && !dprctl_is_meant(&c))
+		return DPRCTL_FAILED;
 	if (c.watch && command->options != WITH_ANYTHING)
 		result = watch(&c, command, argv + optind);
 	else

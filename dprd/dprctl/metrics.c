@@ -45,13 +45,13 @@ static void info(FILE *out, const json_t *status)
 {
 	static const char *const labels[][2] = {
 		{ "node", "node" },     { "cluster", "cluster" },         { "version", "version" },
-		{ "policy", "policy" }, { "load_metric", "load_metric" }, { "mode", "datapath" },
+		{ "policy", "policy" }, { "load_metric", "load_metric" }, { "plane", "datapath" },
 		{ "state", "state" },
 	};
 	size_t i;
 
-	family(out, "dpr_info", "gauge", "What runs on this node.");
-	fputs("dpr_info{", out);
+	family(out, "dprd_info", "gauge", "What runs on this node.");
+	fputs("dprd_info{", out);
 	for (i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
 		if (i)
 			fputc(',', out);
@@ -66,13 +66,13 @@ static void answers(FILE *out, const json_t *members)
 	const json_t *member;
 	size_t i, f;
 
-	family(out, "dpr_member_answers", "gauge", "0 while connections forwarded to it get no answer, else 1.");
+	family(out, "dprd_member_answers", "gauge", "0 while connections forwarded to it get no answer, else 1.");
 	json_array_foreach(members, i, member)
 	{
 		for (f = 0; f < 2; f++) {
 			if (!json_is_boolean(json_object_get(member, families[f][1])))
 				continue;
-			fputs("dpr_member_answers{", out);
+			fputs("dprd_member_answers{", out);
 			label(out, "member", text_of(member, "name"));
 			fputc(',', out);
 			label(out, "family", families[f][0]);
@@ -87,26 +87,37 @@ static void members(FILE *out, const json_t *status)
 		const char *name, *help, *key;
 		double scale;
 	} gauges[] = {
-		{ "dpr_member_load", "Load in the configured metric.", "load", 1 },
-		{ "dpr_member_weight", "Weight: the lower one of configured and announced.", "weight", 1 },
-		{ "dpr_member_open_connections", "TCP connections.", "open_connections", 1 },
-		{ "dpr_member_accept_queue", "Connections waiting for accept.", "accept_queue", 1 },
-		{ "dpr_member_cpu_ratio", "Utilisation of its processors.", "cpu_ratio", 1 },
-		{ "dpr_member_arrivals_per_second", "New connections that reach it.", "arrivals_per_second", 1 },
-		{ "dpr_member_redirected_connections", "Connections that it forwards.", "redirected", 1 },
-		{ "dpr_member_announce_age_seconds", "Age of its newest announcement.", "age_ms", 1e-3 },
+		{ "dprd_member_load", "Load in the configured metric.", "load", 1 },
+		{ "dprd_member_weight", "Weight: the lower one of configured and announced.", "weight", 1 },
+		{ "dprd_member_open_connections", "TCP connections.", "open_connections", 1 },
+		{ "dprd_member_accept_queue", "Connections waiting for accept.", "accept_queue", 1 },
+		{ "dprd_member_cpu_ratio", "Utilisation of its processors.", "cpu_ratio", 1 },
+		{ "dprd_member_arrivals_per_second", "New connections that reach it.", "arrivals_per_second", 1 },
+		{ "dprd_member_forwarded_connections", "Connections that it forwards.", "redirected", 1 },
+		{ "dprd_member_announce_age_seconds", "Age of its newest announcement.", "age_ms", 1e-3 },
 	};
 	const json_t *list = json_object_get(status, "members"), *member;
 	size_t i, g;
 
-	family(out, "dpr_member_up", "gauge", "1 when the member may get new connections, else 0.");
+	family(out, "dprd_member_up", "gauge", "1 when the member may get new connections, else 0.");
 	json_array_foreach(list, i, member)
 	{
-		fputs("dpr_member_up{", out);
+		fputs("dprd_member_up{", out);
 		label(out, "member", text_of(member, "name"));
 		fprintf(out, "} %d\n", flag_of(member, "eligible"));
 	}
 	answers(out, list);
+	family(out, "dprd_member_info", "gauge", "What the member announces of itself.");
+	json_array_foreach(list, i, member)
+	{
+		fputs("dprd_member_info{", out);
+		label(out, "member", text_of(member, "name"));
+		fputc(',', out);
+		label(out, "state", text_of(member, "state"));
+		fputc(',', out);
+		label(out, "version", text_of(member, "version"));
+		fputs("} 1\n", out);
+	}
 	for (g = 0; g < sizeof(gauges) / sizeof(gauges[0]); g++) {
 		family(out, gauges[g].name, "gauge", gauges[g].help);
 		json_array_foreach(list, i, member) sample(out, gauges[g].name, "member", text_of(member, "name"),
@@ -128,16 +139,17 @@ static void connections(FILE *out, const json_t *status)
 			redirected += count;
 	}
 	totals = json_object_get(status, "totals");
-	family(out, "dpr_connections_total", "counter", "New connections that were decided.");
-	sample(out, "dpr_connections_total", "action", "local", totals, "served", 1);
-	fprintf(out, "dpr_connections_total{action=\"redirected\"} %.15g\n", redirected);
-	sample(out, "dpr_connections_total", "action", "backend", json_object_get(decisions, "backend"), "count", 1);
-	family(out, "dpr_decisions_total", "counter", "Packets by the reason of their verdict.");
+	family(out, "dprd_connections_total", "counter", "New connections that were decided.");
+	sample(out, "dprd_connections_total", "action", "served", totals, "served", 1);
+	fprintf(out, "dprd_connections_total{action=\"forwarded\"} %.15g\n", redirected);
+	sample(out, "dprd_connections_total", "action", "real_server", json_object_get(decisions, "backend"), "count",
+	       1);
+	family(out, "dprd_decisions_total", "counter", "Packets by the reason of their verdict.");
 	json_object_foreach((json_t *)(uintptr_t)decisions, name, decision)
 	{
 		if (!number_of(decision, "count", &count))
 			continue;
-		fputs("dpr_decisions_total{", out);
+		fputs("dprd_decisions_total{", out);
 		label(out, "reason", name);
 		fputc(',', out);
 		label(out, "verdict", text_of(decision, "kind"));
@@ -147,16 +159,15 @@ static void connections(FILE *out, const json_t *status)
 
 static void packets(FILE *out, const json_t *status)
 {
-	static const char *const verdicts[][2] = {
-		{ "accept", "served" }, { "redirect", "forwarded" },       { "pass", "passed" },
-		{ "drop", "dropped" },  { "decapsulate", "decapsulated" },
+	static const char *const verdicts[] = {
+		"served", "forwarded", "passed", "dropped", "decapsulated",
 	};
 	const json_t *totals = json_object_get(status, "totals");
 	size_t i;
 
-	family(out, "dpr_packets_total", "counter", "Packets by verdict.");
+	family(out, "dprd_packets_total", "counter", "Packets by verdict.");
 	for (i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++)
-		sample(out, "dpr_packets_total", "verdict", verdicts[i][0], totals, verdicts[i][1], 1);
+		sample(out, "dprd_packets_total", "verdict", verdicts[i], totals, verdicts[i], 1);
 }
 
 static void single(FILE *out, const json_t *object, const char *name, const char *type, const char *help,
@@ -171,40 +182,41 @@ static void counters(FILE *out, const json_t *status)
 	static const struct {
 		const char *name, *help, *key;
 	} table[] = {
-		{ "dpr_bytes_redirected_total", "Bytes forwarded, without outer headers.", "forward_bytes" },
-		{ "dpr_bytes_decapsulated_total", "Bytes decapsulated.", "decapsulated_bytes" },
-		{ "dpr_routes_made_total", "Forwarded flows made.", "flows_made" },
-		{ "dpr_routes_evicted_total", "Half-open flows that made room.", "flows_evicted" },
-		{ "dpr_routes_expired_total", "Flows that timed out.", "flows_expired" },
-		{ "dpr_queue_overruns_total", "Overruns of the kernel's queue.", "queue_overruns" },
-		{ "dpr_tunnel_errors_total", "Tunnel packets that the kernel would not send.", "tunnel_errors" },
-		{ "dpr_set_errors_total", "Changes of the kernel's flow set that failed.", "set_errors" },
-		{ "dpr_too_big_total", "ICMP too-big messages sent to clients.", "too_big_sent" },
-		{ "dpr_standby_served_total", "SYNs that the standby process let pass while dprd stood still.",
+		{ "dprd_forwarded_bytes_total", "Bytes forwarded, without outer headers.", "forward_bytes" },
+		{ "dprd_decapsulated_bytes_total", "Bytes decapsulated.", "decapsulated_bytes" },
+		{ "dprd_flows_made_total", "Forwarded flows made.", "flows_made" },
+		{ "dprd_flows_evicted_total", "Half-open flows that made room.", "flows_evicted" },
+		{ "dprd_flows_expired_total", "Flows that timed out.", "flows_expired" },
+		{ "dprd_queue_overruns_total", "Overruns of the kernel's queue.", "queue_overruns" },
+		{ "dprd_tunnel_errors_total", "Tunnel packets that the kernel would not send.", "tunnel_errors" },
+		{ "dprd_set_errors_total", "Changes of the kernel's flow set that failed.", "set_errors" },
+		{ "dprd_too_big_total", "ICMP too-big messages sent to clients.", "too_big_sent" },
+		{ "dprd_standby_served_total", "SYNs that the standby process let pass while dprd stood still.",
 		  "standby_served" },
-		{ "dpr_standby_tunnelled_total",
+		{ "dprd_standby_tunnelled_total",
 		  "Tunnel packets that the standby process took out while dprd stood still.", "standby_tunnelled" },
-		{ "dpr_standby_forwarded_total",
+		{ "dprd_standby_forwarded_total",
 		  "Packets of flows that the standby process sent on while dprd stood still.", "standby_forwarded" },
-		{ "dpr_table_errors_total", "Load tables that could not be read.", "table_errors" },
+		{ "dprd_table_errors_total", "Load tables that could not be read.", "table_errors" },
 	};
 	const json_t *counts = json_object_get(status, "counters"), *flows = json_object_get(status, "flows");
 	size_t i;
 
 	for (i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		single(out, counts, table[i].name, "counter", table[i].help, table[i].key);
-	single(out, status, "dpr_announcements_rejected_total", "counter", "Announcements that were not accepted.",
+	single(out, status, "dprd_announcements_rejected_total", "counter", "Announcements that were not accepted.",
 	       "announcements_rejected");
-	single(out, status, "dpr_served_undecided_total", "counter", "SYNs of floods that dprd did not see.",
+	single(out, status, "dprd_served_undecided_total", "counter", "SYNs of floods that dprd did not see.",
 	       "served_undecided");
-	single(out, status, "dpr_strangers_dropped_total", "counter", "Tunnel packets of hosts that are no members.",
+	single(out, status, "dprd_strangers_dropped_total", "counter", "Tunnel packets of hosts that are no members.",
 	       "strangers_dropped");
-	family(out, "dpr_routes", "gauge", "Forwarded flows.");
-	sample(out, "dpr_routes", "state", "half_open", flows, "half_open", 1);
-	sample(out, "dpr_routes", "state", "confirmed", flows, "confirmed", 1);
-	family(out, "dpr_routes_max", "gauge", "Room for forwarded flows.");
-	sample(out, "dpr_routes_max", "state", "half_open", flows, "max_half_open", 1);
-	sample(out, "dpr_routes_max", "state", "confirmed", flows, "max_confirmed", 1);
+	family(out, "dprd_flows", "gauge", "Forwarded flows.");
+	sample(out, "dprd_flows", "state", "half_open", flows, "half_open", 1);
+	sample(out, "dprd_flows", "state", "confirmed", flows, "confirmed", 1);
+	sample(out, "dprd_flows", "state", "closing", flows, "closing", 1);
+	family(out, "dprd_flows_max", "gauge", "Room for forwarded flows.");
+	sample(out, "dprd_flows_max", "state", "half_open", flows, "max_half_open", 1);
+	sample(out, "dprd_flows_max", "state", "confirmed", flows, "max_confirmed", 1);
 }
 
 static void shared(FILE *out, const json_t *status)
@@ -215,15 +227,15 @@ static void shared(FILE *out, const json_t *status)
 	if (!json_is_object(shared))
 		return;
 	counts = json_object_get(shared, "counters");
-	family(out, "dpr_shared_share_ratio", "gauge",
+	family(out, "dprd_shared_share_ratio", "gauge",
 	       "The part of new connections to shared addresses that this node accepts.");
-	sample(out, "dpr_shared_share_ratio", NULL, NULL, shared, "percent", 1e-2);
-	family(out, "dpr_shared_lease_seconds", "gauge",
+	sample(out, "dprd_shared_share_ratio", NULL, NULL, shared, "percent", 1e-2);
+	family(out, "dprd_shared_lease_seconds", "gauge",
 	       "Time left in which this node accepts new connections to shared addresses.");
-	sample(out, "dpr_shared_lease_seconds", NULL, NULL, shared, "lease_ms", 1e-3);
-	family(out, "dpr_shared_frames_total", "counter", "Frames to shared addresses by verdict.");
+	sample(out, "dprd_shared_lease_seconds", NULL, NULL, shared, "lease_ms", 1e-3);
+	family(out, "dprd_shared_frames_total", "counter", "Frames to shared addresses by verdict.");
 	json_object_foreach((json_t *)(uintptr_t)counts, name, count)
-		sample(out, "dpr_shared_frames_total", "verdict", name, counts, name, 1);
+		sample(out, "dprd_shared_frames_total", "verdict", name, counts, name, 1);
 }
 
 static void backends(FILE *out, const json_t *status)
@@ -231,19 +243,19 @@ static void backends(FILE *out, const json_t *status)
 	static const struct {
 		const char *name, *type, *help, *key;
 	} table[] = {
-		{ "dpr_backend_weight", "gauge", "Configured weight.", "weight" },
-		{ "dpr_backend_connections", "gauge", "Open connections.", "connections" },
-		{ "dpr_backend_chosen_total", "counter", "New connections given to it.", "chosen" },
+		{ "dprd_backend_weight", "gauge", "Configured weight.", "weight" },
+		{ "dprd_backend_connections", "gauge", "Open connections.", "connections" },
+		{ "dprd_backend_chosen_total", "counter", "New connections given to it.", "chosen" },
 	};
 	const json_t *list = json_object_get(json_object_get(status, "backends"), "list"), *backend;
 	size_t i, t;
 
 	if (!json_array_size(list))
 		return;
-	family(out, "dpr_backend_up", "gauge", "1 when the real server may get new connections, else 0.");
+	family(out, "dprd_backend_up", "gauge", "1 when the real server may get new connections, else 0.");
 	json_array_foreach(list, i, backend)
 	{
-		fputs("dpr_backend_up{", out);
+		fputs("dprd_backend_up{", out);
 		label(out, "backend", text_of(backend, "name"));
 		fprintf(out, "} %d\n", flag_of(backend, "eligible"));
 	}
@@ -254,16 +266,23 @@ static void backends(FILE *out, const json_t *status)
 	}
 }
 
+void render_up(FILE *out, bool up)
+{
+	family(out, "dprd_up", "gauge", "1 when dprd answers, else 0.");
+	fprintf(out, "dprd_up %d\n", up);
+}
+
 void render_metrics(FILE *out, const json_t *status)
 {
+	render_up(out, true);
 	info(out, status);
-	single(out, status, "dpr_uptime_seconds", "gauge", "Since dprd started.", "uptime_seconds");
-	single(out, status, "dpr_own_load", "gauge", "Own load per unit of weight.", "own_load");
-	single(out, status, "dpr_max_load", "gauge", "Own load from which connections are forwarded.", "max_load");
-	family(out, "dpr_table_age_seconds", "gauge", "Age of the load table.");
-	sample(out, "dpr_table_age_seconds", NULL, NULL, status, "table_age_ms", 1e-3);
-	family(out, "dpr_warnings", "gauge", "Warnings of dprctl status.");
-	fprintf(out, "dpr_warnings %u\n", count_warnings(status));
+	single(out, status, "dprd_uptime_seconds", "gauge", "Since dprd started.", "uptime_seconds");
+	single(out, status, "dprd_own_load", "gauge", "Own load per unit of weight.", "own_load");
+	single(out, status, "dprd_max_load", "gauge", "Own load from which connections are forwarded.", "max_load");
+	family(out, "dprd_table_age_seconds", "gauge", "Age of the load table.");
+	sample(out, "dprd_table_age_seconds", NULL, NULL, status, "table_age_ms", 1e-3);
+	family(out, "dprd_warnings", "gauge", "Warnings of dprctl status.");
+	fprintf(out, "dprd_warnings %u\n", count_warnings(status));
 	members(out, status);
 	connections(out, status);
 	packets(out, status);

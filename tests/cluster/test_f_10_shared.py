@@ -118,7 +118,7 @@ def test_f10_everybody_serves(trio):
         assert counters["accept_syn"] >= 10 and counters["refuse_syn"] >= 20, counters
         assert counters["accept_socket"] > 100 and counters["refuse_socket"] > 200, counters
         assert HARDWARE[0] in trio.dprctl(name, "status")
-        assert f'dpr_shared_frames_total{{verdict="accept_syn"}} {counters["accept_syn"]}' in \
+        assert f'dprd_shared_frames_total{{verdict="accept_syn"}} {counters["accept_syn"]}' in \
             trio.dprctl(name, "metrics")
 
 

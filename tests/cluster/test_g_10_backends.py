@@ -451,5 +451,5 @@ def test_g24_what_dprctl_says(own):
         state = (1, True, None) if used else (0, False, "weight 0")
         assert (of["weight"], of["eligible"], of["why_not"]) == state, of
         assert backend.name in text and backend.v4 in text
-        assert f'dpr_backend_connections{{backend="{backend.name}"}} {4 if used else 0}' in metrics
-        assert f'dpr_backend_up{{backend="{backend.name}"}} {1 if used else 0}' in metrics
+        assert f'dprd_backend_connections{{backend="{backend.name}"}} {4 if used else 0}' in metrics
+        assert f'dprd_backend_up{{backend="{backend.name}"}} {1 if used else 0}' in metrics

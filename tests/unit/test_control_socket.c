@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -439,6 +440,67 @@ static void test_idle_clients_are_closed(void **context)
 	close(deaf);
 }
 
+/* -n names the member that answers, or nothing is done. */
+static void test_meant_node(void **context)
+{
+	struct dprctl c = { .run_dir = directory, .answer_ms = WAIT_MS };
+
+	(void)context;
+	assert_true(dprctl_is_meant(&c));
+	c.node_name = d.config.node_name;
+	assert_true(dprctl_is_meant(&c));
+	c.node_name = "n2";
+	assert_string_not_equal(c.node_name, d.config.node_name);
+	assert_false(dprctl_is_meant(&c));
+	c.run_dir = "/nonexistent";
+	assert_true(dprctl_is_meant(&c));
+}
+
+/* The text that a command prints. */
+static void output_of(dprctl_run *command, struct dprctl *c, int expected, char text[4096])
+{
+	int own = dup(STDOUT_FILENO), file = memfd_create("output", MFD_CLOEXEC), result;
+	ssize_t bytes;
+
+	fflush(stdout);
+	assert_true(own >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) >= 0);
+	result = command(c, NULL);
+	fflush(stdout);
+	dup2(own, STDOUT_FILENO);
+	bytes = pread(file, text, 4095, 0);
+	close(own);
+	close(file);
+	assert_int_equal(result, expected);
+	assert_true(bytes >= 0);
+	text[bytes] = '\0';
+}
+
+/* Each answer to a change names its node; a refusal has no heading. */
+static void test_text_of_answers(void **context)
+{
+	struct dprctl c = { .run_dir = directory, .answer_ms = WAIT_MS, .to = "nobody" };
+	char text[4096], expected[128];
+
+	(void)context;
+	output_of(command_flows, &c, DPRCTL_FAILED, text);
+	assert_string_equal(text, "");
+	c.to = NULL;
+	output_of(command_flows, &c, DPRCTL_OK, text);
+	assert_non_null(strstr(text, "CLIENT"));
+	output_of(command_drain, &c, DPRCTL_OK, text);
+	snprintf(expected, sizeof(expected), "%s drains; 0 forwarded flows go on\n", d.config.node_name);
+	assert_string_equal(text, expected);
+	output_of(command_undrain, &c, DPRCTL_OK, text);
+	snprintf(expected, sizeof(expected), "%s no longer drains\n", d.config.node_name);
+	assert_string_equal(text, expected);
+	output_of(command_metrics, &c, DPRCTL_OK, text);
+	assert_non_null(strstr(text, "\ndprd_up 1\n"));
+	c.run_dir = "/nonexistent";
+	output_of(command_metrics, &c, DPRCTL_FAILED, text);
+	assert_non_null(strstr(text, "\ndprd_up 0\n"));
+	assert_null(strstr(text, "dprd_info"));
+}
+
 /* Runs in a child as another user, whom the file's mode admits like a member of the group. */
 static int drain_as_nobody(void)
 {
@@ -536,6 +598,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_descriptor, start, stop),
 		cmocka_unit_test_setup_teardown(test_no_descriptor_at_all, start, stop),
 		cmocka_unit_test_setup_teardown(test_idle_clients_are_closed, start, stop),
+		cmocka_unit_test_setup_teardown(test_meant_node, start, stop),
+		cmocka_unit_test_setup_teardown(test_text_of_answers, start, stop),
 		cmocka_unit_test_setup_teardown(test_who_may_drain, start, stop),
 		cmocka_unit_test(test_stale_socket),
 		cmocka_unit_test(test_frozen),

@@ -243,21 +243,23 @@ static void test_metrics(void **context)
 	json_object_set_new(status, "cluster", json_string("a\"b\\c\nd"));
 	open_output(&o);
 	render_metrics(o.file, status);
-	assert_shows(&o, "dpr_info{node=\"n1\",cluster=\"a\\\"b\\\\c\\nd\",version=\"0.1.0\",policy=\"li\","
-			 "load_metric=\"connections\",mode=\"nfqueue\",state=\"active\"} 1\n");
-	assert_shows(&o, "# TYPE dpr_member_up gauge\ndpr_member_up{member=\"n1\"} 1\n");
-	assert_shows(&o, "dpr_member_up{member=\"n3\"} 0\n");
-	assert_shows(&o, "dpr_member_announce_age_seconds{member=\"n3\"} 3.2\n");
-	assert_shows(&o, "dpr_connections_total{action=\"local\"} 1000000\n");
-	assert_shows(&o, "dpr_connections_total{action=\"redirected\"} 42\n");
-	assert_shows(&o, "dpr_decisions_total{reason=\"same_syn\",verdict=\"forward\"} 5\n");
-	assert_shows(&o, "dpr_packets_total{verdict=\"redirect\"} 234000\n");
-	assert_shows(&o, "dpr_routes{state=\"confirmed\"} 1314\n");
-	assert_shows(&o, "dpr_announcements_rejected_total 7\n");
-	assert_shows(&o, "dpr_served_undecided_total 2000000\n");
-	assert_hides(&o, "dpr_strangers_dropped_total 0");
-	assert_shows(&o, "dpr_bytes_redirected_total 99\n");
-	assert_hides(&o, "dpr_bytes_decapsulated_total 0"); /* the answer did not say */
+	assert_shows(&o, "dprd_info{node=\"n1\",cluster=\"a\\\"b\\\\c\\nd\",version=\"0.1.0\",policy=\"li\","
+			 "load_metric=\"connections\",plane=\"nfqueue\",state=\"active\"} 1\n");
+	assert_shows(&o, "# TYPE dprd_up gauge\ndprd_up 1\n");
+	assert_shows(&o, "dprd_member_info{member=\"n1\",state=\"active\",version=\"");
+	assert_shows(&o, "# TYPE dprd_member_up gauge\ndprd_member_up{member=\"n1\"} 1\n");
+	assert_shows(&o, "dprd_member_up{member=\"n3\"} 0\n");
+	assert_shows(&o, "dprd_member_announce_age_seconds{member=\"n3\"} 3.2\n");
+	assert_shows(&o, "dprd_connections_total{action=\"served\"} 1000000\n");
+	assert_shows(&o, "dprd_connections_total{action=\"forwarded\"} 42\n");
+	assert_shows(&o, "dprd_decisions_total{reason=\"same_syn\",verdict=\"forward\"} 5\n");
+	assert_shows(&o, "dprd_packets_total{verdict=\"forwarded\"} 234000\n");
+	assert_shows(&o, "dprd_flows{state=\"confirmed\"} 1314\n");
+	assert_shows(&o, "dprd_announcements_rejected_total 7\n");
+	assert_shows(&o, "dprd_served_undecided_total 2000000\n");
+	assert_hides(&o, "dprd_strangers_dropped_total 0");
+	assert_shows(&o, "dprd_forwarded_bytes_total 99\n");
+	assert_hides(&o, "dprd_decapsulated_bytes_total 0"); /* the answer did not say */
 	close_output(&o);
 	json_decref(status);
 }
@@ -290,9 +292,9 @@ static void test_shared(void **context)
 			 "                   2001:db8::100 at 33:33:00:00:01:00 on eth1\n"
 			 "                   by bpf: the kernel module is not loaded\n"
 			 "                   lease for 640 ms, own share 33.3 %; n1 33.3 %, n2 66.7 %\n");
-	assert_shows(&o, "dpr_shared_share_ratio 0.333\n");
-	assert_shows(&o, "dpr_shared_lease_seconds 0.64\n");
-	assert_shows(&o, "dpr_shared_frames_total{verdict=\"refuse_socket\"} 900\n");
+	assert_shows(&o, "dprd_shared_share_ratio 0.333\n");
+	assert_shows(&o, "dprd_shared_lease_seconds 0.64\n");
+	assert_shows(&o, "dprd_shared_frames_total{verdict=\"refuse_socket\"} 900\n");
 	close_output(&o);
 
 	json_object_set_new(shared, "lease_ms", json_null());

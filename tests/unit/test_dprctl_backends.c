@@ -123,12 +123,12 @@ static void test_metrics(void **context)
 	json_object_set_new(status, "backends", answer_of("list"));
 	open_output(&o);
 	render_metrics(o.file, status);
-	assert_shows(&o, "# TYPE dpr_backend_up gauge\ndpr_backend_up{backend=\"b1\"} 1\n"
-			 "dpr_backend_up{backend=\"tower\"} 0\n");
-	assert_shows(&o, "dpr_backend_weight{backend=\"b1\"} 2\n");
-	assert_shows(&o, "dpr_backend_connections{backend=\"b1\"} 17\n");
-	assert_shows(&o, "# TYPE dpr_backend_chosen_total counter\ndpr_backend_chosen_total{backend=\"b1\"} 204\n");
-	assert_shows(&o, "dpr_connections_total{action=\"backend\"} 221\n");
+	assert_shows(&o, "# TYPE dprd_backend_up gauge\ndprd_backend_up{backend=\"b1\"} 1\n"
+			 "dprd_backend_up{backend=\"tower\"} 0\n");
+	assert_shows(&o, "dprd_backend_weight{backend=\"b1\"} 2\n");
+	assert_shows(&o, "dprd_backend_connections{backend=\"b1\"} 17\n");
+	assert_shows(&o, "# TYPE dprd_backend_chosen_total counter\ndprd_backend_chosen_total{backend=\"b1\"} 204\n");
+	assert_shows(&o, "dprd_connections_total{action=\"real_server\"} 221\n");
 	close_output(&o);
 	json_decref(status);
 }

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -259,6 +261,48 @@ static void test_files_still_tell(void **context)
 	unlink(path);
 }
 
+/* Files that this user may not read are there: no daemon is to be started anew. */
+static void test_files_without_rights(void **context)
+{
+	static const char *const names[] = { "table", "status" };
+	struct dprctl c = { .run_dir = directory };
+	char path[96], table[96], output[8192] = "";
+	struct style style = { 0 };
+	json_t *status;
+	FILE *out;
+
+	(void)context;
+	snprintf(table, sizeof(table), "%s/table", directory);
+	c.table_file = table;
+	for (unsigned i = 0; i < 2; i++) {
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0);
+		assert_true(fd >= 0);
+		close(fd);
+	}
+	assert_int_equal(chmod(directory, 0711), 0);
+	if (geteuid() == 0)
+		assert_int_equal(seteuid(65534), 0);
+	status = files_status(&c, -EACCES, clock_now_ms());
+	if (geteuid() == 65534)
+		assert_int_equal(seteuid(0), 0);
+	out = fmemopen(output, sizeof(output), "w");
+	assert_non_null(out);
+	render_files(out, status, &style);
+	fclose(out);
+	json_decref(status);
+	assert_non_null(strstr(output, "cannot read "));
+	assert_null(strstr(output, "or never ran"));
+	assert_null(strstr(output, "systemctl restart"));
+	assert_non_null(strstr(output, "table. Run dprctl as root, or as a member of the group dprd"));
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+		unlink(path);
+	}
+}
+
 /* A broken configuration must not keep the operator from reaching dprd. */
 static void test_wrong_config(void **context)
 {
@@ -368,6 +412,7 @@ int main(void)
 		cmocka_unit_test(test_all_of_the_tables),
 		cmocka_unit_test(test_nobody_there),
 		cmocka_unit_test(test_files_still_tell),
+		cmocka_unit_test(test_files_without_rights),
 		cmocka_unit_test(test_wrong_config),
 		cmocka_unit_test(test_drain_waits),
 	};
