@@ -59,6 +59,9 @@ struct daemon {
 	struct sharing sharing;
 	struct dprd_process dprd;
 	struct slow_start slow_start;
+	uint32_t seen_hash; /* of the file with which dprd ran when this last looked; 0: dprd was not seen */
+	unsigned agreed_count; /* the service ports of the file that dprd and loadcast last had both */
+	uint16_t agreed[PORTS_MAX];
 	struct load_table published;
 	int signals, lock_fd;
 	unsigned watchdog_ms;
@@ -92,6 +95,19 @@ static uint32_t load_sum(uint32_t a, uint32_t b)
 	return sum < ANNOUNCE_LOAD_MAX ? (uint32_t)sum : ANNOUNCE_LOAD_MAX;
 }
 
+/* Peers forward to the ports that they hear. So a port of a new file is announced once dprd has the file, too. */
+static void agree_on_ports(struct daemon *d, const struct dprd_status *status, struct table_own *own)
+{
+	const struct config *config = config_of(d);
+
+	if (!d->agreed_count || !status->file_hash || status->file_hash == config->file_hash) {
+		d->agreed_count = config->port_count;
+		memcpy(d->agreed, config->port, sizeof(d->agreed));
+	}
+	own->port_count = d->agreed_count;
+	memcpy(own->port, d->agreed, sizeof(own->port));
+}
+
 static void refresh_own(struct daemon *d, uint64_t now_ms)
 {
 	struct table_own own = d->table.own;
@@ -104,6 +120,7 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 	else if (log_allowed(&d->sample_log, now_ms, LOG_INTERVAL_MS, &held_back))
 		log_warning("cannot read the load of this host: %s", strerror(-error));
 	own.dprd_up = dprd_process_read(&d->dprd, config_of(d)->run_dir, now_ms, &status);
+	agree_on_ports(d, &status, &own);
 	own.state = backends_serve_peers(d->parts.servers) ? NODE_ACTIVE : NODE_UNHEALTHY;
 	own.ports_down = backends_ports_down(d->parts.servers);
 	if (d->stopping || status.draining)
@@ -340,6 +357,20 @@ static void step_shares(struct daemon *d, uint64_t now_ms)
 		d->due_ms[TIMER_SHARE] = now_ms + earlier(share_ask_ms(&d->sharing.share), SHARING_LOOK_MS);
 }
 
+/* dprd has read its file anew: dprctl reload is for both daemons. */
+static void follow_dprd(struct daemon *d, uint32_t file_hash)
+{
+	bool anew = file_hash && d->seen_hash && file_hash != d->seen_hash;
+
+	if (file_hash)
+		d->seen_hash = file_hash;
+	if (anew && file_hash != config_of(d)->file_hash)
+		reload(d);
+	/* Peers hear at once of a new port, and of one that is served no more. */
+	else if (anew)
+		d->due_ms[TIMER_ANNOUNCE] = d->due_ms[TIMER_PUBLISH] = 0;
+}
+
 /* Peers are told at once that dprd is there, is no more, or wants no more connections. */
 static void look_at_dprd(struct daemon *d, uint64_t now_ms)
 {
@@ -350,6 +381,7 @@ static void look_at_dprd(struct daemon *d, uint64_t now_ms)
 	if (lives != d->table.own.dprd_up || (lives && drains != (d->table.own.state == NODE_DRAINING)))
 		d->due_ms[TIMER_ANNOUNCE] = d->due_ms[TIMER_PUBLISH] = now_ms;
 	d->due_ms[TIMER_DPRD] = now_ms + DPRD_LOOK_MS;
+	follow_dprd(d, lives ? status.file_hash : 0);
 }
 
 static void check_health(struct daemon *d, uint64_t now_ms)

@@ -72,8 +72,8 @@ struct node_load {
 	uint8_t hardware[2][HARDWARE_BYTES];
 	char version[VERSION_BYTES]; /* of its loadcast, as version_is_valid() demands; empty: not known */
 	/*
-	 * A bit for each service port, in the order of the reader's configuration: the port fails its health check, and
-	 * the node gets no connections to it. Only while other ports work.
+	 * A bit for each of load_table.port: the port fails its health check, or the node does not serve it, and the node
+	 * gets no connections to it.
 	 */
 	uint32_t ports_down;
 	uint32_t held_permille; /* of its weight, held back for now: 0 to WEIGHT_HELD_MAX */
@@ -87,6 +87,9 @@ struct load_table {
 	uint64_t published_ms; /* CLOCK_BOOTTIME */
 	uint32_t period_ms;
 	uint32_t rejected; /* announcements not accepted since start, all reasons */
+	uint32_t file_hash; /* of loadcast's configuration file: struct config */
+	uint32_t port_count;
+	uint16_t port[PORTS_MAX]; /* the service ports that ports_down is about; 0 behind them */
 	struct node_load nodes[LOAD_NODES_MAX];
 };
 

@@ -109,7 +109,7 @@ int load_table_check(const struct load_table *table, unsigned size)
 	if (size < load_table_bytes(1) || table->magic != LOAD_TABLE_MAGIC || table->version != LOAD_TABLE_VERSION ||
 	    !table->count || table->count > LOAD_NODES_MAX || size != load_table_bytes(table->count) ||
 	    table->checksum != load_table_checksum(table) || table->period_ms < ANNOUNCE_PERIOD_MIN_MS ||
-	    table->period_ms > ANNOUNCE_PERIOD_MAX_MS)
+	    table->period_ms > ANNOUNCE_PERIOD_MAX_MS || table->port_count > PORTS_MAX)
 		return -EINVAL;
 	return nodes_ok(table) && ids_differ(table) ? 0 : -EINVAL;
 }

@@ -28,7 +28,7 @@ struct dprd_status {
 	uint32_t redirected; /* connections forwarded at the moment */
 	uint32_t arrivals_per_1000_s; /* SYNs decided here, a thousandfold rate */
 	uint32_t backend_connections; /* open at the real servers behind this node */
-	uint32_t unused;
+	uint32_t file_hash; /* of the configuration file that it runs with: struct config */
 	uint64_t started_ms;
 };
 

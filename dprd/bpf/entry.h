@@ -490,7 +490,8 @@ INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const s
 	}
 	if (shared && !shared_accepts(skb, p, slot))
 		return TC_ACT_SHOT;
-	if (!port)
+	/* To a port that is no service any more, only flows have a way. */
+	if (!port || (port > t->present_ports && !slot))
 		return TC_ACT_UNSPEC;
 	verdict = entry_judge(skb, p, v6, t, &search, &slot);
 	switch (verdict.kind) {

@@ -79,7 +79,9 @@ struct fastpath_tables {
 	uint32_t seed;
 	uint32_t self_node; /* the flow table's index of this node */
 	uint32_t port_count;
-	be16 port[FASTPATH_PORTS];
+	be16 port[FASTPATH_PORTS]; /* of the present configuration, then of former ones, whose connections go on */
+	uint32_t present_ports; /* this many of them are of the present one: new connections to these are decided */
+	uint32_t unused;
 	uint16_t mss[2]; /* at most, in SYN-ACKs of tunnelled connections; by family */
 	uint32_t alias_count; /* elements of alias[] that are set */
 	/*

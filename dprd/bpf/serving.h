@@ -24,7 +24,7 @@ INLINE int serving_owner(void *context, const struct addr *service, be16 port)
 
 	s->service = known_own(s->tables, service);
 	if (!s->service || !(s->service->roles & (ROLE_OWN_SERVICE | ROLE_PEER_SERVICE)) ||
-	    known_port(s->tables, port) < 0)
+	    (port && known_port(s->tables, port) < 0))
 		return -1;
 	return s->service->roles & ROLE_SHARED ? (int)DECAP_OWNER_ALL : s->service->member;
 }

@@ -282,11 +282,11 @@ void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms)
 	d->arrivals_per_1000_s = d->arrivals_per_1000_s / 2 + rate / 2;
 }
 
-/* A bit for the port, as in node_load.ports_down; all of them for port 0. */
-static uint16_t port_bits(const struct config *config, be16 port)
+/* A bit for the port, as in node_load.ports_down; 0: loadcast does not know it. All of them for port 0. */
+static uint16_t port_bits(const struct load_table *table, be16 port)
 {
-	for (unsigned i = 0; i < config->port_count; i++) {
-		if (htons(config->port[i]) == port)
+	for (unsigned i = 0; i < table->port_count; i++) {
+		if (htons(table->port[i]) == port)
 			return (uint16_t)(1U << i);
 	}
 	return port ? 0 : UINT16_MAX;
@@ -296,21 +296,26 @@ bool view_own_server_fails(const struct dprd *d, be16 port)
 {
 	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
 
-	return self && (self->state == NODE_UNHEALTHY || self->ports_down & port_bits(&d->config, port));
+	return self && (self->state == NODE_UNHEALTHY || self->ports_down & port_bits(&d->table, port));
 }
 
 bool view_ports_differ(const struct dprd *d)
 {
-	for (uint32_t i = 0; d->table_valid && i < d->table.count; i++) {
+	if (!d->table_valid)
+		return false;
+	for (uint32_t i = 0; i < d->table.count; i++) {
 		if (d->table.nodes[i].ports_down)
 			return true;
 	}
-	return false;
+	/* Until loadcast has read the same file, it cannot tell which peers serve a new port. */
+	return d->table.port_count != d->config.port_count ||
+	       memcmp(d->table.port, d->config.port, sizeof(d->config.port)) != 0;
 }
 
 void view_select(struct dprd *d, bool v6, be16 port)
 {
-	uint16_t bits = port ? port_bits(&d->config, port) : 0;
+	uint16_t bits = port ? port_bits(&d->table, port) : 0;
+	bool known = !port || (bits && config_has_port(&d->config, ntohs(port)));
 	uint64_t now_ms = clock_now_ms();
 	const char *why_not;
 	unsigned i;
@@ -321,7 +326,7 @@ void view_select(struct dprd *d, bool v6, be16 port)
 
 		const struct node_load *load = view_node_load(d, node->node_id);
 
-		node->eligible = view_member_eligible(d, node->member, now_ms, &why_not) &&
+		node->eligible = known && view_member_eligible(d, node->member, now_ms, &why_not) &&
 				 view_way_works(d, node->member, v6, now_ms) && !(load && load->ports_down & bits);
 	}
 }

@@ -329,6 +329,16 @@ static void complete(struct config *c)
 	}
 }
 
+/* FNV-1a with 32 bits; never 0. */
+static uint32_t text_hash(const char *text, size_t length)
+{
+	uint32_t hash = 0x811c9dc5u;
+
+	while (length--)
+		hash = (hash ^ (uint8_t)*text++) * 0x01000193u;
+	return hash ? hash : 1;
+}
+
 /* Reads and checks the text. *config gets all values that are right, with errors elsewhere, too. 0, -EINVAL, -ENOMEM. */
 static int parse_text(const char *name, const char *text, size_t length, const char *node_name, struct config *config,
 		      struct config_errors *errors)
@@ -437,6 +447,8 @@ int config_read(const char *path, const char *node_name, struct config *ret, str
 	length = read_whole(path, text);
 	if (length >= 0 && length <= CONFIG_FILE_BYTES_MAX) {
 		result = config_parse(path, text, (size_t)length, node_name, ret, errors);
+		if (!result)
+			ret->file_hash = text_hash(text, (size_t)length);
 	} else {
 		result = length < 0 ? (int)length : -EINVAL;
 		errors->count = 1;

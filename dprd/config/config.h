@@ -105,6 +105,8 @@ extern const char *const config_backend_form_names[];
 extern const char *const config_backend_policy_names[];
 
 struct config {
+	uint32_t file_hash; /* of the whole text: dprd and loadcast of a node compare theirs */
+
 	/* [Cluster] */
 	char cluster_name[NAME_BYTES];
 	char key_file[PATH_BYTES];
@@ -117,6 +119,9 @@ struct config {
 	/* [Service] */
 	unsigned port_count;
 	uint16_t port[PORTS_MAX];
+	/* dprd alone: ports of former files, newest first. Their connections go on; config_keep_ports(). */
+	unsigned former_port_count;
+	uint16_t former_port[PORTS_MAX];
 
 	/* [Shared]: addresses whose frames reach every node; each node accepts its share */
 	unsigned shared_count;
@@ -234,6 +239,13 @@ int config_parse(const char *name, const char *text, size_t length, const char *
  * which changed and wait for a restart; empty when there is none.
  */
 void config_keep_fixed(const struct config *old, struct config *fresh, char note[CONFIG_ERROR_BYTES]);
+
+/* For a reload: fresh remembers the ports that it no longer has, and those that old remembers. */
+void config_keep_ports(const struct config *old, struct config *fresh);
+
+/* True for a service port; and for one of now or of former files. */
+bool config_has_port(const struct config *config, uint16_t port);
+bool config_had_port(const struct config *config, uint16_t port);
 
 /* Every key in a line: section, name, "restart" or "reload" (what a change needs), default; tabs between them. */
 void config_print_keys(FILE *out);

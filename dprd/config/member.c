@@ -83,6 +83,38 @@ int config_member_by_service(const struct config *config, const struct addr *ser
 	return -1;
 }
 
+static bool has(const uint16_t *ports, unsigned count, uint16_t port)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (ports[i] == port)
+			return true;
+	return false;
+}
+
+bool config_has_port(const struct config *config, uint16_t port)
+{
+	return has(config->port, config->port_count, port);
+}
+
+bool config_had_port(const struct config *config, uint16_t port)
+{
+	return config_has_port(config, port) || has(config->former_port, config->former_port_count, port);
+}
+
+static void keep_ports(struct config *fresh, const uint16_t *ports, unsigned count)
+{
+	for (unsigned i = 0; i < count && fresh->former_port_count < PORTS_MAX; i++)
+		if (!config_had_port(fresh, ports[i]))
+			fresh->former_port[fresh->former_port_count++] = ports[i];
+}
+
+void config_keep_ports(const struct config *old, struct config *fresh)
+{
+	fresh->former_port_count = 0;
+	keep_ports(fresh, old->port, old->port_count);
+	keep_ports(fresh, old->former_port, old->former_port_count);
+}
+
 bool config_is_shared(const struct config *config, const struct addr *address)
 {
 	for (unsigned i = 0; i < config->shared_count; i++)

@@ -96,14 +96,14 @@ static json_t *form_json(const struct control_snapshot *s, unsigned index, bool 
 	return json_string(s->way[index][v6].form == WAY_FORM_DIRECT ? "direct" : "tunnel");
 }
 
-/* Service ports that fail their health check while others of the node work. */
-static json_t *ports_down_json(const struct config *config, const struct node_load *load)
+/* Service ports that fail their health check while others of the node work, or that its file does not have. */
+static json_t *ports_down_json(const struct load_table *table, const struct node_load *load)
 {
 	json_t *ports = json_array();
 
-	for (unsigned i = 0; load && i < config->port_count; i++) {
+	for (unsigned i = 0; load && i < table->port_count; i++) {
 		if (load->ports_down >> i & 1)
-			json_array_append_new(ports, json_integer(config->port[i]));
+			json_array_append_new(ports, json_integer(table->port[i]));
 	}
 	return ports;
 }
@@ -147,7 +147,7 @@ static json_t *member_json(const struct config *config, const struct control_sna
 	json_object_set_new(member, "answers_v6", answers_json(s, index, self, true));
 	json_object_set_new(member, "tunnel_mtu_v4", control_count(!self && mtu[0], mtu[0]));
 	json_object_set_new(member, "tunnel_mtu_v6", control_count(!self && mtu[1], mtu[1]));
-	json_object_set_new(member, "ports_down", ports_down_json(config, load));
+	json_object_set_new(member, "ports_down", ports_down_json(&s->table, load));
 	return member;
 }
 
@@ -159,6 +159,14 @@ static json_t *members_json(const struct config *config, const struct control_sn
 	for (i = 0; i < config->member_count; i++)
 		json_array_append_new(members, member_json(config, s, i));
 	return members;
+}
+
+/* null: not known, since loadcast does not run. */
+static json_t *loadcast_has_file_json(const struct config *config, const struct control_snapshot *s)
+{
+	if (!control_table_fresh(config, s))
+		return json_null();
+	return json_boolean(s->table.file_hash == config->file_hash);
 }
 
 static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
@@ -186,6 +194,7 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 	json_object_set_new(head, "table_age_ms", control_count(s->table_valid, control_table_age_ms(s)));
 	json_object_set_new(head, "table_valid", json_boolean(s->table_valid));
 	json_object_set_new(head, "table_fresh", json_boolean(control_table_fresh(config, s)));
+	json_object_set_new(head, "loadcast_has_file", loadcast_has_file_json(config, s));
 	json_object_set_new(head, "datapath_why", control_text(plane_why(d)));
 	json_object_set_new(head, "decided_by", json_string(s->programs_decide ? "programs" : "dprd"));
 	json_object_set_new(head, "announcements_rejected", control_count(s->table_valid, s->table.rejected));

@@ -79,15 +79,15 @@ static void advise_own_server(struct warnings *w)
 /* Ports that fail while others of the node work. name: NULL: this node's. */
 static void warn_ports(struct warnings *w, const char *name, const struct node_load *load)
 {
-	for (unsigned i = 0; load && i < w->config->port_count; i++) {
-		unsigned port = w->config->port[i];
+	for (unsigned i = 0; load && i < w->s->table.port_count; i++) {
+		unsigned port = w->s->table.port[i];
 
 		if (!(load->ports_down >> i & 1))
 			continue;
 		if (name) {
 			say(w,
-			    "port %u of the web server of %s fails its health check; the node gets no connections to "
-			    "it",
+			    "port %u of the web server of %s fails its health check, or is not in its dprd.conf; the "
+			    "node gets no connections to it",
 			    port, name);
 			advise(w, "On %s: dprctl status", name);
 		} else {
@@ -120,6 +120,10 @@ static void warn_self(struct warnings *w)
 		advise_own_server(w);
 	}
 	warn_ports(w, NULL, load);
+	if (control_table_fresh(c, w->s) && w->s->table.file_hash != c->file_hash) {
+		say(w, "loadcast of this node has another dprd.conf than dprd");
+		advise(w, "systemctl reload loadcast; its log: journalctl -u loadcast");
+	}
 }
 
 static void advise_backend(struct warnings *w, const struct backend *backend)

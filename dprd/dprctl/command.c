@@ -11,7 +11,7 @@
 #include "dprd/base/version.h"
 #include "dprd/dprctl/dprctl.h"
 
-enum { FLOWS_DEFAULT = 1000, FLOWS_LIMIT_MAX = 1000000, KEY_BYTES = 32 };
+enum { FLOWS_DEFAULT = 1000, FLOWS_LIMIT_MAX = 1000000, KEY_BYTES = 32, FOLLOW_TRIES = 40, FOLLOW_WAIT_MS = 50 };
 
 static struct style style_of(const struct dprctl *c)
 {
@@ -309,10 +309,27 @@ int command_undrain(struct dprctl *c, char **arguments)
 	return DPRCTL_OK;
 }
 
+/* loadcast sees within a moment that dprd has another file, and reads it. False: it still has the former one. */
+static bool loadcast_follows(struct dprctl *c)
+{
+	bool follows = false;
+
+	for (unsigned tries = 0; tries < FOLLOW_TRIES && !follows; tries++) {
+		json_t *status = ask(c, command_request("status"));
+
+		follows = !status || !json_is_false(json_object_get(status, "loadcast_has_file"));
+		json_decref(status);
+		if (!follows)
+			usleep(FOLLOW_WAIT_MS * 1000);
+	}
+	return follows;
+}
+
 int command_reload(struct dprctl *c, char **arguments)
 {
 	json_t *answer = ask(c, command_request("reload"));
 	const char *note = text_of(answer, "note");
+	bool follows;
 
 	(void)arguments;
 	if (!answer)
@@ -322,7 +339,12 @@ int command_reload(struct dprctl *c, char **arguments)
 	else
 		printf("%s: configuration read again%s%s\n", text_of(answer, "node"), *note ? "; " : "", note);
 	json_decref(answer);
-	return DPRCTL_OK;
+	follows = loadcast_follows(c);
+	if (!follows)
+		fprintf(stderr, "dprctl: loadcast still has the former dprd.conf: systemctl reload loadcast; its log: "
+				"journalctl "
+				"-u loadcast\n");
+	return follows ? DPRCTL_OK : DPRCTL_DEGRADED;
 }
 
 int command_config(struct dprctl *c, char **arguments)

@@ -104,9 +104,11 @@ static void add_own_services(struct fastpath_tables *t, const struct config *con
 	unsigned service, port;
 
 	memset(t->own_service, FASTPATH_NO_SERVICE, sizeof(t->own_service));
-	t->port_count = config->port_count;
+	t->port_count = t->present_ports = config->port_count;
 	for (port = 0; port < config->port_count; port++)
 		t->port[port] = htons(config->port[port]);
+	for (port = 0; port < config->former_port_count && t->port_count < FASTPATH_PORTS; port++)
+		t->port[t->port_count++] = htons(config->former_port[port]);
 	for (service = 0; service < self->service_count; service++)
 		add_service(t, flows, &self->service[service], service);
 	for (service = 0; service < config->shared_count; service++)

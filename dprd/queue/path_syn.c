@@ -56,7 +56,8 @@ void path_read_own_load(struct path *p)
 void path_env_syn(struct path *p, const struct packet *packet)
 {
 	struct dprd *d = p->d;
-	be16 port = p->ports_differ ? packet->key.service_port : 0;
+	be16 asked = packet->key.service_port;
+	be16 port = p->ports_differ || !config_has_port(&d->config, ntohs(asked)) ? asked : 0;
 
 	mutex_assert_held(&p->d->lock);
 	if (p->family != packet->v6 || p->port != port) {

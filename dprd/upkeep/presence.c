@@ -36,6 +36,7 @@ static void write_status(struct dprd *d, uint64_t now_ms)
 	mutex_lock(&d->lock);
 	counts = flow_counts(d->flows);
 	status.draining = d->draining;
+	status.file_hash = d->config.file_hash;
 	status.backend_connections = backend_connections(d);
 	status.redirected = counts.half_open + counts.confirmed - counts.closing;
 	status.redirected -=

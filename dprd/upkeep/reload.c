@@ -53,6 +53,7 @@ int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG
 	if (error)
 		return error;
 	config_keep_fixed(&d->config, &fresh, note);
+	config_keep_ports(&d->config, &fresh);
 	sampler = sampler_new(&fresh);
 	if (!sampler) {
 		error = -errno;

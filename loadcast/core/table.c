@@ -19,6 +19,29 @@ void table_init(struct table *table, const struct config *config, bool observer,
 	table_reconfigure(table, config);
 }
 
+/* The bits in the order of the new ports. Nothing is known of a new one before the member announces again. */
+static uint32_t ports_down_now(const struct table *table, const struct config *config, uint32_t down)
+{
+	uint32_t now = 0;
+	unsigned i, j;
+
+	for (i = 0; i < config->port_count; i++) {
+		for (j = 0; j < table->port_count && table->port[j] != config->port[i]; j++)
+			;
+		now |= (j < table->port_count ? down >> j & 1 : 1U) << i;
+	}
+	return now;
+}
+
+static void take_config(struct table *table, const struct config *config)
+{
+	table->config = config;
+	table->self_id = table->observer ? 0 : config->member[config->self].id;
+	table->service_hash = config_service_hash(config);
+	table->port_count = config->port_count;
+	memcpy(table->port, config->port, sizeof(table->port));
+}
+
 void table_reconfigure(struct table *table, const struct config *config)
 {
 	struct table_member old[MEMBERS_MAX];
@@ -32,12 +55,9 @@ void table_reconfigure(struct table *table, const struct config *config)
 			if (old[j].id == config->member[i].id)
 				table->member[i] = old[j];
 		}
-		/* The ports may be others now; the next announcement says. */
-		table->member[i].ports_down = 0;
+		table->member[i].ports_down = ports_down_now(table, config, table->member[i].ports_down);
 	}
-	table->config = config;
-	table->self_id = table->observer ? 0 : config->member[config->self].id;
-	table->service_hash = config_service_hash(config);
+	take_config(table, config);
 }
 
 /* True when we sent this sequence, at *ret_ms; false also when that is too long ago to be remembered. */
@@ -200,29 +220,33 @@ static bool takes_connections(uint32_t state, bool dprd_up)
 	return state == NODE_ACTIVE && dprd_up;
 }
 
-/* The ports configured here that the sender does not serve, a bit each. */
-static uint32_t ports_not_served(const struct config *config, const struct announcement *a)
+/* The ports configured here that the sender's list does not have, a bit each. */
+static uint32_t ports_missing(const struct config *config, const uint16_t *list, unsigned count)
 {
 	unsigned i, j, down = 0;
 
+	/* Every version announces its ports. */
+	if (!count)
+		return 0;
 	for (i = 0; i < config->port_count; i++) {
-		for (j = 0; j < a->serving_count && a->serving[j] != config->port[i]; j++)
+		for (j = 0; j < count && list[j] != config->port[i]; j++)
 			;
-		down |= (unsigned)(j == a->serving_count) << i;
+		down |= (unsigned)(j == count) << i;
 	}
 	return down;
 }
 
-/* A node some of whose ports work is active, without the others. */
+/* A node some of whose ports work is active, without the others. So is one whose file has not all ports. */
 static void take_ports_down(const struct config *config, struct announcement *a, uint32_t *ret_down)
 {
-	unsigned all = (1U << config->port_count) - 1, down = ports_not_served(config, a);
+	unsigned all = (1U << config->port_count) - 1;
+	unsigned down = a->serving_count ? ports_missing(config, a->serving, a->serving_count) : all;
 
-	*ret_down = 0;
+	*ret_down = ports_missing(config, a->port, a->port_count);
 	if (a->state != NODE_UNHEALTHY || down == all)
 		return;
 	a->state = NODE_ACTIVE;
-	*ret_down = down;
+	*ret_down |= down;
 }
 
 static void take(struct table_member *m, const struct member *configured, const struct announcement *a, uint64_t now_ms)
@@ -415,8 +439,8 @@ static void fill_own(const struct table *table, struct announcement *a)
 		a->cluster[a->cluster_count++] = self->cluster_v6;
 	a->service_count = self->service_count;
 	memcpy(a->service, self->service, sizeof(a->service));
-	a->port_count = config->port_count;
-	memcpy(a->port, config->port, sizeof(a->port));
+	a->port_count = table->own.port_count ? table->own.port_count : config->port_count;
+	memcpy(a->port, table->own.port_count ? table->own.port : config->port, sizeof(a->port));
 	a->held_permille = table->own.held_permille;
 	fill_serving(table, a);
 }
@@ -532,6 +556,9 @@ void table_fill(const struct table *table, uint64_t now_ms, struct load_table *r
 	ret->published_ms = now_ms;
 	ret->period_ms = table->config->period_ms;
 	ret->rejected = table_rejected(table);
+	ret->file_hash = table->config->file_hash;
+	ret->port_count = table->config->port_count;
+	memcpy(ret->port, table->config->port, sizeof(ret->port));
 	if (!table->observer)
 		fill_self(table, now_ms, &ret->nodes[ret->count++]);
 	for (i = 0; i < table->config->member_count; i++) {

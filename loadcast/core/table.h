@@ -60,6 +60,8 @@ struct table_own {
 	uint8_t hardware[2][HARDWARE_BYTES]; /* as in struct node_load */
 	char version[VERSION_BYTES]; /* the same */
 	uint32_t ports_down, held_permille; /* the same */
+	unsigned port_count; /* the ports that dprd serves, when not all; 0: those of the configuration */
+	uint16_t port[PORTS_MAX];
 };
 
 struct table {
@@ -67,6 +69,8 @@ struct table {
 	bool observer; /* only listens: has no id, echoes nothing, and nothing proves it alive to others */
 	uint32_t self_id;
 	uint32_t service_hash;
+	unsigned port_count; /* the service ports that ports_down is about */
+	uint16_t port[PORTS_MAX];
 	uint64_t epoch, sequence; /* of the announcement last made */
 	uint64_t sent_ms[TABLE_SENT_MAX]; /* by sequence % TABLE_SENT_MAX */
 	struct table_own own;

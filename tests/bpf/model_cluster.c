@@ -17,7 +17,7 @@ int model_service_owner(void *context, const struct addr *service, be16 port)
 {
 	const struct model *m = context;
 
-	if (!model_has_port(m->config, port))
+	if (port && !model_has_port(m->config, port))
 		return -1;
 	return config_is_shared(m->config, service) ? (int)DECAP_OWNER_ALL
 						    : config_member_by_service(m->config, service);

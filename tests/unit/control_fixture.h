@@ -83,6 +83,8 @@ static inline void fixture_table(struct dprd *d)
 	d->table.published_ms = clock_now_ms();
 	d->table.period_ms = d->config.period_ms;
 	d->table.rejected = 5;
+	d->table.port_count = d->config.port_count;
+	memcpy(d->table.port, d->config.port, sizeof(d->table.port));
 	d->table_valid = true;
 	for (i = 0; i < 4; i++) {
 		struct node_load *node = &d->table.nodes[i];

@@ -49,8 +49,8 @@ static int service_owner(void *context, const struct addr *service, be16 port)
 {
 	(void)context;
 	if (ends_in(service, "10.0.1.0", "2001:db8:1::") == 0)
-		return port == htons(80) ? (int)DECAP_OWNER_ALL : -1;
-	return port == htons(80) ? ends_in(service, "10.0.0.0", "2001:db8::") : -1;
+		return !port || port == htons(80) ? (int)DECAP_OWNER_ALL : -1;
+	return !port || port == htons(80) ? ends_in(service, "10.0.0.0", "2001:db8::") : -1;
 }
 
 static int living_peer(void *context, const struct addr *cluster)
@@ -159,7 +159,7 @@ static void assert_decapsulation(const uint8_t *bytes, unsigned length, enum rea
 	v = decapsulate(exact, length, &inner);
 	assert_string_equal(reason_name(v.reason), reason_name(reason));
 	if (v.kind == VERDICT_DECAPSULATE)
-		assert_true(inner.key.service_port == htons(80));
+		assert_true(inner.key.service_port == htons(80) || !(inner.tcp_flags & TCP_SYN));
 	free(exact);
 }
 
@@ -205,6 +205,13 @@ static const struct {
 	{ { "fd00::2", "fd00::3", CLIENT6, "2001:db8::2", 80, TCP_SYN }, REASON_NOT_TO_US },
 	/* The service. */
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.2", 22, TCP_SYN }, REASON_INNER_FOREIGN },
+	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.2", 22, TCP_SYN | TCP_ACK }, REASON_INNER_FOREIGN },
+	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.2", 22, TCP_SYN | TCP_FIN }, REASON_INNER_FOREIGN },
+	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.2", 0, TCP_SYN }, REASON_INNER_FOREIGN },
+	/* Within a connection that began when the port was a service. */
+	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.2", 22, TCP_ACK }, REASON_FROM_PEER },
+	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.9", 22, TCP_ACK }, REASON_INNER_FOREIGN },
+	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.3", 22, TCP_ACK }, REASON_INNER_NOT_SENDERS },
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.9", 80, TCP_SYN }, REASON_INNER_FOREIGN },
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "172.16.0.1", 80, TCP_SYN }, REASON_INNER_FOREIGN },
 	{ { "172.16.0.2", "172.16.0.1", CLIENT, "127.0.0.1", 80, TCP_SYN }, REASON_INNER_FOREIGN },
@@ -328,7 +335,9 @@ static void test_inner_icmp(void **context)
 
 	(void)context;
 	assert_decapsulation(bytes, put_icmp(bytes, "198.51.100.1", CLIENT, "10.0.0.2", 80), REASON_FROM_PEER);
-	assert_decapsulation(bytes, put_icmp(bytes, "198.51.100.1", CLIENT, "10.0.0.2", 22), REASON_INNER_FOREIGN);
+	/* About a connection that began when the port was a service. */
+	assert_decapsulation(bytes, put_icmp(bytes, "198.51.100.1", CLIENT, "10.0.0.2", 22), REASON_FROM_PEER);
+	assert_decapsulation(bytes, put_icmp(bytes, "198.51.100.1", CLIENT, "10.0.0.2", 0), REASON_INNER_FOREIGN);
 	assert_decapsulation(bytes, put_icmp(bytes, "198.51.100.1", CLIENT, "10.0.0.9", 80), REASON_INNER_FOREIGN);
 	assert_decapsulation(bytes, put_icmp(bytes, "198.51.100.1", CLIENT, "10.0.0.3", 80), REASON_INNER_NOT_SENDERS);
 	assert_decapsulation(bytes, put_icmp(bytes, "172.16.0.3", CLIENT, "10.0.0.2", 80), REASON_INNER_SOURCE);

@@ -210,7 +210,12 @@ static void test_of_others(void **state)
 	configure(OWN);
 	bytes = tunnel(v4_data, sizeof(v4_data), true);
 	assert_true(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+	/* The port may have been a service: a socket knows. */
 	write_be16(datagram + INNER + PORT, 81);
+	assert_true(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+	tunnel(v4_data, sizeof(v4_data), true);
+	write_be16(datagram + INNER + PORT, 81);
+	datagram[INNER + IPV4_HEADER_BYTES + 13] |= TCP_SYN;
 	assert_false(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
 	tunnel(v4_data, sizeof(v4_data), true);
 	memcpy(datagram + INNER + SOURCE, config.member[1].service[0].bytes + 12, 4);

@@ -151,9 +151,10 @@ static void ports_fail(void **state)
 	assert_int_equal(a.state, NODE_UNHEALTHY);
 	assert_int_equal(a.serving_count, 1);
 	assert_int_equal(a.serving[0], 80);
+	/* n2's file does not have 8443. */
 	nodes[N2].table.own.ports_down = 0;
 	assert_false(loses(NODE_ACTIVE, true));
-	assert_int_equal(row(N1, N2).ports_down, 0);
+	assert_int_equal(row(N1, N2).ports_down, 1 << 3);
 	nodes[N2].table.own.ports_down = 1 << 1;
 	assert_true(loses(NODE_ACTIVE, true));
 	assert_false(loses(NODE_ACTIVE, true));
@@ -161,22 +162,44 @@ static void ports_fail(void **state)
 	/* A drain, or no port at all, says more. */
 	assert_true(loses(NODE_DRAINING, true));
 	assert_int_equal(row(N1, N2).state, NODE_DRAINING);
-	assert_int_equal(row(N1, N2).ports_down, 0);
+	assert_int_equal(row(N1, N2).ports_down, 1 << 3);
 	nodes[N2].table.own.ports_down = 0;
 	assert_false(loses(NODE_UNHEALTHY, true));
 	assert_int_equal(row(N1, N2).state, NODE_UNHEALTHY);
-	assert_int_equal(row(N1, N2).ports_down, 0);
+	assert_int_equal(row(N1, N2).ports_down, 1 << 3);
 	/* None of n1's ports works there. */
 	set_ports(N1, 1, &here[3]);
 	nodes[N2].table.own.ports_down = 1;
 	assert_false(loses(NODE_ACTIVE, true));
 	assert_int_equal(row(N1, N2).state, NODE_UNHEALTHY);
-	/* A reload may have given the bits another meaning. */
+	/* A reload gives the bits another meaning. A new port counts as not served until n2 announces. */
 	set_ports(N1, 4, here);
+	assert_int_equal(row(N1, N2).ports_down, 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3);
 	assert_false(loses(NODE_ACTIVE, true));
-	assert_int_not_equal(row(N1, N2).ports_down, 0);
-	set_ports(N1, 4, here);
+	assert_int_equal(row(N1, N2).ports_down, 1 << 2 | 1 << 3);
+	set_ports(N1, 3, there);
+	assert_int_equal(row(N1, N2).ports_down, 1 << 0);
+}
+
+/* n2 announces the ports that its dprd serves, whatever its own file has. */
+static void ports_of_dprd(void **state)
+{
+	const uint16_t here[] = { 80, 443 };
+	struct load_table filled;
+
+	(void)state;
+	set_ports(N1, 2, here);
+	set_ports(N2, 2, here);
+	nodes[N2].table.own.port_count = 1;
+	nodes[N2].table.own.port[0] = 443;
+	assert_false(loses(NODE_ACTIVE, true));
+	assert_int_equal(row(N1, N2).ports_down, 1 << 0);
+	nodes[N2].table.own.port_count = 0;
+	assert_false(loses(NODE_ACTIVE, true));
 	assert_int_equal(row(N1, N2).ports_down, 0);
+	table_fill(&nodes[N1].table, 0, &filled);
+	assert_int_equal(filled.port_count, 2);
+	assert_int_equal(filled.port[1], 443);
 }
 
 /* n2 hears n1, but n1 does not hear n2: neither trusts the other; n3 sees both. */
@@ -539,6 +562,7 @@ int main(void)
 		cmocka_unit_test_setup(self_is_first, setup),
 		cmocka_unit_test_setup(lost, setup),
 		cmocka_unit_test_setup(ports_fail, setup),
+		cmocka_unit_test_setup(ports_of_dprd, setup),
 		cmocka_unit_test_setup(one_way, setup),
 		cmocka_unit_test_setup(ageing, setup),
 		cmocka_unit_test_setup(rate, setup),

@@ -141,11 +141,13 @@ static void layout(void **state)
 	struct load_table t = sample_table(2);
 
 	(void)state;
-	assert_int_equal(load_table_bytes(0), 32);
-	assert_int_equal(load_table_bytes(2), 32 + 2 * 96);
-	assert_int_equal(sizeof(t), 9056);
+	assert_int_equal(load_table_bytes(0), 72);
+	assert_int_equal(load_table_bytes(2), 72 + 2 * 96);
+	assert_int_equal(sizeof(t), 9096);
 	assert_int_equal(sizeof(struct dprd_status), 48);
 	assert_int_equal(offsetof(struct load_table, published_ms), 16);
+	assert_int_equal(offsetof(struct load_table, file_hash), 32);
+	assert_int_equal(offsetof(struct load_table, port), 40);
 	assert_int_equal(offsetof(struct node_load, epoch), 24);
 	assert_int_equal(offsetof(struct node_load, sample), 40);
 	assert_int_equal(offsetof(struct node_load, hardware), 64);
@@ -153,9 +155,9 @@ static void layout(void **state)
 	assert_int_equal(offsetof(struct node_load, ports_down), 88);
 	assert_int_equal(load_table_publish(path, &t), 0);
 	assert_memory_equal(&t, text, 4);
-	/* FNV-1a of 32 zero bytes, by an independent computation. */
+	/* FNV-1a of 72 zero bytes, by an independent computation. */
 	t = (struct load_table) { 0 };
-	assert_int_equal(load_table_checksum(&t), 0x0b2ae445);
+	assert_int_equal(load_table_checksum(&t), 0x6aefde65);
 }
 
 static void every_bit_matters(void **state)
@@ -243,6 +245,8 @@ static void values(void **state)
 	t = good, t.magic++, check_refused(&t);
 	t = good, t.period_ms = 0, check_refused(&t);
 	t = good, t.period_ms = ANNOUNCE_PERIOD_MAX_MS + 1, check_refused(&t);
+	t = good, t.port_count = PORTS_MAX, check_taken(&t);
+	t = good, t.port_count = PORTS_MAX + 1, check_refused(&t);
 	t = good, t.nodes[1].id = 0, check_refused(&t);
 	t = good, t.nodes[1].id = t.nodes[0].id, check_refused(&t);
 	t = good, t.nodes[1].state = NODE_STATES, check_refused(&t);

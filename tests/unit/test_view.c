@@ -271,6 +271,17 @@ static void test_ports(void **context)
 	set_member_way(&d, N2, false, 1480);
 	set_member_way(&d, N3, false, 1480);
 	d.config.port[1] = 8080;
+	table.port_count = 1;
+	table.port[0] = d.config.port[0];
+	published(100);
+	/* loadcast has not read the new file yet. */
+	assert_true(view_ports_differ(&d));
+	view_select(&d, false, first);
+	assert_true(d.view_nodes[N2].eligible);
+	view_select(&d, false, second);
+	assert_false(d.view_nodes[N2].eligible);
+	table.port_count = 2;
+	table.port[1] = 8080;
 	published(100);
 	assert_false(view_ports_differ(&d));
 	assert_false(view_own_server_fails(&d, 0) || view_own_server_fails(&d, first));
@@ -286,7 +297,7 @@ static void test_ports(void **context)
 	view_select(&d, false, first);
 	assert_true(d.view_nodes[N2].eligible);
 	view_select(&d, false, foreign);
-	assert_true(d.view_nodes[N2].eligible);
+	assert_false(d.view_nodes[N2].eligible || d.view_nodes[N3].eligible);
 	view_select(&d, false, 0);
 	assert_true(d.view_nodes[N2].eligible);
 	assert_false(view_own_server_fails(&d, 0));

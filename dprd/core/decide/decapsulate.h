@@ -26,6 +26,7 @@ static inline bool is_impossible_source(const struct packet *packet)
 static inline enum reason decapsulate_check(const struct decap_env *env, const struct packet *outer,
 					    const struct packet *inner, int peer, int *ret_owner)
 {
+	bool of_syn = inner->kind == PACKET_TCP && inner->tcp_flags & TCP_SYN;
 	int owner;
 
 	if (inner->kind == PACKET_TUNNEL)
@@ -40,8 +41,12 @@ static inline enum reason decapsulate_check(const struct decap_env *env, const s
 		return REASON_INNER_SOURCE;
 	if (inner->v6 && addr_is_v4(&inner->destination))
 		return REASON_INNER_FOREIGN;
-	owner = env->service_owner(env->context, &inner->key.service, inner->key.service_port);
-	if (owner < 0)
+	/*
+	 * The ports of the entry node's file may differ. A packet within a connection goes to the socket that has it; a
+	 * port that is no service has none, since no SYN to it gets here.
+	 */
+	owner = env->service_owner(env->context, &inner->key.service, of_syn ? inner->key.service_port : 0);
+	if (owner < 0 || !inner->key.service_port)
 		return REASON_INNER_FOREIGN;
 	/* A SYN to a shared address is never sent back. */
 	if (owner == DECAP_OWNER_ALL)

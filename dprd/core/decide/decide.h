@@ -175,7 +175,10 @@ enum { DECAP_OWNER_ALL = 1 << 20 };
 
 /* The questions of decide_decapsulation() about addresses. */
 struct decap_env {
-	/* Index of the member that owns this service address and port, DECAP_OWNER_ALL, or -1. */
+	/*
+	 * Index of the member that owns this service address, DECAP_OWNER_ALL, or -1: there is none, or the port is no
+	 * service of the present or a former configuration. Port 0: any port.
+	 */
 	int (*service_owner)(void *context, const struct addr *service, be16 port);
 	/* Index of the living peer whose cluster address this is, or -1. */
 	int (*living_peer)(void *context, const struct addr *cluster);

@@ -5,17 +5,6 @@
 
 #include "dprd/core/packet/encap.h"
 
-static bool has_port(const struct config *config, be16 port)
-{
-	unsigned i;
-
-	for (i = 0; i < config->port_count; i++) {
-		if (config->port[i] == ntohs(port))
-			return true;
-	}
-	return false;
-}
-
 static bool is_cluster_address_of(const struct member *member, const struct addr *address)
 {
 	return addr_equal(&member->cluster_v4, address) || addr_equal(&member->cluster_v6, address);
@@ -36,7 +25,7 @@ static int service_owner(void *context, const struct addr *service, be16 port)
 {
 	const struct tunnelled *t = context;
 
-	if (!has_port(t->config, port))
+	if (port && !config_had_port(t->config, ntohs(port)))
 		return -1;
 	return config_is_shared(t->config, service) ? (int)DECAP_OWNER_ALL
 						    : config_member_by_service(t->config, service);

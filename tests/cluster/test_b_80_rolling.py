@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Faults 70: the procedures of docs/operations.md that change a running cluster, node by node, under load."""
+"""Faults 80: the procedures of docs/operations.md that change a running cluster, node by node, under load."""
+import os
+import signal
 import time
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from faultlib import FIRST_SYN_S, RESTART_S, eligible, load, reload_both, wait_for
 
 ALL = ["n1", "n2", "n3", "n4"]
+NO_SYN_LOST_S = 0.9
 ORDERS = {"up": lambda nodes: nodes, "down": lambda nodes: nodes[::-1]}
 
 
@@ -30,7 +33,7 @@ def without(cluster, name):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_b70_a_member_is_removed_and_comes_back(cluster4, order):
+def test_b80_a_member_is_removed_and_comes_back(cluster4, order):
     """"Removing a node": n1, the first of the file, drains, stops and leaves the files. Then "Adding a node", with n1 at
     the end of the file. No connection of the others notices."""
     cluster4.dprctl("n1", "drain")
@@ -59,3 +62,46 @@ def test_b70_a_member_is_removed_and_comes_back(cluster4, order):
     work.check_connects(FIRST_SYN_S)
     assert work.forwarded(serving="n2") and work.forwarded(serving="n4")
     assert "n1" in work.served_by(since=back)
+
+
+def change(cluster, node, first):
+    """Gives one node its new file. dprctl: "dprctl reload" alone; loadcast: loadcast gets it a second before dprd does."""
+    cluster.write_config(node)
+    if first == "loadcast":
+        os.kill(cluster.pid(node, "loadcast"), signal.SIGHUP)
+        time.sleep(1)
+    cluster.dprctl(node, "reload")
+    wait_for(lambda: cluster.log_text(node, "loadcast").count("configuration read again"), "loadcast has the file", 3)
+    os.truncate(cluster.log_path(node, "loadcast"), 0)
+    time.sleep(0.7)
+
+
+@pytest.mark.parametrize("first", ["dprctl", "loadcast"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_b81_a_port_comes_and_goes(cluster4, order, first):
+    """"Changing ports": port 8080, which every web server serves already, gets into the files, node by node, and out of
+    them again. Each connection is made without a lost SYN, and flows that were forwarded meanwhile go on to their end."""
+    nodes = ORDERS[order](ALL)
+    cluster4.set_config("Service", "Port", "80 8081")
+    reload_both(cluster4)
+    time.sleep(1)
+    for node in ALL:
+        os.truncate(cluster4.log_path(node, "loadcast"), 0)
+    with load(cluster4, ALL, flows=0, per_second=100) as coming:
+        for node in nodes:
+            cluster4.set_config("Service", "Port", "8080 80 8081", node)
+            change(cluster4, node, first)
+        there = time.monotonic()
+        time.sleep(0.5)
+    coming.check_connects(NO_SYN_LOST_S)
+    assert set(coming.served_by(to="n1", since=there)) == set(ALL), "the new port is balanced"
+    with load(cluster4, ALL, per_second=100) as going:
+        for node in nodes:
+            cluster4.set_config("Service", "Port", "80 8081", node)
+            change(cluster4, node, first)
+        gone = time.monotonic()
+        time.sleep(0.5)
+    going.check_flows()
+    going.check_connects(NO_SYN_LOST_S)
+    assert set(going.served_by(to="n1", since=gone)) == {"n1"}
+    cluster4.overrides = {name: keys for name, keys in cluster4.overrides.items() if name not in ALL}
