@@ -49,6 +49,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 			log_info("the interfaces can carry the BPF programs now: dprd starts anew, with the plane bpf");
 			presence_renew(d);
 		}
+		keep_rules_second(d);
 	}
 	/* A status file says that this node can decapsulate: not while a worker stands still. */
 	if (alive && plane_carries(d))

@@ -50,6 +50,7 @@ struct dprd {
 	struct upkeep *upkeep;
 	struct fastpath *fastpath; /* the BPF plane; NULL: the nfqueue plane carries all packets */
 	struct flood flood; /* nfqueue plane */
+	bool routes; /* the host routes packets, or did so: answers of containers leave, too */
 	struct shared *shared; /* addresses that all nodes share; NULL: none */
 
 	struct mutex lock; /* all that follows */

@@ -13,6 +13,7 @@
  *                         with the verdict. (With real servers DECIDE stays until prerouting -295, which
  *                         recognises by it SYNs that passed by.)
  *   output           MSS of SYN-ACKs for tunnelled flows; alias back to service address
+ *   postrouting 150  the same for a web server in a container, on a host that routes
  *
  * With real servers behind this node rules/backend.c adds chains.
  *
@@ -27,6 +28,7 @@
 
 #include "dprd/base/command.h"
 #include "dprd/base/log.h"
+#include "dprd/base/smallfile.h"
 #include "dprd/cluster/state.h"
 #include "dprd/host/flowset.h"
 #include "dprd/rules/rules.h"
@@ -192,6 +194,17 @@ static void write_leaving(FILE *out, const struct dprd *d, const char *chain)
 			chain, chain);
 }
 
+/*
+ * The web server may be in a container: its answers are forwarded packets, which have the alias as source from the NAT of
+ * postrouting (priority 100) on.
+ */
+static void write_container_leaving(FILE *out, const struct dprd *d)
+{
+	fprintf(out, "add chain inet dprd leaving { type filter hook postrouting priority 150 ; }\n"
+		     "flush chain inet dprd leaving\n");
+	write_leaving(out, d, "leaving");
+}
+
 /* On the BPF plane the programs mark packets. */
 static void write_small_table(FILE *out, struct dprd *d)
 {
@@ -223,6 +236,8 @@ static void write_full_table(FILE *out, struct dprd *d)
 	rules_write_backends(out, d);
 	if (config_has_nat(&d->config))
 		write_leaving(out, d, RULES_NAT_LEAVING);
+	else if (d->routes)
+		write_container_leaving(out, d);
 }
 
 void rules_write_table(FILE *out, struct dprd *d)
@@ -339,11 +354,26 @@ static int iptables_install(const struct config *config, unsigned workers, bool 
 	return error;
 }
 
+static bool is_on(const char *path)
+{
+	char value = '0';
+
+	return smallfile_read(path, &value, 1, NULL) != 0 && value != '0';
+}
+
+bool rules_host_routes(void)
+{
+	return is_on("/proc/sys/net/ipv4/ip_forward") || is_on("/proc/sys/net/ipv6/conf/all/forwarding");
+}
+
 int rules_install(struct dprd *d)
 {
 	/* A failure that was logged is not logged again at each try. */
 	bool quiet = d->rules_failed;
-	int error = nft_install(d, quiet), family;
+	int error, family;
+
+	d->routes = d->routes || rules_host_routes();
+	error = nft_install(d, quiet);
 
 	for (family = 0; family < 2 && !error; family++) {
 		error = rules_routes_install(&d->config, family, quiet);

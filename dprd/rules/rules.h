@@ -17,6 +17,8 @@ struct rules_watch;
  * logged before.
  */
 int rules_install(struct dprd *d);
+/* True when the host routes packets: its web server may be in a container. */
+bool rules_host_routes(void);
 /* keep_forwarding: removes only the rules that hand new SYNs to dprd; forwarded flows then wait for the next dprd. */
 int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding);
 /*

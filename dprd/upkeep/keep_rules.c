@@ -84,6 +84,15 @@ void keep_rules_tick(struct dprd *d, uint64_t now_ms)
 	set_up_rules(d);
 }
 
+void keep_rules_second(struct dprd *d)
+{
+	if (d->fastpath || d->routes || !rules_host_routes())
+		return;
+	mutex_lock(&d->lock);
+	d->rules_changed = true;
+	mutex_unlock(&d->lock);
+}
+
 /* Not with real servers: their rules could not tell that a SYN which bypassed dprd is a new connection. */
 void keep_rules_flood(struct dprd *d, uint64_t now_ms)
 {

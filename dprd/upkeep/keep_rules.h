@@ -22,6 +22,8 @@ void keep_rules_start(struct dprd *d); /* after rules_install() */
 /* Each tick, and after a reload: sets up the rules if they are gone or must change. After a failure it tries again each
  * second. Main thread, lock not held. */
 void keep_rules_tick(struct dprd *d, uint64_t now_ms);
+/* Each second: rules for answers of containers come when the host begins to route. Main thread, lock not held. */
+void keep_rules_second(struct dprd *d);
 /* Each tick, nfqueue plane: tells the firewall when a flood of SYNs begins and ends. Main thread, lock not held. */
 void keep_rules_flood(struct dprd *d, uint64_t now_ms);
 

@@ -3,7 +3,8 @@
 
     n1  docker0 172.17.0.1/16, fd17::1/64 -- veth -- eth0 n1-box 172.17.0.2, fd17::2
 
-Every node has the same addresses, as with docker. A published port is DNAT in prerouting and output.
+Every node has the same addresses, as with docker. A published port is DNAT in prerouting and output, except
+for the loopback addresses, where docker's proxy listens; here the node's own server does.
 """
 import contextlib
 
@@ -24,6 +25,8 @@ table inet docker_like {{
 	}}
 	chain nat_local {{
 		type nat hook output priority -100;
+		ip daddr 127.0.0.0/8 accept
+		ip6 daddr ::1 accept
 	}}
 }}
 """
@@ -31,6 +34,16 @@ table inet docker_like {{
 
 def box_of(node):
     return f"{node.name}-box"
+
+
+def publish(cluster, node, ports, log):
+    """Starts the echo server in the container of a node, and publishes these ports. Returns the process."""
+    cluster.site.execute(node.name, ["nft", "-f", "-"], text_in="".join(
+        f"add rule inet docker_like {chain} meta nfproto {family} fib daddr type local tcp dport {port} "
+        f"dnat {ip} to {address}:{port}\n" for port in ports for chain in ("nat_in", "nat_local")
+        for family, ip, address in (("ipv4", "ip", BOX_V4), ("ipv6", "ip6", f"[{BOX_V6}]"))))
+    return cluster.site.start(box_of(node), [cluster.program("tests/lab/echoserver"), "--name", box_of(node), "--echo",
+                                             "8080", "--sum", "8081"], log)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Containers 10: clients and web servers in containers on the nodes themselves."""
+import hashlib
+import time
+
+import pytest
+
+from containers import box_of, containers, publish
+from traffic import (FAMILIES, OVERHEAD, RawClient, connect, counting, forward_to, random_bytes, read_line, service,
+                     tcp_option, upload, whoami)
+
+SEEN_S = 2.5  # dprd looks at the host's interfaces each second
+
+both = pytest.mark.parametrize("family", FAMILIES)
+
+
+@both
+def test_k10_a_container_asks_its_own_node(cluster3, family):
+    """n1 forwards every connection; its container's connections to n1's service address are served by n1, while other
+    clients' are forwarded as before."""
+    entry, target = forward_to(cluster3, "n2")
+    with containers(cluster3, [entry]):
+        time.sleep(SEEN_S)
+        with counting(cluster3) as moved:
+            for _ in range(4):
+                assert whoami(cluster3, service(entry, family), host=box_of(entry)) == entry.name
+            assert whoami(cluster3, service(entry, family)) == target.name
+    assert moved["n1"]["inside_client"] == 4
+    assert moved["n1"]["flows_made"] == 1
+
+
+@both
+def test_k11_a_web_server_with_a_published_port(cluster3, family, tmp_path):
+    """n2's server is in a container, its ports published by DNAT as docker does: n1 forwards to it. Both ways are exact to
+    the byte, and the SYN-ACK has the MSS that fits the tunnel."""
+    entry, target = forward_to(cluster3, "n2")
+    address, data = service(entry, family), random_bytes(2_000_000)
+    with containers(cluster3, [target]):
+        server = publish(cluster3, target, (8080, 8081), str(tmp_path / "box.log"))
+        time.sleep(SEEN_S)
+        with connect(cluster3, address, 8080) as made:
+            assert read_line(made) == box_of(target)
+            made.sendall(b"and back\n")
+            assert read_line(made) == "and back"
+        name, count, digest, _ = upload(cluster3, address, data)
+        assert (name, count, digest) == (box_of(target), len(data), hashlib.sha256(data).hexdigest())
+        with RawClient(cluster3, address, 8080, 20110) as client:
+            answer = client.open()
+            assert tcp_option(answer, "MSS") == 1460 - (20 if family == "v6" else 0) - OVERHEAD[family]
+            client.reset()
+        server.terminate()
