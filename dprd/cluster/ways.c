@@ -3,6 +3,7 @@
 #include "dprd/cluster/ways.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "dprd/base/log.h"
 #include "dprd/core/packet/encap.h"
@@ -121,6 +122,8 @@ void ways_refresh(struct ways *ways, const struct config *config, struct mutex *
 {
 	unsigned i, v6;
 
+	if (ways->mtu_learner >= 0)
+		tunnel_forget_errors(ways->mtu_learner);
 	for (i = 0; i < 2 * config->member_count; i++) {
 		struct way_facts facts = ask_about_member(ways, config, i / 2, i % 2);
 		struct way fresh = way_to_member(config, i / 2, i % 2, &facts), *way = &ways->member[i / 2][i % 2];
@@ -191,6 +194,7 @@ void ways_reconfigure(struct ways *ways, const struct config *config, const stru
 void ways_open(struct ways *ways, const struct config *config)
 {
 	ways->neighbours = neighbour_open();
+	ways->mtu_learner = tunnel_learn_mtu();
 	ways_reconfigure(ways, config, NULL);
 }
 
@@ -199,6 +203,9 @@ void ways_close(struct ways *ways)
 	if (ways->neighbours)
 		mnl_socket_close(ways->neighbours);
 	ways->neighbours = NULL;
+	if (ways->mtu_learner >= 0)
+		close(ways->mtu_learner);
+	ways->mtu_learner = -1;
 }
 
 unsigned ways_mss(const struct ways *ways, bool v6)

@@ -39,6 +39,7 @@ struct way {
 
 struct ways {
 	struct mnl_socket *neighbours; /* NULL: hardware addresses are not known */
+	int mtu_learner; /* tunnel_learn_mtu() */
 	struct way member[MEMBERS_MAX][2]; /* by family (0: IPv4) */
 	struct way backend[OWN_BACKENDS_MAX][2]; /* own real servers */
 };
@@ -60,7 +61,7 @@ static inline bool way_is_usable(const struct way *way)
 	return way->form > WAY_FORM_SELF && !addr_is_zero(&way->destination);
 }
 
-/* Opens the socket that asks for hardware addresses. The ways are as ways_reconfigure() leaves them. */
+/* Opens the sockets that ask for hardware addresses and learn path MTUs. The ways are as ways_reconfigure() leaves them. */
 void ways_open(struct ways *ways, const struct config *config);
 void ways_close(struct ways *ways);
 

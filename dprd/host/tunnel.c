@@ -20,6 +20,7 @@
 enum {
 	SCRATCH_BYTES = 512 * 1024,
 	SEND_BUFFER_BYTES = 4 * 1024 * 1024,
+	ERRORS_MAX = 1024, /* forgotten at once; the kernel keeps no more than fit its buffer */
 };
 
 enum socket_kind { SOCKET_V4, SOCKET_V6, SOCKET_DIRECT, SOCKETS };
@@ -218,6 +219,30 @@ unsigned tunnel_path_mtu(const struct addr *source, const struct addr *destinati
 	}
 	close(fd);
 	return failed || mtu < 0 ? 0 : (unsigned)mtu;
+}
+
+int tunnel_learn_mtu(void)
+{
+	struct sock_filter reject = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog program = { .len = 1, .filter = &reject };
+	int one = 1, fd = socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_IPV6);
+
+	if (fd < 0)
+		return -1;
+	if (!setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) &&
+	    !setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &one, sizeof(one)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+void tunnel_forget_errors(int learner)
+{
+	uint8_t byte;
+	int i;
+
+	for (i = 0; i < ERRORS_MAX && recv(learner, &byte, sizeof(byte), MSG_ERRQUEUE | MSG_DONTWAIT) >= 0; i++)
+		;
 }
 
 /* A socket that sends to the discard port of this address; -1: no route. */

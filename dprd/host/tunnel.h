@@ -29,6 +29,13 @@ bool tunnel_has_room(const struct tunnel *tunnel, unsigned packets, unsigned byt
 uint8_t *tunnel_scratch(struct tunnel *tunnel, unsigned bytes);
 /* The path MTU from source to destination as the kernel knows it; 0: no route. */
 unsigned tunnel_path_mtu(const struct addr *source, const struct addr *destination);
+/*
+ * Makes the kernel learn the path MTU of IPv6 tunnels from ICMPv6 errors, as it does for IPv4 by itself: for raw sockets
+ * it looks at them only when a socket wants to hear of errors. Returns that socket, or -1: this host has no IPv6. Call
+ * tunnel_forget_errors() now and then. Sockets that send do not ask for errors: each one would fail the next packet.
+ */
+int tunnel_learn_mtu(void);
+void tunnel_forget_errors(int learner);
 /* The address that the kernel sends from, to this one, unless told otherwise. False: no route. */
 bool tunnel_preferred_source(const struct addr *destination, struct addr *ret);
 /*

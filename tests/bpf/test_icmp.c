@@ -4,7 +4,7 @@
 
 #define QUOTED "ip s1>cl ttl 60 | tcp 80>40000 P. seq 99 | data 1000"
 /* The outer header has DF when the inner one has: a router's error has none. */
-#define TO_N2 "eth me>n2 | tunnel c1>c2 nodf | *"
+#define TO_N2 "eth me>n2 | tunnel c1>c2 | *"
 
 #define RELAYED(name_, variants_, flow_, in_)                                                        \
 	{                                                                                            \
@@ -47,7 +47,7 @@ static const struct fixture flows[] = {
 	  .in = "ip rt>s1 tos 0xc0 nodf | icmp unreachable quote 60 | " QUOTED,
 	  .verdict = REDIRECT,
 	  .counted = "icmp_relay",
-	  .out = "eth me>n2 | tunnel c1>c2 tos 0xc0 nodf | *" },
+	  .out = "eth me>n2 | tunnel c1>c2 tos 0xc0 | *" },
 	{ .name = "dprd stopped: relayed all the same",
 	  .beat_ago_ms = STOPPED,
 	  .flow = "confirmed n2 isn 5 age 30",

@@ -5,9 +5,9 @@ import hashlib
 import pytest
 
 import hiccups
-from traffic import (FAMILIES, HEADERS, OVERHEAD, ICMP_TOO_BIG, Capture, IP, RawClient, TCP, counting, download,
-                     file_sha256, forward_all, forward_to, random_bytes, route_mtu, rules, service, set_mtu, tcp_option,
-                     too_big_mtu, upload, whoami)
+from traffic import (FAMILIES, HEADERS, ICMP, OVERHEAD, ICMP_TOO_BIG, Capture, ICMPv6PacketTooBig, IP, IPv6, Raw, RawClient,
+                     TCP, counting, download, file_sha256, forward_all, forward_to, random_bytes, route_mtu, rules, send,
+                     service, set_mtu, tcp_option, too_big_mtu, tunnel_address, upload, whoami)
 
 SIZE = 10_000_000
 STALL_S = 2.0
@@ -136,3 +136,29 @@ def test_a24_a_damaged_full_segment_stays_damaged(plain, law, family):
         client.say(good)
         assert client.wait_heard(lambda heard: heard == b"n2\n" + good)
         client.reset()
+
+
+@both
+def test_a25_a_router_between_the_nodes_tells_the_mtu(own3, family):
+    """A router between n1 and n2 takes 1,400 bytes, and says so when a tunnel packet is longer: n1 learns it, for clients
+    without DF as well, and lowers the MSS that n2 offers."""
+    entry, target = forward_to(own3, "n2")
+    source, destination = tunnel_address(entry, family), tunnel_address(target, family)
+    if family == "v4":
+        outer = IP(src=source, dst=destination, flags="DF", len=1500, proto=4)
+        told = IP(src=destination, dst=source) / ICMP(type=3, code=4, nexthopmtu=1400)
+    else:
+        outer = IPv6(src=source, dst=destination, plen=1460, nh=41)
+        told = IPv6(src=destination, dst=source) / ICMPv6PacketTooBig(mtu=1400)
+    told /= Raw(bytes(outer / Raw(random_bytes(100))))
+    key = f"tunnel_mtu_{family}"
+    try:
+        send(own3, [told], "x", "eth1", ("n1", "eth1"))
+        own3.wait_until(lambda: {m["name"]: m[key] for m in own3.status(entry)["members"]}["n2"] == 1400,
+                        "n1 knows the MTU")
+        data = random_bytes(1_000_000)
+        node, count, digest, _ = upload(own3, service(entry, family), data)
+        assert (node, count, digest) == ("n2", len(data), hashlib.sha256(data).hexdigest())
+    finally:
+        for version in ("-4", "-6"):
+            own3.site.execute("n1", ["ip", version, "route", "flush", "cache"])

@@ -111,9 +111,11 @@ static inline void write_ipv6_header(uint8_t *ip, uint32_t payload_bytes, uint8_
 }
 
 /*
- * Writes the outer header for an inner packet of inner->total_bytes into outer (encap_bytes() bytes). DF and the
- * traffic class with ECN are copied from the inner packet (RFC 2003 3.1, RFC 6040 4.1 normal mode). id: the
- * identification of the outer IPv4 header, or the flow label: ENCAP_MAY_RETURN with a code, or 0.
+ * Writes the outer header for an inner packet of inner->total_bytes into outer (encap_bytes() bytes). The traffic class
+ * with ECN is copied from the inner packet (RFC 6040 4.1 normal mode). DF is always set (RFC 2003 5.1): a router that
+ * cut the tunnel packet would tell nobody, and the node takes no fragments; so it must say that the path is narrow. With
+ * DF the identification means nothing to others (RFC 6864 4.1). id: that identification, or the flow label:
+ * ENCAP_MAY_RETURN with a code, or 0.
  */
 static inline void encap_write_family(uint8_t *outer, bool v6, const struct packet *inner, const struct addr *source,
 				      const struct addr *destination, uint16_t id)
@@ -121,8 +123,8 @@ static inline void encap_write_family(uint8_t *outer, bool v6, const struct pack
 	if (v6)
 		write_ipv6_header(outer, inner->total_bytes, inner->tos, id, PROTO_IPV6, source, destination);
 	else
-		write_ipv4_header(outer, IPV4_HEADER_BYTES + inner->total_bytes, inner->tos, inner->dont_fragment, id,
-				  PROTO_IPIP, addr_v4(source), addr_v4(destination));
+		write_ipv4_header(outer, IPV4_HEADER_BYTES + inner->total_bytes, inner->tos, true, id, PROTO_IPIP,
+				  addr_v4(source), addr_v4(destination));
 }
 
 /* The same, for the family of inner. */
