@@ -48,6 +48,9 @@ static int add_listener(const struct nlmsghdr *message, void *context)
 						  : addr_from_v6(socket->id.idiag_src);
 	v6 = addr_is_zero(&address);
 	v4 = v6 ? !is_v6_only(message) : addr_is_v4(&address) && addr_v4(&address) == INADDR_ANY;
+	/* A socket of one device (SO_BINDTODEVICE) does not get what comes by a tunnel from another one. */
+	if (socket->id.idiag_if)
+		return MNL_CB_OK;
 	for (i = 0; i < search->count; i++) {
 		if (ntohs(socket->id.idiag_sport) != search->ports[i])
 			continue;

@@ -419,7 +419,12 @@ unsigned preflight(const struct config *config, bool starting, unsigned *ret_war
 		check_plane(&report, config);
 		preflight_pins(&report, config);
 		check_translation(&report, config);
+		preflight_users(&report);
+		/* With one network, clients' packets and tunnels come in by the same interface. */
+		if (config->member[config->self].own_cluster_address)
+			preflight_firewall(&report);
 	}
+	preflight_clocks(&report);
 	check_addresses(&report, config);
 	check_kernel_tunnels(&report);
 	check_peers(&report, config);

@@ -25,6 +25,21 @@ void preflight_pins(struct report *r, const struct config *config);
 /* check/listen.c: checks that the web server takes connections to peers' addresses. */
 void preflight_listeners(struct report *r, const struct config *config);
 
+/* check/host.c: checks the users of the units; other programs' rules, at a check alone; the time namespace. */
+void preflight_users(struct report *r);
+void preflight_firewall(struct report *r);
+void preflight_clocks(struct report *r);
+/* True in a time namespace with a clock of its own. offsets: PREFLIGHT_OFFSETS, or another file of this form. */
+bool preflight_has_other_clock(const char *offsets);
+#define PREFLIGHT_OFFSETS "/proc/self/timens_offsets"
+#define PREFLIGHT_CLOCK_TEXT                                                                                        \
+	"dprd is in a time namespace with clocks of its own: the BPF programs and the queue read other times than " \
+	"dprd, "                                                                                                    \
+	"and nothing is forwarded"
+#define PREFLIGHT_CLOCK_ADVICE "Run dprd and loadcast in the host's time namespace"
+/* True for a rule, as nft prints it, that drops packets whose source is routed by another interface. */
+bool preflight_is_strict(const char *rule);
+
 /* True for a family when a server listens on a port of the wildcard address. */
 struct wildcard {
 	bool v4, v6;

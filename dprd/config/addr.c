@@ -2,7 +2,6 @@
 /* config/addr.c - addresses, multicast groups and ranges of dprd.conf. */
 #include "dprd/config/reading.h"
 
-
 static bool is_multicast(const struct addr *a)
 {
 	return addr_is_v4(a) ? (a->bytes[12] & 0xf0) == 0xe0 : a->bytes[0] == 0xff;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* control/warnings.c - tells what is wrong, and what an operator can do about it. */
 #include "dprd/base/version.h"
+#include "dprd/check/report.h"
 #include "dprd/control/control.h"
 #include "dprd/plane/plane.h"
 #include "dprd/shared/shared.h"
@@ -292,6 +293,14 @@ static void warn_own_name(struct warnings *w)
 	}
 }
 
+static void warn_clock(struct warnings *w)
+{
+	if (!preflight_has_other_clock(PREFLIGHT_OFFSETS))
+		return;
+	say(w, PREFLIGHT_CLOCK_TEXT);
+	advise(w, PREFLIGHT_CLOCK_ADVICE);
+}
+
 static void warn_plane(struct warnings *w)
 {
 	if (!plane_is_second_choice(w->d))
@@ -362,6 +371,7 @@ json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s,
 	for (i = 0; i < d->config.member_count; i++)
 		warn_member(&w, i);
 	warn_plane(&w);
+	warn_clock(&w);
 	warn_counters(&w, recent);
 	return w.list;
 }

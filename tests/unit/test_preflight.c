@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -104,12 +106,68 @@ static void test_listeners_of_two_kinds(void **context)
 	assert_wildcards(port, true, false);
 }
 
+/* A server of one device is no wildcard listener: what comes by a tunnel came in elsewhere. */
+static void test_listener_of_a_device(void **context)
+{
+	uint16_t port = serve("0.0.0.0", 0, 0);
+	static const char device[] = "lo";
+
+	(void)context;
+	assert_wildcards(port, true, false);
+	if (setsockopt(servers[server_count - 1], SOL_SOCKET, SO_BINDTODEVICE, device, sizeof(device)) < 0) {
+		print_message("skip: a socket of a device needs CAP_NET_RAW\n");
+		skip();
+	}
+	assert_wildcards(port, false, false);
+}
+
+static void test_other_clock(void **context)
+{
+	static const struct {
+		const char *text;
+		bool other;
+	} tests[] = {
+		{ "monotonic           0         0\nboottime            0         0\n", false },
+		{ "monotonic     -100000         0\nboottime            0         0\n", true },
+		{ "monotonic           0         0\nboottime            0         7\n", true },
+		{ "", false },
+	};
+	char path[] = "/tmp/test_preflight_XXXXXX";
+	int fd = mkstemp(path);
+
+	(void)context;
+	assert_true(fd >= 0);
+	for (unsigned i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		assert_int_equal(ftruncate(fd, 0), 0);
+		assert_int_equal(pwrite(fd, tests[i].text, strlen(tests[i].text), 0), strlen(tests[i].text));
+		assert_int_equal(preflight_has_other_clock(path), tests[i].other);
+	}
+	close(fd);
+	unlink(path);
+	assert_false(preflight_has_other_clock(path)); /* a kernel without time namespaces */
+}
+
+/* Rules as firewalld, and operators, write them. */
+static void test_strict_rules(void **context)
+{
+	(void)context;
+	assert_true(preflight_is_strict("\t\tmeta nfproto ipv6 fib saddr . mark . iif oif missing drop"));
+	assert_true(preflight_is_strict("fib saddr . iif oif 0 counter drop"));
+	assert_true(preflight_is_strict("fib saddr . iif oif eq 0 drop"));
+	assert_false(preflight_is_strict("meta nfproto ipv6 fib saddr . mark oif missing drop")); /* loose */
+	assert_false(preflight_is_strict("fib saddr . iif oif missing counter"));
+	assert_false(preflight_is_strict("fib daddr . iif type != local drop"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(test_listeners_of_v4, stop_servers),
 		cmocka_unit_test_teardown(test_listeners_of_v6, stop_servers),
 		cmocka_unit_test_teardown(test_listeners_of_two_kinds, stop_servers),
+		cmocka_unit_test_teardown(test_listener_of_a_device, stop_servers),
+		cmocka_unit_test(test_other_clock),
+		cmocka_unit_test(test_strict_rules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
