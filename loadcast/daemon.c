@@ -62,6 +62,7 @@ struct daemon {
 	uint32_t seen_hash; /* of the file with which dprd ran when this last looked; 0: dprd was not seen */
 	unsigned agreed_count; /* the service ports of the file that dprd and loadcast last had both */
 	uint16_t agreed[PORTS_MAX];
+	uint32_t agreed_hash; /* config_service_hash() of that file */
 	struct load_table published;
 	int signals, lock_fd;
 	unsigned watchdog_ms;
@@ -103,9 +104,11 @@ static void agree_on_ports(struct daemon *d, const struct dprd_status *status, s
 	if (!d->agreed_count || !status->file_hash || status->file_hash == config->file_hash) {
 		d->agreed_count = config->port_count;
 		memcpy(d->agreed, config->port, sizeof(d->agreed));
+		d->agreed_hash = config_service_hash(config);
 	}
 	own->port_count = d->agreed_count;
 	memcpy(own->port, d->agreed, sizeof(own->port));
+	own->service_hash = d->agreed_hash;
 }
 
 static void refresh_own(struct daemon *d, uint64_t now_ms)

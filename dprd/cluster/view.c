@@ -253,6 +253,23 @@ static void note_heard(struct dprd *d, uint64_t now_ms)
 	}
 }
 
+/* True when the member has the same file as this node, so that it knows a service address that came by a reload. */
+static bool has_same_file(const struct dprd *d, const struct node_load *load)
+{
+	return load && load->flags & NODE_HEARD && !(load->flags & NODE_CONFIG_DIFFERS) &&
+	       d->table.file_hash == d->config.file_hash;
+}
+
+/* Once each member has the same file, no service address is new to any of them. */
+static void forget_fresh_services(struct dprd *d)
+{
+	for (unsigned i = 0; i < d->config.member_count; i++) {
+		if (i != d->config.self && !has_same_file(d, view_node_load(d, d->config.member[i].id)))
+			return;
+	}
+	d->config.fresh_services = 0;
+}
+
 void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, uint64_t now_ms)
 {
 	static struct load_table former; /* too large for a stack; the lock is held */
@@ -269,6 +286,8 @@ void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, 
 	d->view.nodes = d->view_nodes;
 	view_fill_self(d);
 	view_fill_peers(d, &former, now_ms);
+	if (d->config.fresh_services)
+		forget_fresh_services(d);
 }
 
 void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms)
@@ -303,6 +322,8 @@ bool view_ports_differ(const struct dprd *d)
 {
 	if (!d->table_valid)
 		return false;
+	if (d->config.fresh_services)
+		return true;
 	for (uint32_t i = 0; i < d->table.count; i++) {
 		if (d->table.nodes[i].ports_down)
 			return true;
@@ -312,7 +333,7 @@ bool view_ports_differ(const struct dprd *d)
 	       memcmp(d->table.port, d->config.port, sizeof(d->config.port)) != 0;
 }
 
-void view_select(struct dprd *d, bool v6, be16 port)
+void view_select(struct dprd *d, bool v6, be16 port, bool fresh)
 {
 	uint16_t bits = port ? port_bits(&d->table, port) : 0;
 	bool known = !port || (bits && config_has_port(&d->config, ntohs(port)));
@@ -326,7 +347,8 @@ void view_select(struct dprd *d, bool v6, be16 port)
 
 		const struct node_load *load = view_node_load(d, node->node_id);
 
-		node->eligible = known && view_member_eligible(d, node->member, now_ms, &why_not) &&
+		node->eligible = known && (!fresh || has_same_file(d, load)) &&
+				 view_member_eligible(d, node->member, now_ms, &why_not) &&
 				 view_way_works(d, node->member, v6, now_ms) && !(load && load->ports_down & bits);
 	}
 }

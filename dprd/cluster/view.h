@@ -45,11 +45,13 @@ void view_count_sent(struct dprd *d, unsigned view_index, bool v6, unsigned conn
  * the file is not there at all. */
 void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, uint64_t now_ms);
 void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms); /* each second: the rate of SYNs here */
-/* Sets view.nodes[].eligible for SYNs of this family to this port; port 0: to any port. */
-void view_select(struct dprd *d, bool v6, be16 port);
+/* Sets view.nodes[].eligible for SYNs of this family to this port; port 0: to any port. fresh: to a service address that
+ * came by a reload, so that only nodes with the same file know it. */
+void view_select(struct dprd *d, bool v6, be16 port, bool fresh);
 /* True when this node's own web server does not work on this port; port 0: on some port. */
 bool view_own_server_fails(const struct dprd *d, be16 port);
-/* True when a port of some node fails while others of it work: then each port has its own choice of nodes. */
+/* True when a port of some node fails while others of it work, or nodes serve different ports or addresses: then each has
+ * its own choice of nodes. */
 bool view_ports_differ(const struct dprd *d);
 double view_load(const struct config *config, const struct load_sample *sample); /* in the configured metric */
 /* The peer's place in the view; NULL: it has none. */

@@ -122,6 +122,8 @@ struct config {
 	/* dprd alone: ports of former files, newest first. Their connections go on; config_keep_ports(). */
 	unsigned former_port_count;
 	uint16_t former_port[PORTS_MAX];
+	/* dprd alone: a bit for each own service address that came by a reload, until all members have the same file. */
+	uint8_t fresh_services;
 
 	/* [Shared]: addresses whose frames reach every node; each node accepts its share */
 	unsigned shared_count;
@@ -242,6 +244,11 @@ void config_keep_fixed(const struct config *old, struct config *fresh, char note
 
 /* For a reload: fresh remembers the ports that it no longer has, and those that old remembers. */
 void config_keep_ports(const struct config *old, struct config *fresh);
+
+/* The same for fresh_services: those of old that stay fresh, and the service addresses that are new. */
+void config_keep_fresh(const struct config *old, struct config *fresh);
+/* True for an own service address that peers may not know yet. */
+bool config_is_fresh(const struct config *config, const struct addr *service);
 
 /* True for a service port; and for one of now or of former files. */
 bool config_has_port(const struct config *config, uint16_t port);

@@ -115,6 +115,36 @@ void config_keep_ports(const struct config *old, struct config *fresh)
 	keep_ports(fresh, old->former_port, old->former_port_count);
 }
 
+static int own_service(const struct config *config, const struct addr *service)
+{
+	const struct member *self = &config->member[config->self];
+
+	for (unsigned i = 0; i < self->service_count; i++)
+		if (addr_equal(&self->service[i], service))
+			return (int)i;
+	return -1;
+}
+
+void config_keep_fresh(const struct config *old, struct config *fresh)
+{
+	const struct member *self = &fresh->member[fresh->self];
+
+	fresh->fresh_services = 0;
+	for (unsigned i = 0; i < self->service_count; i++) {
+		int before = own_service(old, &self->service[i]);
+
+		if (before < 0 || old->fresh_services >> before & 1)
+			fresh->fresh_services |= (uint8_t)(1U << i);
+	}
+}
+
+bool config_is_fresh(const struct config *config, const struct addr *service)
+{
+	int own = config->fresh_services ? own_service(config, service) : -1;
+
+	return own >= 0 && config->fresh_services >> own & 1;
+}
+
 bool config_is_shared(const struct config *config, const struct addr *address)
 {
 	for (unsigned i = 0; i < config->shared_count; i++)

@@ -195,7 +195,7 @@ static void make(struct dprd *d, struct ahead *a, const struct decide_env *env, 
 	struct decide_env ahead = *env;
 	unsigned i;
 
-	view_select(d, v6, 0);
+	view_select(d, v6, 0, false);
 	memcpy(a->nodes, d->view_nodes, sizeof(a->nodes));
 	memcpy(nodes, d->view_nodes, sizeof(nodes));
 	state = d->policy_state[v6];

@@ -20,6 +20,7 @@ struct path {
 	int family; /* for which the view is selected; -1: none yet */
 	be16 port; /* for which it is selected, too; 0: any port */
 	bool ports_differ; /* view_ports_differ() */
+	bool fresh; /* the view is selected for a service address that peers may not know */
 	unsigned served; /* connections that dprd let this node serve, and that the programs are not told of yet */
 	struct decide_env env;
 	struct asks asks; /* the context of env's questions */

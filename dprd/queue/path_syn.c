@@ -58,12 +58,14 @@ void path_env_syn(struct path *p, const struct packet *packet)
 	struct dprd *d = p->d;
 	be16 asked = packet->key.service_port;
 	be16 port = p->ports_differ || !config_has_port(&d->config, ntohs(asked)) ? asked : 0;
+	bool fresh = config_is_fresh(&d->config, &packet->key.service);
 
 	mutex_assert_held(&p->d->lock);
-	if (p->family != packet->v6 || p->port != port) {
-		view_select(d, packet->v6, port);
+	if (p->family != packet->v6 || p->port != port || p->fresh != fresh) {
+		view_select(d, packet->v6, port, fresh);
 		p->family = packet->v6;
 		p->port = port;
+		p->fresh = fresh;
 	}
 	p->env.unhealthy = view_own_server_fails(d, port);
 	p->asks.v6 = packet->v6;

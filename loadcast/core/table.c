@@ -428,7 +428,7 @@ static void fill_own(const struct table *table, struct announcement *a)
 	a->state = table->own.state;
 	a->weight = self->weight;
 	a->period_ms = config->period_ms;
-	a->service_hash = table->service_hash;
+	a->service_hash = table->own.service_hash ? table->own.service_hash : table->service_hash;
 	a->dprd_up = table->own.dprd_up;
 	a->sample = table->own.sample;
 	memcpy(a->hardware, table->own.hardware, sizeof(a->hardware));

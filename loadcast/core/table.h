@@ -62,6 +62,7 @@ struct table_own {
 	uint32_t ports_down, held_permille; /* the same */
 	unsigned port_count; /* the ports that dprd serves, when not all; 0: those of the configuration */
 	uint16_t port[PORTS_MAX];
+	uint32_t service_hash; /* of the file that dprd has, when it is not that of the configuration; 0: it is */
 };
 
 struct table {

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from faultlib import FIRST_SYN_S, RESTART_S, eligible, load, reload_both, wait_for
+from faultlib import Connects, FIRST_SYN_S, RESTART_S, eligible, load, reload_both, wait_for
 
 ALL = ["n1", "n2", "n3", "n4"]
 NO_SYN_LOST_S = 0.9
@@ -105,3 +105,30 @@ def test_b81_a_port_comes_and_goes(cluster4, order, first):
     going.check_connects(NO_SYN_LOST_S)
     assert set(going.served_by(to="n1", since=gone)) == {"n1"}
     cluster4.overrides = {name: keys for name, keys in cluster4.overrides.items() if name not in ALL}
+
+
+@pytest.mark.parametrize("first", ["dprctl", "loadcast"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_b82_a_service_address_comes(cluster4, order, first):
+    """"Changing service addresses": n1, which has another address already, gets it into the files, node by node. Nodes that
+    do not know it get no connections to it."""
+    address = "192.0.2.111"
+    cluster4.site.ask("n1", ["ip", "address", "add", f"{address}/24", "dev", "eth0"])
+    for node in ALL:
+        os.truncate(cluster4.log_path(node, "loadcast"), 0)
+    lines = [line + f" {address}" if line.startswith("Service=" + cluster4.node("n1").service_v4) else line
+             for line in cluster4.member_lines()]
+    cluster4.member_lines = lambda: lines
+    work = Connects(cluster4, [address], 100)
+    try:
+        for node in ORDERS[order](ALL):
+            change(cluster4, node, first)
+        there = time.monotonic()
+        time.sleep(0.5)
+    finally:
+        work.end()
+    failed = [made for made in work.made if made.error]
+    assert not failed, f"{len(failed)} of {len(work.made)} failed, such as {failed[:3]}"
+    worst = max(work.made, key=lambda made: made.waited)
+    assert worst.waited <= NO_SYN_LOST_S, worst
+    assert {made.node for made in work.made if made.start > there} == set(ALL), "the new address is balanced"

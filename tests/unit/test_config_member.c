@@ -121,6 +121,32 @@ static void test_alias_carry(void **state)
 	}
 }
 
+static void test_kept_at_a_reload(void **state)
+{
+	struct config first = parse(HEAD "[Service]\nPort=80 443\n" N1 N2, "n2");
+	struct config second =
+		parse(HEAD "[Service]\nPort=8080 80\n" N1 "[Member \"n2\"]\nService=192.0.2.32 192.0.2.22\n", "n2");
+	struct config third =
+		parse(HEAD "[Service]\nPort=443\n" N1 "[Member \"n2\"]\nService=192.0.2.22 192.0.2.32\n", "n2");
+	struct addr address;
+
+	(void)state;
+	config_keep_ports(&first, &second);
+	config_keep_fresh(&first, &second);
+	assert_true(config_had_port(&second, 443) && !config_has_port(&second, 443));
+	assert_true(config_had_port(&second, 8080) && config_has_port(&second, 8080));
+	assert_false(config_had_port(&second, 81));
+	assert_true(addr_parse("192.0.2.32", &address) && config_is_fresh(&second, &address));
+	config_keep_ports(&second, &third);
+	config_keep_fresh(&second, &third);
+	assert_int_equal(third.former_port_count, 2);
+	assert_true(config_had_port(&third, 80) && config_had_port(&third, 8080) && config_has_port(&third, 443));
+	assert_true(config_is_fresh(&third, &address));
+	assert_true(addr_parse("192.0.2.22", &address) && !config_is_fresh(&third, &address));
+	config_keep_fresh(&first, &first);
+	assert_int_equal(first.fresh_services, 0);
+}
+
 static uint32_t hash_of(const char *text)
 {
 	struct config config = parse(text, "n1");
@@ -366,19 +392,13 @@ static int remove_directory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_member_id),
-		cmocka_unit_test(test_look_up),
-		cmocka_unit_test(test_cluster_address),
-		cmocka_unit_test(test_alias),
-		cmocka_unit_test(test_alias_carry),
-		cmocka_unit_test(test_service_hash),
-		cmocka_unit_test(test_shared_hash),
-		cmocka_unit_test(test_shared_mac),
-		cmocka_unit_test(test_key),
-		cmocka_unit_test(test_key_text),
-		cmocka_unit_test(test_key_file),
-		cmocka_unit_test(test_key_mark),
-		cmocka_unit_test(test_key_denied),
+		cmocka_unit_test(test_member_id),       cmocka_unit_test(test_look_up),
+		cmocka_unit_test(test_cluster_address), cmocka_unit_test(test_alias),
+		cmocka_unit_test(test_alias_carry),     cmocka_unit_test(test_kept_at_a_reload),
+		cmocka_unit_test(test_service_hash),    cmocka_unit_test(test_shared_hash),
+		cmocka_unit_test(test_shared_mac),      cmocka_unit_test(test_key),
+		cmocka_unit_test(test_key_text),        cmocka_unit_test(test_key_file),
+		cmocka_unit_test(test_key_mark),        cmocka_unit_test(test_key_denied),
 	};
 
 	return cmocka_run_group_tests(tests, make_directory, remove_directory);

@@ -203,7 +203,7 @@ static void test_why_not(void **context)
 	set_member_way(&d, N2, true, 1460);
 	published(100);
 	assert_string_equal(why_not(N2), "");
-	view_select(&d, false, 0);
+	view_select(&d, false, 0, false);
 	assert_false(d.view_nodes[N2].eligible);
 }
 
@@ -215,15 +215,15 @@ static void test_no_answer(void **context)
 	d.outcomes.member[N2][1] = (struct outcome) { .rest_ms = OUTCOME_REST_MS, .until_ms = UINT64_MAX };
 	published(0);
 	assert_string_equal(why_not(N2), "");
-	view_select(&d, false, 0);
+	view_select(&d, false, 0, false);
 	assert_true(d.view_nodes[N2].eligible);
 	d.outcomes.member[N2][0] = d.outcomes.member[N2][1];
-	view_select(&d, false, 0);
+	view_select(&d, false, 0, false);
 	assert_false(d.view_nodes[N2].eligible);
 	assert_string_equal(why_not(N2), "its connections get no answer");
 	/* The time has come to try it. */
 	d.outcomes.member[N2][0].until_ms = 0;
-	view_select(&d, false, 0);
+	view_select(&d, false, 0, false);
 	assert_true(d.view_nodes[N2].eligible);
 }
 
@@ -261,6 +261,46 @@ static void test_held_weight(void **context)
 	assert_true(d.view_nodes[0].weight >= 1);
 }
 
+/* A service address that came by a reload goes only to peers with the same file, until all members have it. */
+static void test_fresh_service(void **context)
+{
+	const uint32_t good = NODE_HEARD | NODE_ECHOES | NODE_DPRD_UP;
+
+	(void)context;
+	set_member_way(&d, N2, false, 1480);
+	table.port_count = d.config.port_count;
+	memcpy(table.port, d.config.port, sizeof(table.port));
+	for (unsigned i = 0; i < d.config.member_count; i++)
+		table.nodes[i] = (struct node_load) { .id = d.config.member[i].id, .flags = good, .weight = 1 };
+	table.count = d.config.member_count;
+	d.config.fresh_services = 1;
+	d.config.file_hash = 5;
+	/* loadcast has the former file. */
+	table.file_hash = 4;
+	published(100);
+	assert_true(view_ports_differ(&d));
+	view_select(&d, false, 0, true);
+	assert_false(d.view_nodes[N2].eligible);
+	view_select(&d, false, 0, false);
+	assert_true(d.view_nodes[N2].eligible);
+	table.file_hash = 5;
+	table.nodes[N2].flags = good | NODE_CONFIG_DIFFERS;
+	published(100);
+	view_select(&d, false, 0, true);
+	assert_false(d.view_nodes[N2].eligible);
+	assert_int_equal(d.config.fresh_services, 1);
+	table.nodes[N2].flags = good;
+	table.nodes[N3].flags = 0;
+	published(100);
+	view_select(&d, false, 0, true);
+	assert_true(d.view_nodes[N2].eligible);
+	assert_int_equal(d.config.fresh_services, 1);
+	table.nodes[N3].flags = good;
+	published(100);
+	assert_int_equal(d.config.fresh_services, 0);
+	assert_false(view_ports_differ(&d));
+}
+
 /* A port that fails takes a node out for that port alone. */
 static void test_ports(void **context)
 {
@@ -276,9 +316,9 @@ static void test_ports(void **context)
 	published(100);
 	/* loadcast has not read the new file yet. */
 	assert_true(view_ports_differ(&d));
-	view_select(&d, false, first);
+	view_select(&d, false, first, false);
 	assert_true(d.view_nodes[N2].eligible);
-	view_select(&d, false, second);
+	view_select(&d, false, second, false);
 	assert_false(d.view_nodes[N2].eligible);
 	table.port_count = 2;
 	table.port[1] = 8080;
@@ -291,14 +331,14 @@ static void test_ports(void **context)
 	published(100);
 	assert_true(view_ports_differ(&d));
 	assert_string_equal(why_not(N2), "");
-	view_select(&d, false, second);
+	view_select(&d, false, second, false);
 	assert_false(d.view_nodes[N2].eligible);
 	assert_true(d.view_nodes[N3].eligible);
-	view_select(&d, false, first);
+	view_select(&d, false, first, false);
 	assert_true(d.view_nodes[N2].eligible);
-	view_select(&d, false, foreign);
+	view_select(&d, false, foreign, false);
 	assert_false(d.view_nodes[N2].eligible || d.view_nodes[N3].eligible);
-	view_select(&d, false, 0);
+	view_select(&d, false, 0, false);
 	assert_true(d.view_nodes[N2].eligible);
 	assert_false(view_own_server_fails(&d, 0));
 	/* The same of this node. */
@@ -326,6 +366,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_answer, start, stop),
 		cmocka_unit_test_setup_teardown(test_rate, start, stop),
 		cmocka_unit_test_setup_teardown(test_ports, start, stop),
+		cmocka_unit_test_setup_teardown(test_fresh_service, start, stop),
 		cmocka_unit_test_setup_teardown(test_held_weight, start, stop),
 	};
 
