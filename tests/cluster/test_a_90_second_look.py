@@ -183,3 +183,21 @@ def test_a98_burst(own, count):
     served = collections.Counter(flow["node"] for flow in burst.each)
     assert ready == count == sum(served.values())
     assert max(served.values()) <= 1.15 * count / 3, served
+
+
+@pytest.mark.parametrize("entries,count", (
+    (1, 120), pytest.param(2, 1000, marks=pytest.mark.long("120 to one entry are a short one of its kind"))))
+def test_a99_burst_of_eight(clusters, law, entries, count):
+    """The same on eight nodes, to one entry and to two that do not know of each other's choices."""
+    eight = clusters.get("burst-8", layout="own", nodes=8)
+    eight.set_policy("li")
+    time.sleep(1.5)  # the rates contain by now what a former test did
+    wait_for(lambda: all(each["load"] <= 2 and each["arrivals_per_second"] < 1 for viewer in eight.nodes
+                         for each in members(eight, viewer).values()), "all nodes are idle", 20)
+    burst = Flows(eight, [address for node in eight.nodes[:entries] for address in (node.service_v4, node.service_v6)],
+                  count)
+    ready = burst.wait_ready()
+    burst.end()
+    served = collections.Counter(flow["node"] for flow in burst.each)
+    assert ready == count == sum(served.values())
+    assert max(served.values()) <= (1.15 if entries == 1 else 1.20) * count / 8, served
