@@ -23,6 +23,7 @@
 enum {
 	TCX_INGRESS = 46, /* enum bpf_attach_type; not in the headers of all systems that this is built on */
 	TCX_EGRESS = 47,
+	TCX_BEFORE = 8, /* BPF_F_BEFORE; without a program that it names: before all others */
 };
 
 static const char *const directions[2] = { "in", "out" };
@@ -59,10 +60,15 @@ static int link_take_over(const struct fastpath *f, uint32_t interface, int out,
 	return -ENOENT;
 }
 
+/*
+ * The link comes before those of other programs: one that accepts all packets would keep them from dprd, so that nothing
+ * is forwarded, and what peers forward here is lost.
+ */
 static int link_new(const struct fastpath *f, uint32_t interface, int out, const char *path)
 {
+	LIBBPF_OPTS(bpf_link_create_opts, options, .flags = TCX_BEFORE);
 	int fd = bpf_link_create(program_fd(f, out), (int)interface,
-				 (enum bpf_attach_type)(out ? TCX_EGRESS : TCX_INGRESS), NULL);
+				 (enum bpf_attach_type)(out ? TCX_EGRESS : TCX_INGRESS), &options);
 
 	if (fd < 0)
 		return -errno;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Datapath 10: the plane that carries the packets, changes of it, and decisions within the kernel."""
+import contextlib
 import math
 import os
 import re
@@ -74,6 +75,23 @@ def test_d11_without_tcx(clusters):
     left = filters(cluster, "n1")
     assert CLASSIFIER not in left and "pref 7" in left, left
     cluster.environment = []
+
+
+def test_d19_behind_another_program(clusters):
+    """Another program on n1 and n2 accepts every packet before dprd starts: dprd's programs come first, so that n1 forwards
+    and n2 serves."""
+    cluster = clusters.fresh(nodes=2, layout="own", daemons=False, plane="bpf")
+    with contextlib.ExitStack() as others:
+        for name in ("n1", "n2"):
+            for interface in ("eth0", "eth1"):
+                with cluster.site.inside(name):
+                    others.enter_context(bpf.accepting(interface))
+        cluster.start_daemons(policy="rr")
+        with load(cluster, ["n1"], flows=10, per_second=20) as work:
+            time.sleep(1)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by()) == {"n1", "n2"}
 
 
 def test_d12_auto_finds_a_plane(clusters):

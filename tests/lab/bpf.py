@@ -13,7 +13,9 @@ import socket
 import struct
 
 SYSCALL = {"x86_64": 321, "aarch64": 280}
-OBJ_GET, PROG_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, PROG_QUERY = 7, 13, 15, 16
+PROG_LOAD, OBJ_GET, PROG_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, PROG_QUERY, LINK_CREATE = 5, 7, 13, 15, 16, 28
+CLASSIFIER = 3  # BPF_PROG_TYPE_SCHED_CLS
+ACCEPT_ALL = struct.pack("=BBhiBBhi", 0xB7, 0, 0, 0, 0x95, 0, 0, 0)  # r0 = TC_ACT_OK; exit
 TCX = {"ingress": 46, "egress": 47}
 ATTRIBUTE_BYTES, INFO_BYTES, PROGRAMS_MAX = 128, 256, 64
 
@@ -54,6 +56,22 @@ def array_memory(path):
         size = -(-value_bytes // 8) * 8 * entries
         with mmap.mmap(fd, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ) as memory:
             yield memory
+
+
+@contextlib.contextmanager
+def accepting(interface):
+    """Another program that accepts every packet that comes in by this interface of the present network namespace."""
+    code, licence = ctypes.create_string_buffer(ACCEPT_ALL), ctypes.create_string_buffer(b"GPL")
+    program, _ = bpf(PROG_LOAD, struct.pack("=IIQQ", CLASSIFIER, len(ACCEPT_ALL) // 8, ctypes.addressof(code),
+                                            ctypes.addressof(licence)))
+    try:
+        link, _ = bpf(LINK_CREATE, struct.pack("=IIII", program, socket.if_nametoindex(interface), TCX["ingress"], 0))
+    finally:
+        os.close(program)
+    try:
+        yield
+    finally:
+        os.close(link)
 
 
 def program_name(number):
