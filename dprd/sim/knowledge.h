@@ -15,6 +15,7 @@
 #define DPRD_SIM_KNOWLEDGE_H
 
 #include "dprd/core/policy/sent.h"
+#include "dprd/core/policy/suspicion.h"
 #include "dprd/sim/random.h"
 #include "dprd/sim/ring.h"
 
@@ -84,6 +85,13 @@ void knowledge_revive(struct knowledge *k, unsigned node);
  * True when fewer than half of all nodes are in sight.
  */
 bool knowledge_view(struct knowledge *k, unsigned self, double now_s, struct view_node *nodes);
+
+/*
+ * Adds the loads and the rates of arrivals of the peers, as self knows them now, to the facts. nodes: room for a view,
+ * overwritten.
+ */
+void knowledge_add_others(struct knowledge *k, unsigned self, double now_s, struct view_node *nodes,
+			  struct suspicion_facts *facts);
 
 /* Counts one more connection that self sent to peer. */
 void knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer, double now_s);

@@ -74,7 +74,7 @@ static void view_shared(const struct knowledge *k, unsigned self, uint64_t now_m
 
 static bool view_own(const struct knowledge *k, unsigned self, uint64_t now_ms, struct view_node *nodes)
 {
-	const struct heard *row = k->heard + (size_t)self * k->nodes;
+	const struct heard *row = k->heard + (k->kind == SIM_TABLES_OWN ? (size_t)self * k->nodes : 0);
 	unsigned in_sight = 1;
 
 	for (unsigned i = 0, at = 0; i < k->nodes; i++) {
@@ -124,6 +124,24 @@ bool knowledge_view(struct knowledge *k, unsigned self, double now_s, struct vie
 		nodes[i].sent_before_per_s = sent[peer].before_per_s;
 	}
 	return minority;
+}
+
+void knowledge_add_others(struct knowledge *k, unsigned self, double now_s, struct view_node *nodes,
+			  struct suspicion_facts *facts)
+{
+	uint64_t now_ms = knowledge_ms(looked_at_s(k->setup, now_s));
+	uint32_t sequence[SIM_NODES_MAX];
+
+	if (k->kind == SIM_TABLES_REAL)
+		real_tables_view(k->real, self, looked_at_s(k->setup, now_s), nodes, sequence);
+	else
+		view_own(k, self, now_ms, nodes);
+	for (unsigned i = 1; i < k->nodes; i++) {
+		if (nodes[i].age_ms > ceil(1000 * k->dead_s))
+			continue;
+		facts->others_open += nodes[i].load;
+		facts->arrivals_per_s += nodes[i].arrivals_per_s;
+	}
 }
 
 void knowledge_count_sent(struct knowledge *k, unsigned self, unsigned peer, double now_s)

@@ -44,11 +44,14 @@ const char options_usage[] =
 	"  --max-load auto|X       [auto] --min-advantage X [0]\n"
 	"  --second-look yes|no    [yes] a forwarded SYN that lands on a node that has no room goes back\n"
 	"                          once, for a second decision\n"
+	"  --suspicion yes|no      [yes] a node whose connections suddenly end much sooner counts as busy\n"
 	"  --flows N               [0] MaxFlows= of each node; 0: no limit\n"
 	"the run\n"
 	"  --connections N         [200000] --seconds TIME: the run ends with the first of both\n"
 	"  --warmup SHARE|TIME     [10%] of the run, not in the figures\n"
 	"  --kill N@TIME --revive N@TIME   node N dies, comes back; again for more\n"
+	"  --fail N@TIME           the web server of node N answers with errors from now on, quickly\n"
+	"  --fail-times X          [100] so many times as fast as before\n"
 	"  --seed N                [1] the same seed: the same run\n"
 	"  --repeat R              [1] with R seeds from --seed on; shown is the median\n"
 	"the results\n"
@@ -82,12 +85,15 @@ const char options_usage[] =
 	X(MAX_LOAD, "max-load")           \
 	X(ADVANTAGE, "min-advantage")     \
 	X(SECOND, "second-look")          \
+	X(SUSPICION, "suspicion")         \
 	X(FLOWS, "flows")                 \
 	X(CONNECTIONS, "connections")     \
 	X(SECONDS, "seconds")             \
 	X(WARMUP, "warmup")               \
 	X(KILL, "kill")                   \
 	X(REVIVE, "revive")               \
+	X(FAIL, "fail")                   \
+	X(FAIL_TIMES, "fail-times")       \
 	X(SEED, "seed")                   \
 	X(REPEAT, "repeat")               \
 	X(JSON, "json")                   \
@@ -200,10 +206,10 @@ static bool take_max_load(const char *text, struct sim_setup *setup)
 	return setup->max_load_auto || value_number(text, &setup->max_load);
 }
 
-static bool take_second_look(const char *text, struct sim_setup *setup)
+static bool take_yes(const char *text, bool *ret)
 {
-	setup->second_look = strcmp(text, "yes") == 0;
-	return setup->second_look || strcmp(text, "no") == 0;
+	*ret = strcmp(text, "yes") == 0;
+	return *ret || strcmp(text, "no") == 0;
 }
 
 /* A share of the run can be computed only after all other options: until then it is a negative number. */
@@ -217,9 +223,9 @@ static bool take_warmup(const char *text, struct sim_setup *setup)
 	return true;
 }
 
-static bool take_failure(const char *text, bool up, struct sim_setup *setup)
+static bool take_failure(const char *text, enum sim_fate fate, struct sim_setup *setup)
 {
-	struct sim_failure failure = { .up = up };
+	struct sim_failure failure = { .fate = fate };
 	unsigned at = setup->failure_count;
 
 	if (at == SIM_FAILURES_MAX || !value_failure(text, &failure))
@@ -233,12 +239,17 @@ static bool take_failure(const char *text, bool up, struct sim_setup *setup)
 
 static bool take_kill(const char *word, struct options *o)
 {
-	return take_failure(word, false, &o->setup);
+	return take_failure(word, SIM_DIES, &o->setup);
 }
 
 static bool take_revive(const char *word, struct options *o)
 {
-	return take_failure(word, true, &o->setup);
+	return take_failure(word, SIM_REVIVES, &o->setup);
+}
+
+static bool take_fail(const char *word, struct options *o)
+{
+	return take_failure(word, SIM_FAILS, &o->setup);
 }
 
 static bool take_burst(struct sim_burst *burst, enum option_code option, const char *text)
@@ -286,6 +297,10 @@ static bool take_cluster(struct options *o, enum option_code option, const char 
 		return take_each(text, o, take_kill);
 	case OPTION_REVIVE:
 		return take_each(text, o, take_revive);
+	case OPTION_FAIL:
+		return take_each(text, o, take_fail);
+	case OPTION_FAIL_TIMES:
+		return value_number(text, &s->fail_times) && s->fail_times > 0;
 	default:
 		return take_burst(&s->burst, option, text);
 	}
@@ -317,7 +332,9 @@ static bool take_decision(struct options *o, enum option_code option, const char
 	case OPTION_ADVANTAGE:
 		return value_number(text, &s->min_advantage);
 	case OPTION_SECOND:
-		return take_second_look(text, s);
+		return take_yes(text, &s->second_look);
+	case OPTION_SUSPICION:
+		return take_yes(text, &s->suspicion);
 	case OPTION_FLOWS:
 		return take_unsigned(text, 0, SIM_FLOWS_MAX, &s->flows);
 	default:
@@ -433,6 +450,12 @@ static void complete(struct options *o, bool only_seconds)
 		o->setup.warmup_s *= -sim_expected_s(&o->setup);
 }
 
+/* These may be given several times. */
+static bool is_failure(enum option_code option)
+{
+	return option == OPTION_KILL || option == OPTION_REVIVE || option == OPTION_FAIL;
+}
+
 /* Collects every option once, except those that may be repeated: these are taken as they come. */
 static bool collect(int argc, char **argv, struct options *o, const char **given, char error[OPTIONS_ERROR_BYTES])
 {
@@ -455,7 +478,7 @@ static bool collect(int argc, char **argv, struct options *o, const char **given
 			return false;
 		}
 		given[code] = text;
-		if ((code == OPTION_KILL || code == OPTION_REVIVE) && !take(o, (enum option_code)code, text)) {
+		if (is_failure((enum option_code)code) && !take(o, (enum option_code)code, text)) {
 			snprintf(error, OPTIONS_ERROR_BYTES, "--%s %s: say node and time, like 3@10s", names[code],
 				 text);
 			return false;
@@ -476,7 +499,7 @@ bool options_read(int argc, char **argv, struct options *ret, char error[OPTIONS
 	if (!collect(argc, argv, ret, given, error))
 		return false;
 	for (unsigned i = 0; i < OPTION_COUNT; i++) {
-		if (!given[i] || i == OPTION_KILL || i == OPTION_REVIVE)
+		if (!given[i] || is_failure((enum option_code)i))
 			continue;
 		if (!take(ret, (enum option_code)i, given[i])) {
 			snprintf(error, OPTIONS_ERROR_BYTES, "--%s %s: %s", names[i], given[i],

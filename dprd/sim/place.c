@@ -129,7 +129,7 @@ static void fill_env(struct run *run, unsigned self, struct load_view *view, str
 		.member = (uint16_t)self,
 		.node_id = run->knowledge.node_id[self],
 		.eligible = true,
-		.load = run->servers.server[self].open + run->servers.server[self].held,
+		.load = run_load(run, self),
 		.weight = setup->weight[self] > 0 ? setup->weight[self] : 1,
 		.arrivals_per_s = node->arrivals_per_1000_s / 1000.0,
 	};

@@ -82,6 +82,11 @@ static double open_most(const struct sim_result *r)
 	return r->open_most;
 }
 
+static double errors(const struct sim_result *r)
+{
+	return r->completed_since ? 100.0 * (double)r->errors / (double)r->completed_since : 0;
+}
+
 static double burst_ratio(const struct sim_result *r)
 {
 	return r->burst_ratio;
@@ -93,26 +98,25 @@ static double burst_sent_back(const struct sim_result *r)
 }
 
 const struct report_column report_columns[] = {
-	{ "requests_per_s", "req/s", rate, 1 },
-	{ "mean_delay_ms", "mean", mean_ms, 3 },
-	{ "p50_delay_ms", "p50", p50_ms, 2 },
-	{ "p90_delay_ms", "p90", p90_ms, 2 },
-	{ "p99_delay_ms", "p99", p99_ms, 2 },
-	{ "max_delay_ms", "max", max_ms, 1 },
-	{ "forwarded_percent", "fwd%", forwarded, 1 },
-	{ "sent_back_percent", "back%", sent_back, 1 },
-	{ "failed_percent", "fail%", failed, 2 },
-	{ "utilisation_percent", "util%", utilisation, 1 },
-	{ "utilisation_spread_percent", "sprd%", spread, 1 },
-	{ "imbalance", "imbal", imbalance, 3 },
-	{ "jain", "jain", jain, 4 },
-	{ "open_mean", "open", open_mean, 2 },
-	{ "open_most", "most", open_most, 0 },
-	{ "burst_ratio", "burst", burst_ratio, 3 },
-	{ "burst_sent_back", "bback", burst_sent_back, 0 },
+	{ "requests_per_s", "req/s", rate, 1, REPORT_ALWAYS },
+	{ "mean_delay_ms", "mean", mean_ms, 3, REPORT_ALWAYS },
+	{ "p50_delay_ms", "p50", p50_ms, 2, REPORT_ALWAYS },
+	{ "p90_delay_ms", "p90", p90_ms, 2, REPORT_ALWAYS },
+	{ "p99_delay_ms", "p99", p99_ms, 2, REPORT_ALWAYS },
+	{ "max_delay_ms", "max", max_ms, 1, REPORT_ALWAYS },
+	{ "forwarded_percent", "fwd%", forwarded, 1, REPORT_ALWAYS },
+	{ "sent_back_percent", "back%", sent_back, 1, REPORT_ALWAYS },
+	{ "failed_percent", "fail%", failed, 2, REPORT_ALWAYS },
+	{ "utilisation_percent", "util%", utilisation, 1, REPORT_ALWAYS },
+	{ "utilisation_spread_percent", "sprd%", spread, 1, REPORT_ALWAYS },
+	{ "imbalance", "imbal", imbalance, 3, REPORT_ALWAYS },
+	{ "jain", "jain", jain, 4, REPORT_ALWAYS },
+	{ "open_mean", "open", open_mean, 2, REPORT_ALWAYS },
+	{ "open_most", "most", open_most, 0, REPORT_ALWAYS },
+	{ "errors_percent", "err%", errors, 1, REPORT_ERRORS },
+	{ "burst_ratio", "burst", burst_ratio, 3, REPORT_BURST },
+	{ "burst_sent_back", "bback", burst_sent_back, 0, REPORT_BURST },
 };
-enum { BURST_COLUMNS = 2 }; /* the last ones */
-
 const unsigned report_column_count = sizeof(report_columns) / sizeof(report_columns[0]);
 
 static int compare(const void *a, const void *b)
@@ -199,9 +203,12 @@ void report_headline(const struct report *report, char *text, unsigned bytes)
 		 (unsigned long long)s->seed);
 }
 
-static unsigned columns_shown(const struct report *report)
+static bool is_shown(const struct report *report, const struct report_column *column)
 {
-	return report->options->setup.burst.connections ? report_column_count : report_column_count - BURST_COLUMNS;
+	const struct sim_setup *setup = &report->options->setup;
+
+	return column->when == REPORT_ALWAYS ||
+	       (column->when == REPORT_BURST ? setup->burst.connections > 0 : sim_has_errors(setup));
 }
 
 static void print_row(const struct report *report, const struct arm *arm, FILE *file)
@@ -209,11 +216,12 @@ static void print_row(const struct report *report, const struct arm *arm, FILE *
 	double ratio = report_ratio(report, arm);
 
 	fprintf(file, "%-8s", arm->policy->name);
-	for (unsigned i = 0; i < columns_shown(report); i++) {
+	for (unsigned i = 0; i < report_column_count; i++) {
 		const struct report_column *column = &report_columns[i];
 		double value = report_range(report, arm, column).median;
 
-		fprintf(file, " %*.*f", i == 0 ? 10 : 9, column->decimals, value);
+		if (is_shown(report, column))
+			fprintf(file, " %*.*f", i == 0 ? 10 : 9, column->decimals, value);
 	}
 	if (ratio > 0)
 		fprintf(file, " %7.2f", ratio);
@@ -240,8 +248,9 @@ void report_table(const struct report *report, FILE *file)
 			fprintf(file, "\nperiod %g ms, %.4g service times (delays in ms)\n", 1000 * before_s,
 				before_s / report->options->setup.service_mean_s);
 			fprintf(file, "%-8s", "policy");
-			for (unsigned c = 0; c < columns_shown(report); c++)
-				fprintf(file, " %*s", c == 0 ? 10 : 9, report_columns[c].heading);
+			for (unsigned c = 0; c < report_column_count; c++)
+				if (is_shown(report, &report_columns[c]))
+					fprintf(file, " %*s", c == 0 ? 10 : 9, report_columns[c].heading);
 			fprintf(file, "%s%s\n", report->options->period_count > 1 ? " x fresh" : "",
 				report->options->repeat > 1 ? " mean, range" : "");
 		}

@@ -29,6 +29,7 @@ struct report_column {
 	const char *name, *heading;
 	double (*value)(const struct sim_result *result);
 	int decimals;
+	enum { REPORT_ALWAYS, REPORT_BURST, REPORT_ERRORS } when; /* in the printed table */
 };
 extern const struct report_column report_columns[];
 extern const unsigned report_column_count;

@@ -6,6 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* dprd's TICK_MS */
+#define SUSPICION_S 0.05
+
 enum {
 	STREAM_ARRIVALS = 1, /* purposes of the streams */
 	STREAM_WORKS,
@@ -33,8 +36,9 @@ static bool run_init(struct run *run, const struct sim_setup *setup)
 		.arrivals_per_s = sim_arrivals_per_s(setup),
 		.first_announcer = timers,
 		.rate_timer = timers + setup->nodes,
-		.begin_timer = timers + setup->nodes + 1,
-		.failure_timer = timers + setup->nodes + 2,
+		.suspicion_timer = timers + setup->nodes + 1,
+		.begin_timer = timers + setup->nodes + 2,
+		.failure_timer = timers + setup->nodes + 3,
 		.end_s = setup->seconds > 0 ? setup->seconds : INFINITY,
 		.arrivals_left = !(setup->load > 0)   ? 0
 				 : setup->connections ? setup->connections
@@ -48,7 +52,7 @@ static bool run_init(struct run *run, const struct sim_setup *setup)
 	law_start(&run->law, &setup->law);
 	alias_start(&run->alias, setup->share, setup->nodes);
 	burst_init(run);
-	return run->nodes && place_init(run) && timers_init(&run->timers, timers + setup->nodes + 3) &&
+	return run->nodes && place_init(run) && timers_init(&run->timers, timers + setup->nodes + 4) &&
 	       servers_init(&run->servers, setup, &run->pool, &run->timers) && knowledge_init(&run->knowledge, setup) &&
 	       stats_init(&run->stats, setup);
 }
@@ -78,6 +82,8 @@ static void start(struct run *run)
 		timer_set(&run->timers, run->first_announcer + i, run->setup->period_s * random_uniform(&run->periods));
 	}
 	timer_set(&run->timers, run->rate_timer, 1);
+	if (run->setup->suspicion)
+		timer_set(&run->timers, run->suspicion_timer, SUSPICION_S);
 	timer_set(&run->timers, run->begin_timer, run->setup->warmup_s);
 	if (run->setup->failure_count)
 		timer_set(&run->timers, run->failure_timer, run->setup->failure[0].at_s);
@@ -105,12 +111,17 @@ static void lose(void *context, uint32_t connection)
 
 static void begin_service(struct run *run, uint32_t connection)
 {
-	const struct connection *c = &run->pool.connection[connection];
+	struct connection *c = &run->pool.connection[connection];
 	unsigned node = c->server, open = run->servers.server[node].open;
 
 	if (!run->nodes[node].alive) {
 		lose(run, connection);
 		return;
+	}
+	run->nodes[node].accepted++;
+	if (run->nodes[node].fails) {
+		c->error = true;
+		c->work_s /= run->setup->fail_times;
 	}
 	if (c->held) {
 		burst_hold(run, connection);
@@ -225,11 +236,36 @@ static void on_end_of_service(struct run *run, uint32_t timer)
 	pool_give(&run->pool, connection);
 }
 
-static void on_announcement(struct run *run, unsigned node)
+unsigned run_load(const struct run *run, unsigned node)
 {
 	const struct server *server = &run->servers.server[node];
+	unsigned open = server->open + server->held, floor = (unsigned)run->nodes[node].suspicion.floor;
 
-	run->out_of_memory |= !knowledge_announce(&run->knowledge, node, server->open + server->held,
+	return open > floor ? open : floor;
+}
+
+/* dprd/tick.c */
+static void on_suspicion(struct run *run)
+{
+	for (unsigned i = 0; i < run->setup->nodes; i++) {
+		struct node *node = &run->nodes[i];
+		struct suspicion_facts facts = {
+			.accepted = node->accepted,
+			.open = run->servers.server[i].open + run->servers.server[i].held,
+			.arrivals_per_s = node->arrivals_per_1000_s / 1000.0,
+		};
+
+		if (!node->alive)
+			continue;
+		knowledge_add_others(&run->knowledge, i, run->now_s, run->view_nodes, &facts);
+		suspicion_tick(&node->suspicion, &facts, knowledge_ms(run->now_s));
+	}
+	timer_set(&run->timers, run->suspicion_timer, run->now_s + SUSPICION_S);
+}
+
+static void on_announcement(struct run *run, unsigned node)
+{
+	run->out_of_memory |= !knowledge_announce(&run->knowledge, node, run_load(run, node),
 						  run->nodes[node].arrivals_per_1000_s, run->now_s);
 	timer_set(&run->timers, run->first_announcer + node, run->now_s + period_s(run));
 }
@@ -274,6 +310,7 @@ static void revive_node(struct run *run, unsigned node)
 	run->nodes[node].alive = true;
 	run->nodes[node].arrivals_per_1000_s = 0;
 	run->nodes[node].syns_at_rate = run->nodes[node].syns;
+	run->nodes[node].suspicion = (struct suspicion) { 0 };
 	*run->nodes[node].state = (struct policy_state) { 0 };
 	place_forget_all(run, node);
 	knowledge_revive(&run->knowledge, node);
@@ -285,10 +322,12 @@ static void on_failure(struct run *run)
 {
 	const struct sim_failure *failure = &run->setup->failure[run->failures_done++];
 
-	if (failure->up)
+	if (failure->fate == SIM_REVIVES)
 		revive_node(run, failure->node);
-	else
+	else if (failure->fate == SIM_DIES)
 		kill_node(run, failure->node);
+	else
+		run->nodes[failure->node].fails = true;
 	if (run->failures_done < run->setup->failure_count)
 		timer_set(&run->timers, run->failure_timer, run->setup->failure[run->failures_done].at_s);
 	else
@@ -303,6 +342,8 @@ static void on_timer(struct run *run, uint32_t timer)
 		on_announcement(run, timer - run->first_announcer);
 	} else if (timer == run->rate_timer) {
 		on_second(run);
+	} else if (timer == run->suspicion_timer) {
+		on_suspicion(run);
 	} else if (timer == run->begin_timer) {
 		timer_stop(&run->timers, timer);
 		if (run->arrivals_left)

@@ -3,13 +3,16 @@
 #ifndef DPRD_SIM_RUN_H
 #define DPRD_SIM_RUN_H
 
+#include "dprd/core/policy/suspicion.h"
 #include "dprd/sim/knowledge.h"
 #include "dprd/sim/stats.h"
 
 /* One node's dprd. */
 struct node {
-	bool alive;
+	bool alive, fails;
 	uint64_t random_state;
+	uint64_t accepted; /* connections that its server got */
+	struct suspicion suspicion;
 	uint64_t syns, syns_at_rate; /* SYNs that came from clients */
 	uint32_t arrivals_per_1000_s;
 	uint64_t hash_key[2]; /* each dprd draws its own */
@@ -47,7 +50,7 @@ struct run {
 	struct random_stream arrivals, works, entries, periods;
 	struct law law;
 	struct alias alias;
-	uint32_t first_announcer, rate_timer, begin_timer, failure_timer;
+	uint32_t first_announcer, rate_timer, suspicion_timer, begin_timer, failure_timer;
 	unsigned failures_done;
 	double next_arrival_s, now_s, arrivals_per_s, end_s;
 	uint64_t arrivals_left;
@@ -66,6 +69,9 @@ bool burst_under_way(const struct run *run);
 /* A connection of the burst has come to its server; it is lost. */
 void burst_hold(struct run *run, uint32_t connection);
 void burst_lose(struct run *run, uint32_t connection);
+
+/* The node's open connections, as it announces them. */
+unsigned run_load(const struct run *run, unsigned node);
 
 /* place.c. Makes the flow tables of all nodes. False: out of memory. */
 bool place_init(struct run *run);

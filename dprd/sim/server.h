@@ -26,6 +26,7 @@ struct connection {
 	bool looked; /* the node where it landed has decided */
 	bool returning; /* and has sent it back */
 	bool lost; /* its client is cut off; the server does not know */
+	bool error; /* its server has failed */
 	bool held; /* of a burst: it stays open and gives the server no work */
 };
 

@@ -25,6 +25,8 @@ void sim_setup_default(struct sim_setup *ret)
 		.policy = policies[0],
 		.max_load_auto = true,
 		.second_look = true,
+		.suspicion = true,
+		.fail_times = SIM_ERRORS_TIMES,
 		.connections = 200000,
 		.seed = 1,
 		.burst = { .entries = 1, .at_s = -1 },
@@ -33,6 +35,14 @@ void sim_setup_default(struct sim_setup *ret)
 		ret->share[i] = i < ret->nodes ? 1.0 / ret->nodes : 0;
 		ret->capacity[i] = ret->weight[i] = 1;
 	}
+}
+
+bool sim_has_errors(const struct sim_setup *setup)
+{
+	for (unsigned i = 0; i < setup->failure_count; i++)
+		if (setup->failure[i].fate == SIM_FAILS)
+			return true;
+	return false;
 }
 
 double sim_arrivals_per_s(const struct sim_setup *setup)
@@ -137,7 +147,7 @@ const char *sim_setup_error(const struct sim_setup *setup, char *message, unsign
 	for (unsigned i = 0; i < setup->failure_count; i++) {
 		if (setup->failure[i].node < setup->nodes)
 			continue;
-		snprintf(message, message_bytes, "there is no node %u to kill or revive: there are 1 to %u",
+		snprintf(message, message_bytes, "there is no node %u to kill, revive or fail: there are 1 to %u",
 			 setup->failure[i].node + 1, setup->nodes);
 		return message;
 	}

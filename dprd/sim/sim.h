@@ -18,6 +18,7 @@ enum {
 	SIM_NODES_MAX = POLICY_NODES_MAX,
 	SIM_WORKERS_MAX = 1024, /* of one node */
 	SIM_FAILURES_MAX = 256,
+	SIM_ERRORS_TIMES = 100, /* a server that fails is this many times as fast, unless the setup says */
 	SIM_FLOWS_MAX = 262144, /* of one node's flow table */
 	SIM_BURST_MAX = 1000000,
 	SIM_BURST_PERIODS = 6, /* within the last of these a burst begins, unless the setup says when */
@@ -45,10 +46,16 @@ enum sim_tables {
 	SIM_TABLES_REAL, /* loadcast/core/table.c and its datagrams; at most MEMBERS_MAX nodes */
 };
 
+enum sim_fate {
+	SIM_DIES,
+	SIM_REVIVES,
+	SIM_FAILS, /* its web server answers with errors from now on, quickly */
+};
+
 struct sim_failure {
 	double at_s;
 	unsigned node;
-	bool up; /* true: revived; false: killed */
+	enum sim_fate fate;
 };
 
 /* Connections that arrive in a short time and stay open: WebSockets that reconnect, for example. */
@@ -79,6 +86,8 @@ struct sim_setup {
 	bool max_load_auto;
 	double max_load, min_advantage; /* as in dprd.conf */
 	bool second_look; /* as in dprd.conf */
+	bool suspicion; /* dprd/core/policy/suspicion.h */
+	double fail_times; /* so many times as fast are servers that fail */
 	enum sim_tables tables;
 	unsigned flows; /* of each node's flow table; 0: tables that are never full */
 	uint64_t connections; /* the run ends after this many arrivals */
@@ -96,6 +105,7 @@ struct sim_result {
 	uint64_t lost; /* sent to, served by or forwarded by a node that died */
 	uint64_t refused; /* came to a dead node */
 	uint64_t forwarded; /* at least once */
+	uint64_t errors, completed_since; /* connections that arrived since a server failed: errors, and all */
 	uint64_t sent_back, chosen_again; /* by the node where they landed; and then to another one */
 	uint64_t all_arrived, all_ended; /* warm-up included */
 	uint64_t announcements, decisions;
@@ -115,6 +125,9 @@ struct sim_result {
 
 /* Sets every field to what dpr-sim(1) calls its default; policy is the first of policies[]. */
 void sim_setup_default(struct sim_setup *ret);
+
+/* True when a web server fails: then the result has errors. */
+bool sim_has_errors(const struct sim_setup *setup);
 
 /* Arrivals per second to the whole cluster. */
 double sim_arrivals_per_s(const struct sim_setup *setup);

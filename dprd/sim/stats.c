@@ -10,9 +10,13 @@ bool stats_init(struct stats *stats, const struct sim_setup *setup)
 	*stats = (struct stats) {
 		.setup = setup,
 		.alive = setup->nodes,
+		.errors_from_s = INFINITY,
 		.served = calloc(setup->nodes, sizeof(*stats->served)),
 		.delays = calloc(1, sizeof(*stats->delays)),
 	};
+	for (unsigned i = setup->failure_count; i-- > 0;)
+		if (setup->failure[i].fate == SIM_FAILS)
+			stats->errors_from_s = setup->failure[i].at_s;
 	if (stats->served && stats->delays)
 		return true;
 	stats_free(stats);
@@ -114,6 +118,10 @@ void stats_complete(struct stats *stats, const struct connection *connection, do
 	if (!stats_counts(stats, connection->arrived_s))
 		return;
 	r->completed++;
+	if (connection->arrived_s >= stats->errors_from_s) {
+		r->completed_since++;
+		r->errors += connection->error;
+	}
 	stats->served[connection->server]++;
 	histogram_add(stats->delays, now_s - connection->arrived_s);
 }

@@ -10,6 +10,7 @@ struct stats {
 	const struct sim_setup *setup;
 	bool measuring; /* from the warm-up to the last arrival */
 	double begun_s, ended_s;
+	double errors_from_s; /* the first failure of a web server; INFINITY: none */
 	double at_s; /* the averages go up to this time */
 	double sum, squares; /* of open connections per capacity, over the living nodes */
 	double sum_time, uneven_time, counted_s; /* sum and coefficient of variation, times time */

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * suspicion.h - a node whose connections suddenly end much sooner than its peers' is not less loaded: perhaps it answers
+ * with errors. Pure.
+ *
+ * By Little's law the mean life of a connection is the load divided by the connections served per second. The node
+ * learns how its own lives usually compare with those of its peers. While they are less than a quarter of that, its load
+ * is at least the number of connections that it accepted within a usual life. So it gets as many new connections as
+ * the others, and not all of them. A node that is always faster than its peers loses nothing, for that is usual.
+ */
+#ifndef DPRD_SUSPICION_H
+#define DPRD_SUSPICION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	SUSPICION_SLOT_MS = 50,
+	SUSPICION_SLOTS = 1200, /* a minute: the longest usual life that counts */
+	SUSPICION_TIMES = 4, /* lives are suspicious when they are shorter than usual by more than this */
+};
+
+/* All zero: nothing is known. */
+struct suspicion {
+	bool begun, suspects;
+	uint64_t now_ms, accepted; /* of the last call */
+	uint64_t known_ms; /* the time for which lives have been known */
+	double open, accepted_per_s, others_open, others_per_s; /* means */
+	double usual; /* own life / the others' life */
+	double times; /* so many times are lives shorter than usual; at least 1 */
+	double floor; /* of the load, in connections */
+	uint64_t newest; /* number of the slot that was written last: time / SUSPICION_SLOT_MS */
+	uint16_t count[SUSPICION_SLOTS]; /* accepted, by slot number modulo SUSPICION_SLOTS */
+};
+
+struct suspicion_facts {
+	uint64_t accepted; /* connections that this node accepted, ever */
+	double open; /* its open connections, without the floor */
+	double others_open; /* those of all peers, as announced */
+	double arrivals_per_s; /* new connections that reach the cluster */
+};
+
+/* Call every few SUSPICION_SLOT_MS. now_ms never runs backwards. Sets suspects, times and floor. */
+void suspicion_tick(struct suspicion *s, const struct suspicion_facts *facts, uint64_t now_ms);
+
+#endif
