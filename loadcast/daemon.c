@@ -134,6 +134,9 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 	own.sample.arrivals_per_1000_s = load_sum(status.arrivals_per_1000_s, 0);
 	/* For its peers a node and its backends are one server: their connections are its load. */
 	own.sample.open_connections = load_sum(own.sample.open_connections, status.backend_connections);
+	/* Connections that end much sooner than usual may be errors: dprd says how many it would usually be. */
+	if (own.sample.open_connections < status.least_connections)
+		own.sample.open_connections = load_sum(status.least_connections, 0);
 	memcpy(own.version, dprd_version, sizeof(own.version));
 	d->table.own = own;
 }

@@ -29,6 +29,8 @@ struct dprd_status {
 	uint32_t arrivals_per_1000_s; /* SYNs decided here, a thousandfold rate */
 	uint32_t backend_connections; /* open at the real servers behind this node */
 	uint32_t file_hash; /* of the configuration file that it runs with: struct config */
+	uint32_t least_connections; /* the least number of open connections that it announces */
+	uint32_t unused;
 	uint64_t started_ms;
 };
 

@@ -7,6 +7,7 @@
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
+#include "dprd/host/passive_opens.h"
 #include "dprd/host/inside.h"
 #include "loadcast/sample.h"
 
@@ -89,6 +90,9 @@ double asks_own_load(struct dprd *d)
 	if (d->config.factors.connections != 0 && !sampler_open_connections(d->sampler, &sample.open_connections))
 		sample.open_connections += elsewhere;
 	d->backends.served_here = sample.open_connections > elsewhere ? sample.open_connections - elsewhere : 0;
+	d->own_open = sample.open_connections;
+	if (sample.open_connections < d->suspicion.floor)
+		sample.open_connections = (uint32_t)d->suspicion.floor;
 	sample.redirected = flows > elsewhere ? flows - elsewhere : 0;
 	d->view_nodes[0].load = view_load(&d->config, &sample);
 	return d->view_nodes[0].load;
@@ -120,10 +124,37 @@ void asks_inside(struct dprd *d)
 	mutex_unlock(&d->lock);
 }
 
+/* The rule compares connections that this host's own TCP accepts: not those of real servers, and not other loads. */
+static bool may_suspect(const struct dprd *d)
+{
+	return !d->config.own_backend_count && d->config.factors.connections != 0;
+}
+
+static void suspect(struct dprd *d, uint64_t accepted, uint64_t now_ms)
+{
+	struct suspicion_facts facts = {
+		.accepted = accepted,
+		.open = d->own_open,
+		.arrivals_per_s = d->arrivals_per_1000_s / 1000.0,
+	};
+
+	for (uint32_t i = 0; d->table_valid && i < d->table.count; i++) {
+		const struct node_load *load = &d->table.nodes[i];
+
+		if (load->id == d->config.member[d->config.self].id || !view_is_heard(d, load, now_ms))
+			continue;
+		facts.others_open += load->sample.open_connections;
+		facts.arrivals_per_s += load->sample.arrivals_per_1000_s / 1000.0;
+	}
+	suspicion_tick(&d->suspicion, &facts, now_ms);
+}
+
 void asks_refresh(struct dprd *d, uint64_t now_ms)
 {
 	static struct load_table fresh; /* too large for a stack; main thread only */
+	uint64_t accepted = 0;
 	int status = load_table_snapshot_new(d->config.table_file, &d->past.table_seen, &fresh);
+	int uncounted = passive_opens_read(&accepted);
 
 	/* When this fails, the former count stays, and loadcast says what cannot be read. */
 	sampler_refresh(d->sampler, now_ms);
@@ -131,5 +162,9 @@ void asks_refresh(struct dprd *d, uint64_t now_ms)
 	d->counters.table_errors += status < 0 && status != -ENOENT;
 	view_refresh(d, status ? NULL : &fresh, status == -ENOENT, now_ms);
 	asks_own_load(d);
+	if (!uncounted && may_suspect(d))
+		suspect(d, accepted, now_ms);
+	else
+		d->suspicion = (struct suspicion) { 0 };
 	mutex_unlock(&d->lock);
 }

@@ -22,6 +22,7 @@
 #include "dprd/core/decide/why.h"
 #include "dprd/core/flow/flow.h"
 #include "dprd/core/policy/policy.h"
+#include "dprd/core/policy/suspicion.h"
 #include "loadcast/load.h"
 
 struct fastpath;
@@ -71,6 +72,8 @@ struct dprd {
 	struct sampler *sampler;
 	struct counters counters;
 	struct why_ring *why;
+	struct suspicion suspicion; /* of this node's own connections */
+	uint32_t own_open; /* this node's open connections, as last read */
 	bool draining;
 	bool minority;
 	unsigned new_flows;

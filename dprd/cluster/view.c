@@ -18,6 +18,12 @@ static bool is_fresh(const struct dprd *d, uint32_t age_ms)
 	return age_ms <= d->config.dead_periods * d->config.period_ms;
 }
 
+bool view_is_heard(const struct dprd *d, const struct node_load *load, uint64_t now_ms)
+{
+	return load->age_ms != LOAD_AGE_NEVER_MS && (load->flags & NODE_HEARD) &&
+	       is_fresh(d, load_age_ms(&d->table, load, now_ms));
+}
+
 double view_load(const struct config *config, const struct load_sample *sample)
 {
 	const struct load_factors *f = &config->factors;

@@ -53,6 +53,8 @@ bool view_own_server_fails(const struct dprd *d, be16 port);
 /* True when a port of some node fails while others of it work, or nodes serve different ports or addresses: then each has
  * its own choice of nodes. */
 bool view_ports_differ(const struct dprd *d);
+/* True while a peer of the load table announces itself. */
+bool view_is_heard(const struct dprd *d, const struct node_load *load, uint64_t now_ms);
 double view_load(const struct config *config, const struct load_sample *sample); /* in the configured metric */
 /* The peer's place in the view; NULL: it has none. */
 struct view_node *view_node(struct dprd *d, uint32_t node_id);

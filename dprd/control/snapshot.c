@@ -30,6 +30,7 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	s->own_load = policy_load(&d->view_nodes[0]);
 	s->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
 	s->draining = d->draining;
+	s->shorter_times = d->suspicion.suspects ? d->suspicion.times : 0;
 	s->minority = d->minority;
 	s->programs_decide = plane_decide_runs(d);
 	s->arrivals_per_1000_s = d->arrivals_per_1000_s;

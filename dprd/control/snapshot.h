@@ -34,6 +34,7 @@ struct control_snapshot {
 	double own_load, max_load; /* per unit of weight, as decide() compares them */
 	const struct policy *policy;
 	bool draining, minority;
+	double shorter_times; /* this node's connections end suspiciously soon: so many times as soon as usual; 0: no */
 	bool programs_decide; /* about new connections, at this moment */
 	uint32_t arrivals_per_1000_s;
 	struct backend_status backends[OWN_BACKENDS_MAX]; /* by number */

@@ -6,6 +6,7 @@
 #include "dprd/plane/plane.h"
 #include "dprd/shared/shared.h"
 
+#include <math.h>
 #include <stdarg.h>
 
 enum {
@@ -124,6 +125,14 @@ static void warn_self(struct warnings *w)
 	if (control_table_fresh(c, w->s) && w->s->table.file_hash != c->file_hash) {
 		say(w, "loadcast of this node has another dprd.conf than dprd");
 		advise(w, "systemctl reload loadcast; its log: journalctl -u loadcast");
+	}
+	if (w->s->shorter_times > 0) {
+		say(w,
+		    "connections of this node end %.0f times as soon as they used to, compared with those of its "
+		    "peers; it counts as busy as they are",
+		    fmin(w->s->shorter_times, 1000));
+		advise(w, "Does the web server answer with errors? curl -i http://127.0.0.1:%u%s", c->port[0],
+		       c->health_path);
 	}
 }
 

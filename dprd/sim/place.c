@@ -102,6 +102,14 @@ static bool always(void *context, uint32_t node_id)
 	return true;
 }
 
+unsigned place_load(const struct run *run, unsigned node)
+{
+	const struct server *server = &run->servers.server[node];
+	unsigned open = server->open + server->held, floor = (unsigned)run->nodes[node].suspicion.floor;
+
+	return open > floor ? open : floor;
+}
+
 /* Fills the facts that decide() may use on this node now. */
 static void fill_env(struct run *run, unsigned self, struct load_view *view, struct decide_env *ret)
 {
@@ -129,7 +137,7 @@ static void fill_env(struct run *run, unsigned self, struct load_view *view, str
 		.member = (uint16_t)self,
 		.node_id = run->knowledge.node_id[self],
 		.eligible = true,
-		.load = run_load(run, self),
+		.load = place_load(run, self),
 		.weight = setup->weight[self] > 0 ? setup->weight[self] : 1,
 		.arrivals_per_s = node->arrivals_per_1000_s / 1000.0,
 	};

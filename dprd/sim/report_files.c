@@ -115,14 +115,14 @@ static json_t *setup_json(const struct sim_setup *s)
 		json_array_append_new(capacity, json_real(s->capacity[i]));
 		json_array_append_new(weight, json_real(s->weight[i]));
 	}
-	return json_pack("{s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:b, s:b, s:I, s:f, s:o, s:o, s:o}",
-			 "nodes", (int)s->nodes, "workers", (int)s->workers, "service",
-			 s->service == SIM_PS ? "ps" : "fifo", "service_mean_ms", 1000 * s->service_mean_s, "load",
-			 s->load, "jitter", s->jitter, "loss", s->loss, "delay_ms", 1000 * s->delay_s, "hop_ms",
-			 1000 * s->hop_s, "tick_ms", 1000 * s->tick_s, "max_load",
-			 s->max_load_auto ? json_string("auto") : json_real(s->max_load), "min_advantage",
-			 s->min_advantage, "second_look", s->second_look, "suspicion", s->suspicion, "connections", (json_int_t)s->connections,
-			 "warmup_s", s->warmup_s, "share", share, "capacity", capacity, "weight", weight);
+	return json_pack(
+		"{s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:b, s:b, s:I, s:f, s:o, s:o, s:o}",
+		"nodes", (int)s->nodes, "workers", (int)s->workers, "service", s->service == SIM_PS ? "ps" : "fifo",
+		"service_mean_ms", 1000 * s->service_mean_s, "load", s->load, "jitter", s->jitter, "loss", s->loss,
+		"delay_ms", 1000 * s->delay_s, "hop_ms", 1000 * s->hop_s, "tick_ms", 1000 * s->tick_s, "max_load",
+		s->max_load_auto ? json_string("auto") : json_real(s->max_load), "min_advantage", s->min_advantage,
+		"second_look", s->second_look, "suspicion", s->suspicion, "connections", (json_int_t)s->connections,
+		"warmup_s", s->warmup_s, "share", share, "capacity", capacity, "weight", weight);
 }
 
 int report_json(const struct report *report, const char *path)

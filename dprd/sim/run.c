@@ -236,14 +236,6 @@ static void on_end_of_service(struct run *run, uint32_t timer)
 	pool_give(&run->pool, connection);
 }
 
-unsigned run_load(const struct run *run, unsigned node)
-{
-	const struct server *server = &run->servers.server[node];
-	unsigned open = server->open + server->held, floor = (unsigned)run->nodes[node].suspicion.floor;
-
-	return open > floor ? open : floor;
-}
-
 /* dprd/tick.c */
 static void on_suspicion(struct run *run)
 {
@@ -265,7 +257,7 @@ static void on_suspicion(struct run *run)
 
 static void on_announcement(struct run *run, unsigned node)
 {
-	run->out_of_memory |= !knowledge_announce(&run->knowledge, node, run_load(run, node),
+	run->out_of_memory |= !knowledge_announce(&run->knowledge, node, place_load(run, node),
 						  run->nodes[node].arrivals_per_1000_s, run->now_s);
 	timer_set(&run->timers, run->first_announcer + node, run->now_s + period_s(run));
 }

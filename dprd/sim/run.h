@@ -70,12 +70,12 @@ bool burst_under_way(const struct run *run);
 void burst_hold(struct run *run, uint32_t connection);
 void burst_lose(struct run *run, uint32_t connection);
 
-/* The node's open connections, as it announces them. */
-unsigned run_load(const struct run *run, unsigned node);
-
 /* place.c. Makes the flow tables of all nodes. False: out of memory. */
 bool place_init(struct run *run);
 void place_free(struct run *run);
+
+/* The node's open connections, as it announces them. */
+unsigned place_load(const struct run *run, unsigned node);
 
 /* The entry node decides about a new connection. Returns the node that gets it. */
 unsigned place_new(struct run *run, uint32_t connection);

@@ -41,6 +41,7 @@ static void write_status(struct dprd *d, uint64_t now_ms)
 	status.redirected = counts.half_open + counts.confirmed - counts.closing;
 	status.redirected -=
 		status.backend_connections < status.redirected ? status.backend_connections : status.redirected;
+	status.least_connections = (uint32_t)d->suspicion.floor;
 	status.arrivals_per_1000_s = d->arrivals_per_1000_s;
 	mutex_unlock(&d->lock);
 	status_path(d, path);

@@ -7,9 +7,10 @@ import subprocess
 import time
 
 import hiccups
-from faultlib import in_time, members, settings, wait_for
+import pytest
+from faultlib import in_time, members, reload_both, settings, wait_for
 from netns import start_time, stop_processes
-from traffic import connect, counting, read_line, whoami
+from traffic import connect, counting, read_line, run_in, whoami
 
 ALL = ["n1", "n2", "n3"]
 QUICK = {"Interval": "100ms", "Timeout": "200ms", "Fall": "2", "Rise": "1"}
@@ -169,3 +170,41 @@ def test_b74_a_server_comes_back_slowly(own3):
     in_time(took < 1, f"twelve connections took {took:.1f} s")
     assert all(weight < 0.5 for weight in weights), weights
     assert served.count("n2") <= 2, served
+
+
+@pytest.mark.seconds(240)
+@pytest.mark.long("half a minute to learn the usual life of connections, and the minute after the fault")
+def test_b75_a_server_fails_where_no_check_looks(clusters):
+    """Each of four nodes works 200 ms for a connection; then n4 ends its connections at once, with an error. By TCP checks
+    it is well. In the next minute li sends it at most 1.5 times its quarter, and n4 says why."""
+    cluster = clusters.fresh(nodes=4)
+    cluster.overrides = {"": {"Balance": {"Policy": "li"}, "Health": {"Check": "tcp"}}}
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "quickserver.py")
+    servers = {}
+    for node in cluster.nodes:
+        echo = cluster.webs[node.name][1]
+        stop_processes([(echo.pid, start_time(echo.pid))], cluster.site.children)
+        servers[node.name] = cluster.site.start(
+            node.name, [program, "serve", node.name, "0.2", "8080", "8081"], os.path.join(node.directory, "quick.log"))
+    reload_both(cluster)
+    wait_for(lambda: all(member["eligible"] and not member["ports_down"]
+                         for node in cluster.nodes for member in members(cluster, node.name).values()),
+             "all nodes are well", 20)
+
+    def ask(seconds):
+        words = [program, "ask", "8080", "100", str(seconds), *(node.service_v4 for node in cluster.nodes)]
+        return [int(word) for word in run_in(cluster, "c1", words, seconds + 60)[1].split()]
+
+    assert ask(45)[1:] == [0, 0]
+    assert not warns(cluster, "n4", "as they used to")
+    os.kill(servers["n4"].pid, signal.SIGUSR1)
+    answers, errors, failures = ask(60)
+    assert failures == 0
+    assert warns(cluster, "n4", "times as soon as they used to")
+    assert not warns(cluster, "n1", "times as soon as they used to")
+    print(f"errors: {errors} of {answers}")
+    assert errors <= 1.5 * answers / len(cluster.nodes), f"{errors} of {answers}"
+
+
+def warns(cluster, which, text):
+    return any(text in warning["text"] for warning in cluster.status(which)["warnings"])

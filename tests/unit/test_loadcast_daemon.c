@@ -72,6 +72,12 @@ static void connections_of_backends(void **state)
 	}
 	assert_int_equal(load_sum(UINT32_MAX, UINT32_MAX), ANNOUNCE_LOAD_MAX);
 	assert_int_equal(load_sum(ANNOUNCE_LOAD_MAX - 1, 1), ANNOUNCE_LOAD_MAX);
+	/* dprd says how busy this node counts as. */
+	status.backend_connections = 0;
+	status.least_connections = 400000;
+	assert_int_equal(status_publish(path, &status), 0);
+	refresh_own(&d, status.written_ms);
+	assert_int_equal(d.table.own.sample.open_connections, 400000);
 	unlink(path);
 	rmdir(c->run_dir);
 	parts_free(&d.parts);

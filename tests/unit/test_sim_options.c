@@ -56,7 +56,7 @@ static void taken(void **state)
 	assert_int_equal(options.setup.failure_count, 4);
 	assert_int_equal(options.setup.failure[0].node, 0);
 	assert_int_equal(options.setup.failure[2].node, 2);
-	assert_true(options.setup.failure[3].up);
+	assert_int_equal(options.setup.failure[3].fate, SIM_REVIVES);
 	assert_int_equal(options.setup.connections, 0);
 	assert_true(fabs(options.setup.warmup_s - 5) <= 0);
 	assert_true(read_words("--policy all --second-look=yes"));

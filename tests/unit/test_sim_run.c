@@ -27,6 +27,52 @@ static void seeds(void **state)
 	}
 }
 
+/* A server that fails at once gets little more than its part of the connections; without the rule it gets most. */
+static void fails_fast(void **state)
+{
+	struct sim_setup setup = sim_plain(4, &policy_li, 0);
+	double percent[2];
+
+	(void)state;
+	setup.workers = 64;
+	setup.service_mean_s = 0.2;
+	setup.load = 0.1;
+	setup.seconds = 100;
+	setup.warmup_s = 40;
+	setup.failure_count = 1;
+	setup.failure[0] = (struct sim_failure) { .at_s = 40, .node = 3, .fate = SIM_FAILS };
+	for (unsigned i = 0; i < 2; i++) {
+		struct sim_result r;
+
+		setup.suspicion = i;
+		r = sim_go(&setup);
+		assert_int_equal(r.completed_since, r.completed);
+		percent[i] = 100.0 * (double)r.errors / (double)r.completed_since;
+	}
+	assert_in_range((unsigned)percent[0], 45, 75);
+	assert_in_range((unsigned)percent[1], 25, 36);
+}
+
+/* A node that is really faster than its peers, from the beginning on, is never suspected: the same run to the bit. */
+static void is_really_faster(void **state)
+{
+	static const double times[] = { 2, 4, 10 };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		struct sim_setup setup = sim_plain(4, &policy_li, SOME);
+		struct sim_result with, without;
+
+		setup.service_mean_s = 0.05;
+		setup.capacity[3] = times[i];
+		sim_warm_up(&setup);
+		with = sim_go(&setup);
+		setup.suspicion = false;
+		without = sim_go(&setup);
+		assert_true(same(&with, &without));
+	}
+}
+
 /* Every policy gets the same arrivals, works and entry nodes: the busy time is nearly the same to the bit. */
 static void same_work_for_all(void **state)
 {
@@ -393,6 +439,7 @@ static void bursts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fails_fast),     cmocka_unit_test(is_really_faster),
 		cmocka_unit_test(seeds),          cmocka_unit_test(same_work_for_all),
 		cmocka_unit_test(policy_code),    cmocka_unit_test(tables_agree),
 		cmocka_unit_test(death),          cmocka_unit_test(tables_agree_in_trouble),

@@ -6,7 +6,7 @@
 
 enum {
 	MEAN_MS = 5000, /* of loads and rates */
-	FIRST_MS = 30000, /* what a node does at first is usual */
+	FIRST_MS = 30000, /* the first lives are taken for usual */
 	LEARN_MS = 20000,
 	THAW_MS = 600000, /* the same while it is suspicious: a node may be faster from now on */
 	SERVED_LEAST = 10, /* connections within MEAN_MS, here and elsewhere: fewer prove nothing */
