@@ -15,7 +15,7 @@
 
 enum {
 	STATUS_MAGIC = 0x53525044, /* "DPRS" */
-	STATUS_VERSION = 2,
+	STATUS_VERSION = 3,
 	STATUS_PERIOD_MS = 100, /* dprd writes this often */
 	STATUS_FRESH_MS = 300, /* older: dprd is dead or frozen */
 };

@@ -144,7 +144,7 @@ static void layout(void **state)
 	assert_int_equal(load_table_bytes(0), 72);
 	assert_int_equal(load_table_bytes(2), 72 + 2 * 96);
 	assert_int_equal(sizeof(t), 9096);
-	assert_int_equal(sizeof(struct dprd_status), 48);
+	assert_int_equal(sizeof(struct dprd_status), 56);
 	assert_int_equal(offsetof(struct load_table, published_ms), 16);
 	assert_int_equal(offsetof(struct load_table, file_hash), 32);
 	assert_int_equal(offsetof(struct load_table, port), 40);
