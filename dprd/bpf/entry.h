@@ -383,7 +383,8 @@ INLINE struct entry_verdict entry_decide(struct __sk_buff *skb, const struct pac
 	if (!node || reason >= REASONS)
 		return serve(skb, p, t, search, *ret, reason);
 	way = way_get(node, v6);
-	if (!(way->flags & WAY_USABLE))
+	/* A SYN cannot be cut: one with more data than the tunnel takes is served here, before it has a flow. */
+	if (!(way->flags & WAY_USABLE) || (!(way->flags & WAY_NAT) && p->total_bytes > way->mtu))
 		return serve(skb, p, t, search, *ret, REASON_FORWARD_FAILED);
 	if (!has_room())
 		return serve(skb, p, t, search, *ret, control.room_reason);

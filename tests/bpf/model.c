@@ -172,7 +172,8 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 		queue_syn(m, p, over, r);
 	} else if (!node) {
 		serve(m, p, over, reason, r);
-	} else if (!(m->ways[2 * node + p->v6].flags & WAY_USABLE)) {
+	} else if (!(m->ways[2 * node + p->v6].flags & WAY_USABLE) ||
+		   (!(m->ways[2 * node + p->v6].flags & WAY_NAT) && p->total_bytes > m->ways[2 * node + p->v6].mtu)) {
 		serve(m, p, over, REASON_FORWARD_FAILED, r);
 	} else if (m->made++ >= m->room) {
 		serve(m, p, over, m->room_reason, r);
