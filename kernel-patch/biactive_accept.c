@@ -72,7 +72,7 @@ static enum biactive_counter judge_syn(const struct biactive_setup *setup, const
 	 * SYNs.
 	 */
 	if (syn.now_ns < syn.changed_ns + BUCKET_COPY_PATIENCE_NS) {
-		syn.refused_before = bucket_copy_matches(READ_ONCE(*word), copy_hash, syn.now_ns);
+		bucket_copy_recall(READ_ONCE(*word), copy_hash, &syn);
 		syn.has_request = has_request(setup, tuple, tcp);
 		verdict = bucket_judge(&lease->share, &lease->former, &syn);
 	} else if (test_bit(syn.bucket, lease->mine)) {
@@ -91,7 +91,7 @@ static enum biactive_counter judge_syn(const struct biactive_setup *setup, const
 	case BUCKET_REFUSE_NO_LEASE:
 		return BIACTIVE_REFUSE_NO_LEASE;
 	default:
-		WRITE_ONCE(*word, bucket_copy_word(copy_hash, syn.now_ns));
+		WRITE_ONCE(*word, bucket_copy_word(copy_hash, bucket_owner(&lease->share, syn.bucket), syn.now_ns));
 		return BIACTIVE_REFUSE_SYN;
 	}
 }

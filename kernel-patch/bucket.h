@@ -27,6 +27,7 @@
 /* For this long after a bucket moved, copies of a SYN stay with the node that got the first one. */
 #define BUCKET_COPY_PATIENCE_NS 2500000000ull
 #define BUCKET_COPY_MEMORY_NS 64000000000ull
+#define BUCKET_TAG_MASK 0x3fffu
 #define BUCKET_LEASE_VERSION 1u
 
 struct bucket_member {
@@ -173,12 +174,21 @@ static inline uint32_t bucket_owner(const struct bucket_share *share, uint32_t b
 	return best_id;
 }
 
-static inline bool bucket_has_share(const struct bucket_share *share, uint32_t id)
+/*
+ * A short form of a member's id, for the memory of refused SYNs. Two members of one cluster rarely have the same one;
+ * then a copy waits although it need not.
+ */
+static inline uint32_t bucket_tag(uint32_t id)
+{
+	return id & BUCKET_TAG_MASK;
+}
+
+static inline bool bucket_has_share(const struct bucket_share *share, uint32_t tag)
 {
 	uint32_t i;
 
 	for (i = 0; i < BUCKET_MEMBERS_MAX && i < share->count; i++) {
-		if (share->member[i].id == id)
+		if (bucket_tag(share->member[i].id) == tag)
 			return true;
 	}
 	return false;
@@ -190,8 +200,10 @@ struct bucket_syn {
 	uint64_t until_ns; /* of the lease */
 	uint64_t changed_ns; /* when the share last changed */
 	uint32_t bucket;
-	bool refused_before; /* this node refused the same SYN as another node's, see bucket_copy_matches() */
 	bool has_request; /* a half-open socket of this node waits for this very connection */
+	bool refused_before; /* this node refused the same SYN as another node's, see bucket_copy_recall() */
+	uint32_t refused_tag; /* bucket_tag() of that node */
+	uint64_t refused_age_ns; /* the time since the last refusal */
 };
 
 /*
@@ -200,8 +212,12 @@ struct bucket_syn {
  *
  * After a bucket moved from one living node to another, both saw the first copy of a SYN, and the former owner may have
  * answered it: until BUCKET_COPY_PATIENCE_NS have passed, copies stay with it. It gave the bucket up before the other
- * one got it, so its patience ends first. A former owner that has no share any more is dead, or has no lease and
- * answers no SYN: there is nothing to wait for.
+ * one got it, so its patience ends first. A node that has no share any more is dead, or has no lease and answers no SYN:
+ * there is nothing to wait for.
+ *
+ * Any change of the shares sets changed_ns, also one that leaves this bucket here. Such a change must not begin the
+ * patience again, or a SYN would wait as long as other nodes come and go. The bucket came after the last refusal, so
+ * after a patience without another refusal the former owner keeps silent.
  */
 static inline enum bucket_verdict bucket_judge_owned(const struct bucket_share *share, uint32_t owner,
 						     uint32_t former_owner, const struct bucket_syn *syn)
@@ -218,9 +234,11 @@ static inline enum bucket_verdict bucket_judge_owned(const struct bucket_share *
 	}
 	if (!leased)
 		return BUCKET_REFUSE_NO_LEASE;
-	if (!moved || !syn->refused_before)
+	if (!moved || !syn->refused_before || !bucket_has_share(share, syn->refused_tag))
 		return BUCKET_ACCEPT;
-	return bucket_has_share(share, former_owner) ? BUCKET_REFUSE_COPY : BUCKET_ACCEPT;
+	if (former_owner == share->self_id && syn->refused_age_ns >= BUCKET_COPY_PATIENCE_NS)
+		return BUCKET_ACCEPT;
+	return BUCKET_REFUSE_COPY;
 }
 
 /* The same; former is the share in use before. */
@@ -232,24 +250,25 @@ static inline enum bucket_verdict bucket_judge(const struct bucket_share *share,
 
 /*
  * SYNs refused as another node's are remembered in an array of words, each at the place of its hash; a later one
- * overwrites it. Half a minute lies between the last copies of a SYN (RFC 6298). A word holds 40 bits of the hash and
- * the time in units of 2^24 ns (16.8 ms), which wraps after 78 hours.
+ * overwrites it. Half a minute lies between the last copies of a SYN (RFC 6298). A word holds 36 bits of the hash, the
+ * tag of the owner, and the time in units of 2^24 ns (16.8 ms), which wraps after 275 s.
  */
 static inline uint64_t bucket_copy_hash(uint64_t tuple_hash, uint32_t sequence)
 {
 	return bucket_mix(tuple_hash ^ sequence);
 }
 
-static inline uint64_t bucket_copy_word(uint64_t copy_hash, uint64_t now_ns)
+static inline uint64_t bucket_copy_word(uint64_t copy_hash, uint32_t owner, uint64_t now_ns)
 {
-	return (copy_hash & ~0xffffffull) | (now_ns >> 24 & 0xffffff);
+	return (copy_hash & ~0xfffffffull) | (uint64_t)bucket_tag(owner) << 14 | (now_ns >> 24 & 0x3fff);
 }
 
-static inline bool bucket_copy_matches(uint64_t word, uint64_t copy_hash, uint64_t now_ns)
+/* Fills the three facts of a refusal. */
+static inline void bucket_copy_recall(uint64_t word, uint64_t copy_hash, struct bucket_syn *syn)
 {
-	uint64_t age = ((now_ns >> 24) - word) & 0xffffff;
-
-	return (word ^ copy_hash) >> 24 == 0 && age <= BUCKET_COPY_MEMORY_NS >> 24;
+	syn->refused_age_ns = (((syn->now_ns >> 24) - word) & 0x3fff) << 24;
+	syn->refused_tag = (uint32_t)(word >> 14) & BUCKET_TAG_MASK;
+	syn->refused_before = (word ^ copy_hash) >> 28 == 0 && syn->refused_age_ns <= BUCKET_COPY_MEMORY_NS;
 }
 
 #endif

@@ -170,7 +170,8 @@ __attribute__((noinline)) int shared_by_bucket(void)
 	syn.until_ns = f->until_ns;
 	syn.changed_ns = f->changed_ns;
 	syn.has_request = f->has_request;
-	syn.refused_before = f->is_syn && bucket_copy_matches(*word, copy_hash, f->now_ns);
+	if (f->is_syn)
+		bucket_copy_recall(*word, copy_hash, &syn);
 	switch (bucket_judge_owned(&cell->share[f->active & 1], f->owner, f->former_owner, &syn)) {
 	case BUCKET_ACCEPT:
 		return f->is_syn ? BIACTIVE_ACCEPT_SYN : BIACTIVE_ACCEPT_OTHER;
@@ -179,7 +180,7 @@ __attribute__((noinline)) int shared_by_bucket(void)
 	case BUCKET_REFUSE_FOREIGN:
 		if (!f->is_syn)
 			return BIACTIVE_REFUSE_OTHER;
-		*word = bucket_copy_word(copy_hash, f->now_ns);
+		*word = bucket_copy_word(copy_hash, f->owner, f->now_ns);
 		return BIACTIVE_REFUSE_SYN;
 	case BUCKET_REFUSE_COPY:
 		return BIACTIVE_REFUSE_COPY;

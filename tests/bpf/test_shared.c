@@ -293,8 +293,15 @@ static struct bucket_share share_of(unsigned bits)
 	return share;
 }
 
-/* Sends one SYN with all its conditions, and asks bucket_judge() the same. */
-static void check_syn(unsigned variant, unsigned port, unsigned shares, unsigned times, bool refused, bool flow)
+/* The same SYN came before, and was another node's. */
+struct refusal {
+	uint32_t owner;
+	unsigned age_ms;
+};
+
+/* Sends one SYN with all its conditions, and asks bucket_judge() the same. refused: NULL when it comes first. */
+static void check_syn(unsigned variant, unsigned port, unsigned shares, unsigned times, const struct refusal *refused,
+		      bool flow)
 {
 	struct plane *p = site_plane(variant);
 	const struct craft_names names = site_names(variant);
@@ -315,7 +322,7 @@ static void check_syn(unsigned variant, unsigned port, unsigned shares, unsigned
 	names.address(names.context, "cl", names.v6, &key.client);
 	names.address(names.context, "sh", names.v6, &key.service);
 	copy_hash = bucket_copy_hash(hash_of(&key), 77000);
-	word = refused ? bucket_copy_word(copy_hash, now_ns - 50 * MS) : 0;
+	word = refused ? bucket_copy_word(copy_hash, refused->owner, now_ns - refused->age_ms * MS) : 0;
 	site_reset(variant);
 	write_map(p->fastpath->programs->maps.lease, 0, &cell);
 	write_map(p->fastpath->programs->maps.refused, (uint32_t)copy_hash & (SHARED_REFUSED_WORDS - 1), &word);
@@ -326,27 +333,34 @@ static void check_syn(unsigned variant, unsigned port, unsigned shares, unsigned
 				    .until_ns = cell.until_ns,
 				    .changed_ns = cell.changed_ns,
 				    .bucket = bucket_of(hash_of(&key)),
-				    .refused_before = refused,
 				    .has_request = flow };
+	bucket_copy_recall(word, copy_hash, &syn);
+	assert_int_equal(syn.refused_before, refused != NULL);
 	expected = bucket_judge(&cell.share[cell.active], &cell.share[!cell.active], &syn);
 	snprintf(line, sizeof(line), "eth gw>%s | ip cl>sh | tcp %u>80 S seq 77000", names.v6 ? "all6" : "all", port);
 	craft(&names, line, NULL, &in);
 	assert_int_equal(plane_run(p, &run, &in, &out), 0);
 	site_counted(variant, text, sizeof(text), &counters);
 	if (strcmp(text, counted[expected]) != 0)
-		fail_msg("port %u, shares %x, times %x, refused %d, flow %d: %s, not %s", port, shares, times, refused,
-			 flow, text, counted[expected]);
+		fail_msg("port %u, shares %x, times %x, refused %d, flow %d: %s, not %s", port, shares, times,
+			 refused ? (int)refused->age_ms : -1, flow, text, counted[expected]);
 	assert_int_equal(run.verdict, expected <= BUCKET_ACCEPT_COPY ? PASS : DROP);
 	assert_int_equal(run.mark != 0, expected <= BUCKET_ACCEPT_COPY);
 	/* Only another node's SYN is remembered, so that it is known when the bucket comes. */
 	bpf_map_lookup_elem(bpf_map__fd(p->fastpath->programs->maps.refused),
 			    &(uint32_t) { (uint32_t)copy_hash & (SHARED_REFUSED_WORDS - 1) }, &word);
-	assert_int_equal(bucket_copy_matches(word, copy_hash, clock_now_us() * 1000),
-			 refused || expected == BUCKET_REFUSE_FOREIGN);
+	syn.now_ns = clock_now_us() * 1000;
+	bucket_copy_recall(word, copy_hash, &syn);
+	assert_int_equal(syn.refused_before, refused || expected == BUCKET_REFUSE_FOREIGN);
+	if (expected == BUCKET_REFUSE_FOREIGN) {
+		assert_int_equal(syn.refused_tag, bucket_tag(bucket_owner(&cell.share[cell.active], syn.bucket)));
+		assert_true(syn.refused_age_ns < 1000 * MS);
+	}
 }
 
 static void test_syn(void **state)
 {
+	static const struct refusal peers = { PEER, 50 }, thirds = { THIRD, 50 }, old = { PEER, 2600 };
 	unsigned variant, shares, times, port;
 
 	(void)state;
@@ -354,9 +368,10 @@ static void test_syn(void **state)
 		for (shares = 0; shares < 64; shares++) {
 			for (times = 0; times < 8; times++) {
 				port = 1024 + (shares * 8 + times) * 7 % 60000;
-				check_syn(variant, port, shares, times, times & 1, shares & 1);
-				check_syn(variant, port + 1, shares, times, !(times & 1), shares & 1);
-				check_syn(variant, port + 2, shares, times, shares & 2, !(shares & 1));
+				check_syn(variant, port, shares, times, times & 1 ? &peers : NULL, shares & 1);
+				check_syn(variant, port + 1, shares, times, times & 1 ? NULL : &peers, shares & 1);
+				check_syn(variant, port + 2, shares, times, shares & 2 ? &thirds : NULL, !(shares & 1));
+				check_syn(variant, port + 3, shares, times, &old, shares & 1);
 			}
 		}
 	}

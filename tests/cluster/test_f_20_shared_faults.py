@@ -9,7 +9,9 @@ import time
 import pytest
 from faultlib import Answers, reload_both, wait_for
 from stormlib import LONG, Held, Steady, bad, report
+from scapy.all import TCP
 from test_f_10_shared import SHARED, fixture_trio, has_share, shared  # pylint: disable=unused-import
+from traffic import CLIENT, Capture, ip_layer, nft, send
 
 NAMES = ["n1", "n2", "n3"]
 BUSY_PER_PROCESSOR, LOSS_PERCENT = 8, 30
@@ -190,3 +192,43 @@ def test_f22_other_period(trio):
     assert not broken, f"{len(broken)} of {len(held.each)} held connections broke, such as {broken[:3]}"
     assert not failed, f"{len(failed)} of {len(steady.each)} connections failed, such as {failed[:3]}"
     assert len(steady.each) > 500 and len(held.each) == HELD
+
+
+# The first of them, their number for each address, and the time for which a copy of a SYN belongs to the node that got
+# the first one.
+PORT, PORTS, COPY_PATIENCE_S = 21400, 24, 2.5
+
+
+def test_f24_copy_after_changes(trio):
+    """n2 refused SYNs as another node's, which did not answer, and then got their buckets. The client waits until the
+    other node's answer cannot come any more, and not until other nodes have stopped coming and going."""
+    syns = [ip_layer(CLIENT["v6" if ":" in address else "v4"], address) /
+            TCP(sport=PORT + number, dport=8080, flags="S", seq=1_000_000 + number)
+            for address in SHARED for number in range(PORTS)]
+    trio.dprctl("n2", "drain")
+    for name in NAMES:
+        wait_for(lambda name=name: [member["name"] for member in shared(trio, name)["members"]] == ["n1", "n3"],
+                 f"{name} knows that n2 has no share", 10)
+    for name in ("n1", "n3"):
+        trio.lose(name, f"tcp dport 8080 tcp sport {PORT}-{PORT + PORTS - 1}")
+    nft(trio, "c1", "add table inet lab_raw\nadd chain inet lab_raw out { type filter hook output priority -400; }\n"
+        "add rule inet lab_raw out tcp flags & rst != 0 drop\n")
+    with Capture(trio, "c1", only=f"src port 8080 and dst portrange {PORT}-{PORT + PORTS - 1}") as seen:
+        send(trio, syns)
+        first = time.monotonic()
+        trio.dprctl("n2", "undrain")
+        for name in NAMES:
+            wait_for(lambda name=name: has_share(trio, name, NAMES), f"{name} has its share", 10)
+        time.sleep(max(0, first + COPY_PATIENCE_S + 0.2 - time.monotonic()))
+        trio.dprctl("n3", "drain")
+        for name in ("n1", "n2"):
+            wait_for(lambda name=name: has_share(trio, name, ["n1", "n2"]), f"{name} has n3's part", 10)
+        before = shared(trio, "n2")
+        send(trio, syns)
+        wait_for(lambda: sum(shared(trio, "n2")["counters"][name] - before["counters"][name]
+                             for name in ("accept_syn", "refuse_syn", "refuse_copy")) >= len(syns), "n2 judged all", 5)
+        after = shared(trio, "n2")
+        assert after["changed_ms"] < 1000 * COPY_PATIENCE_S, after
+        answered = {(packet.type, packet[TCP].dport) for packet in seen.packets(outgoing=False)}
+    accepted, refused = (after["counters"][name] - before["counters"][name] for name in ("accept_syn", "refuse_copy"))
+    assert refused == 0 and len(answered) == accepted >= PORTS // 2, (refused, accepted, len(answered))

@@ -196,6 +196,7 @@ static void judge(void **state)
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
 	syn.bucket = bucket_moved(n2, n1);
 	syn.refused_before = true;
+	syn.refused_tag = bucket_tag(n2);
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_COPY);
 	syn.now_ns = NOW + BUCKET_COPY_PATIENCE_NS;
 	syn.until_ns = syn.now_ns + 1;
@@ -206,6 +207,7 @@ static void judge(void **state)
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
 	/* n3 is gone: its copies are taken at once. */
 	syn.refused_before = true;
+	syn.refused_tag = bucket_tag(n3);
 	syn.bucket = bucket_moved(n3, n1);
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
 	syn.bucket = bucket_moved(n2, n2);
@@ -228,35 +230,75 @@ static void judge(void **state)
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_FOREIGN);
 	syn.bucket = bucket_moved(n2, n2);
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_NO_LEASE);
-	/* After two changes the owner before the first one is unknown, and may live. */
-	syn = (struct bucket_syn) { .now_ns = NOW, .until_ns = NOW + 1, .changed_ns = NOW, .refused_before = true };
-	syn.bucket = bucket_moved(n2, n2);
-	assert_int_equal(bucket_judge(&share, &share, &syn), BUCKET_REFUSE_COPY);
 	/* Without any share no node owns a bucket, whatever the id of self. */
 	memset(&share, 0, sizeof(share));
-	syn.refused_before = false;
+	syn = (struct bucket_syn) { .now_ns = NOW, .until_ns = NOW + 1, .changed_ns = NOW };
 	assert_int_equal(bucket_judge(&share, &share, &syn), BUCKET_REFUSE_FOREIGN);
+}
+
+/* The bucket came from n2, and later changes left it here: they do not make the client wait again. */
+static void later_changes(void **state)
+{
+	enum { NOW = 1000 };
+	struct bucket_syn syn = { .now_ns = NOW, .until_ns = NOW + 1, .changed_ns = NOW, .refused_before = true };
+	uint32_t n1, n2, n3;
+
+	(void)state;
+	make(3);
+	n1 = share.member[0].id, n2 = share.member[1].id, n3 = share.member[2].id;
+	former = share;
+	share.count = 2;
+	share.member[0].weight = 150;
+	syn.bucket = bucket_moved(n1, n1);
+	syn.refused_tag = bucket_tag(n2);
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_COPY);
+	syn.refused_age_ns = BUCKET_COPY_PATIENCE_NS - 1;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_COPY);
+	syn.refused_age_ns++;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
+	/* n3 went at the last change: also what came from it earlier has no other node that answers. */
+	syn.refused_age_ns = 0;
+	syn.refused_tag = bucket_tag(n3);
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
+	/* A change that moves the bucket: n2 answers copies for a patience after it, however old its SYN is. */
+	syn.bucket = bucket_moved(n2, n1);
+	syn.refused_tag = bucket_tag(n2);
+	syn.refused_age_ns = 2 * BUCKET_COPY_PATIENCE_NS;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_COPY);
+}
+
+static bool recalled(uint64_t word, uint64_t hash, uint64_t now_ns, struct bucket_syn *syn)
+{
+	*syn = (struct bucket_syn) { .now_ns = now_ns };
+	bucket_copy_recall(word, hash, syn);
+	return syn->refused_before;
 }
 
 static void copies(void **state)
 {
 	const uint64_t hash = bucket_copy_hash(0x1234567890abcdefull, 77), now_ns = 5000000000ull << 20;
-	uint64_t word = bucket_copy_word(hash, now_ns);
+	const uint32_t owner = 0xfedcba98;
+	uint64_t word = bucket_copy_word(hash, owner, now_ns);
+	struct bucket_syn syn;
 
 	(void)state;
-	assert_true(bucket_copy_matches(word, hash, now_ns));
-	assert_true(bucket_copy_matches(word, hash, now_ns + BUCKET_COPY_MEMORY_NS));
-	assert_false(bucket_copy_matches(word, hash, now_ns + BUCKET_COPY_MEMORY_NS + (2 << 24)));
-	assert_false(bucket_copy_matches(word, bucket_copy_hash(0x1234567890abcdefull, 78), now_ns));
-	assert_false(bucket_copy_matches(0, hash, now_ns));
+	assert_true(recalled(word, hash, now_ns, &syn));
+	assert_int_equal(syn.refused_age_ns, 0);
+	assert_int_equal(syn.refused_tag, bucket_tag(owner));
+	assert_true(recalled(word, hash, now_ns + BUCKET_COPY_PATIENCE_NS, &syn));
+	assert_in_range(syn.refused_age_ns, BUCKET_COPY_PATIENCE_NS - (1 << 24), BUCKET_COPY_PATIENCE_NS);
+	assert_true(recalled(word, hash, now_ns + BUCKET_COPY_MEMORY_NS, &syn));
+	assert_false(recalled(word, hash, now_ns + BUCKET_COPY_MEMORY_NS + (2 << 24), &syn));
+	assert_false(recalled(word, bucket_copy_hash(0x1234567890abcdefull, 78), now_ns, &syn));
+	assert_false(recalled(0, hash, now_ns, &syn));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hash_known), cmocka_unit_test(cost),    cmocka_unit_test(shares),
-		cmocka_unit_test(moves),      cmocka_unit_test(weights), cmocka_unit_test(judge),
-		cmocka_unit_test(copies),
+		cmocka_unit_test(hash_known), cmocka_unit_test(cost),          cmocka_unit_test(shares),
+		cmocka_unit_test(moves),      cmocka_unit_test(weights),       cmocka_unit_test(judge),
+		cmocka_unit_test(copies),     cmocka_unit_test(later_changes),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);
