@@ -55,11 +55,16 @@ static unsigned bits_of(const struct ifaddrs *i)
 	return bits ? first + bits : 0;
 }
 
-/* True when the interface has an address of the cluster. */
+/* True when the configuration names the interface, or it has an address of the cluster. */
 static bool leads_to_clients(const struct ifaddrs *all, const char *name, const struct config *config)
 {
 	struct addr address;
+	unsigned i;
 
+	for (i = 0; i < config->interface_count; i++) {
+		if (strcmp(config->interface_name[i], name) == 0)
+			return true;
+	}
 	for (; all; all = all->ifa_next) {
 		if (strcmp(all->ifa_name, name) == 0 && addr_of(all->ifa_addr, &address) &&
 		    tunnelled_is_cluster_address(config, &address))

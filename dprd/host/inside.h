@@ -8,8 +8,8 @@
 
 /*
  * Reads them from the host's interfaces: bridges, and the virtual interfaces of containers, virtual machines and private
- * tunnels. An interface with an address of the cluster leads to clients, and so does a network that holds one: they do
- * not count. 0, or -errno with *ret untouched. More than INSIDE_NETWORKS_MAX are left out.
+ * tunnels. An interface that Interfaces= names or that has an address of the cluster leads to clients, and so does a
+ * network that holds one: they do not count. 0, or -errno with *ret untouched. More than INSIDE_NETWORKS_MAX are left out.
  */
 int inside_read(const struct config *config, struct inside *ret);
 

@@ -34,9 +34,11 @@ static void self_is_first(void **state)
 	struct load_table t;
 
 	(void)state;
-	nodes[N3].table.own = (struct table_own) {
-		NODE_DRAINING, true, { .open_connections = 9 }, now_ms - 7, { { 0 } }, "1.2", 0, 0
-	};
+	nodes[N3].table.own = (struct table_own) { .state = NODE_DRAINING,
+						   .dprd_up = true,
+						   .sample = { .open_connections = 9 },
+						   .sampled_ms = now_ms - 7,
+						   .version = "1.2" };
 	table_fill(&nodes[N3].table, now_ms, &t);
 	assert_int_equal(t.count, NODES);
 	assert_int_equal(t.nodes[0].id, member_id("n3"));
