@@ -87,7 +87,7 @@ static void check_outer(const struct packet *p)
 	encap_write(outer, p, &aliases[p->v6], &peers[p->v6], 7);
 	CHECK(p->v6 || oracle_ipv4_header_good(outer));
 	CHECK(packet_parse(outer, encap_bytes(p->v6), &seen) == PACKET_TUNNEL);
-	CHECK(seen.v6 == p->v6 && seen.tos == p->tos && seen.dont_fragment == p->dont_fragment);
+	CHECK(seen.v6 == p->v6 && seen.tos == p->tos && seen.dont_fragment);
 	CHECK(p->v6 || seen.total_bytes == p->total_bytes + ENCAP_V4_BYTES);
 	CHECK(addr_equal(&seen.destination, &peers[p->v6]));
 }

@@ -478,7 +478,7 @@ static void output_of(dprctl_run *command, struct dprctl *c, int expected, char 
 /* Each answer to a change names its node; a refusal has no heading. */
 static void test_text_of_answers(void **context)
 {
-	struct dprctl c = { .run_dir = directory, .answer_ms = WAIT_MS, .to = "nobody" };
+	struct dprctl c = { .run_dir = directory, .table_file = "/nonexistent", .answer_ms = WAIT_MS, .to = "nobody" };
 	char text[4096], expected[128];
 
 	(void)context;
