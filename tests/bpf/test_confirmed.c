@@ -32,7 +32,7 @@ static void test_by_family(void **state)
 	} cases[] = {
 		{ "half_open n2 isn 5 age 3", "ip cl>s1 | tcp 40000>80 . seq 6", 1 },
 		{ "half_open n2 isn 5 age 3", "ip cl>s1 | tcp 40000>80 F. seq 6", 1 },
-		{ "half_open n2 isn 5 age 3", "ip cl>s1 | tcp 40000>80 R seq 6", 0 },
+		{ "half_open n2 isn 5 age 3", "ip cl>s1 | tcp 40000>80 R seq 6", 1 },
 		{ "half_open n2 isn 5 age 3", "ip cl>s1 | tcp 40000>80 S. seq 6", 0 },
 		{ "confirmed n2 isn 5 age 3", "ip cl>s1 | tcp 40000>80 . seq 6", 0 },
 	};

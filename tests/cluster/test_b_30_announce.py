@@ -204,10 +204,13 @@ def test_b37_two_on_one_host(own3):
     steady(own3, {"n1": ["n2", "n3"], "n2": ["n1", "n3"]}, 1)
 
 
-def test_b35_mixed_versions(own3):
+def test_b35_mixed_versions(clusters):
     """loadcast of n2 is of another version, as in a rolling upgrade: all forward to all, under load. dprctl shows the
-    versions and has a note, which is no warning, until n2 has the version of the others again.
+    versions and has a note, which is no warning, until n2 has the version of the others again. The cluster is fresh:
+    the connections of other tests may look suspicious.
     """
+    own3 = clusters.fresh(layout="own")
+
     def versions(node):
         peers = json.loads(own3.dprctl(node, "peers", "--json", check=False))  # an error while a peer starts
         return {member["name"]: member["version"] for member in peers["members"]}, peers["notes"]

@@ -102,7 +102,8 @@ class Daemons:
         for node in self.nodes if which is None else [self.node(which)]:
             self.write_config(node)
             if self.daemon_alive(node, "dprd"):
-                self.dprctl(node, "reload")
+                # A loadcast that stands still does not read the file, and dprctl says so.
+                self.dprctl(node, "reload", check=not self.is_frozen(node, "loadcast"))
 
     # ---- processes ----
 
@@ -187,6 +188,12 @@ class Daemons:
 
     def freeze(self, which, daemon):
         os.kill(self.pid(which, daemon), signal.SIGSTOP)
+
+    def is_frozen(self, which, daemon):
+        if not self.daemon_alive(which, daemon):
+            return False
+        with open(f"/proc/{self.pid(which, daemon)}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] == "T"
 
     def resume(self, which, daemon):
         os.kill(self.pid(which, daemon), signal.SIGCONT)

@@ -16,7 +16,7 @@
 
 enum {
 	OUTCOME_WINDOW_MS = 200,
-	OUTCOME_WINDOWS = 3, /* a connection is ripe after 400 to 600 ms: its client has had time to answer */
+	OUTCOME_WINDOWS = 5, /* a connection is ripe after 800 to 1,000 ms: its client has had time to answer */
 	OUTCOME_LATE_MS = 500, /* after a longer gap between two windows nothing is known of the time between */
 	OUTCOME_SEVERAL = 3, /* fewer are no evidence */
 	OUTCOME_REST_MS = 1000, /* the first time without connections */

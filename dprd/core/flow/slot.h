@@ -328,10 +328,13 @@ static inline uint32_t flow_state_after(uint32_t word, uint8_t tcp_flags, uint32
 	return tick << FLOW_TIME_SHIFT | (word & FLOW_OVERFLOW) | next;
 }
 
-/* True when a packet with these flags says that the client has been answered: the connection has come about. */
+/*
+ * True when a packet with these flags says that the client has been answered. An RST does, too: a client sends none before
+ * it got an answer.
+ */
 static inline bool flow_is_confirmed_by(enum flow_slot_state before, uint8_t tcp_flags)
 {
-	return before == SLOT_HALF_OPEN && !(tcp_flags & (TCP_SYN | TCP_RST));
+	return before == SLOT_HALF_OPEN && !(tcp_flags & TCP_SYN);
 }
 
 /* Moves the flow on by a packet. Returns the state it had before. */
