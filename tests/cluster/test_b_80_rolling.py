@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from faultlib import Connects, FIRST_SYN_S, RESTART_S, eligible, load, reload_both, wait_for
+from faultlib import Connects, FIRST_SYN_S, RESTART_S, eligible, in_time, load, reload_both, wait_for
 
 ALL = ["n1", "n2", "n3", "n4"]
 NO_SYN_LOST_S = 0.9
@@ -130,5 +130,5 @@ def test_b82_a_service_address_comes(cluster4, order, first):
     failed = [made for made in work.made if made.error]
     assert not failed, f"{len(failed)} of {len(work.made)} failed, such as {failed[:3]}"
     worst = max(work.made, key=lambda made: made.waited)
-    assert worst.waited <= NO_SYN_LOST_S, worst
+    in_time(worst.waited <= NO_SYN_LOST_S, f"{worst} waited longer than {NO_SYN_LOST_S} s")
     assert {made.node for made in work.made if made.start > there} == set(ALL), "the new address is balanced"
