@@ -368,16 +368,23 @@ static void take_counters(struct dprd *d)
 		d->last_decapsulated_ms = clock_now_ms();
 }
 
-/* Connections that the programs saw confirmed since the last call. */
-static void take_confirmed(struct dprd *d)
+static void read_confirmed(const struct dprd *d, uint32_t ret[FASTPATH_WAYS])
+{
+	unsigned i;
+
+	for (i = 0; i < FASTPATH_WAYS; i++)
+		ret[i] = __atomic_load_n(&d->fastpath->confirmed[i], __ATOMIC_ACQUIRE);
+}
+
+/* confirmed: the programs' counts. The difference to the last call is new. */
+static void take_confirmed(struct dprd *d, const uint32_t confirmed[FASTPATH_WAYS])
 {
 	unsigned i;
 
 	for (i = 0; i < FASTPATH_WAYS; i++) {
-		uint32_t confirmed = __atomic_load_n(&d->fastpath->confirmed[i], __ATOMIC_RELAXED);
-		uint32_t fresh = confirmed - d->fastpath->confirmed_seen[i];
+		uint32_t fresh = confirmed[i] - d->fastpath->confirmed_seen[i];
 
-		d->fastpath->confirmed_seen[i] = confirmed;
+		d->fastpath->confirmed_seen[i] = confirmed[i];
 		if (fresh)
 			outcomes_confirmed(d, flow_table_node_id(d->flows, i / 2), i % 2, fresh);
 	}
@@ -415,6 +422,7 @@ void plane_count(struct dprd *d)
 
 void plane_tick(struct dprd *d, bool works)
 {
+	static uint32_t confirmed[FASTPATH_WAYS]; /* main thread only */
 	uint64_t now_ms = clock_now_ms(), living;
 	struct decide_env env;
 
@@ -422,7 +430,8 @@ void plane_tick(struct dprd *d, bool works)
 		return;
 	mutex_lock(&d->lock);
 	take_counters(d);
-	take_confirmed(d);
+	/* This comes before the new connections are counted: a confirmed one, counted late, would seem unanswered. */
+	read_confirmed(d, confirmed);
 	asks_env(d, &env);
 	plane_second_look(d, &env);
 	/* A peer that comes to life forwards at once: the programs must know it before the next second. */
@@ -430,6 +439,7 @@ void plane_tick(struct dprd *d, bool works)
 	if (living != d->plane->living_told)
 		update_tables(d, living);
 	plane_decide_tick(d, now_ms);
+	take_confirmed(d, confirmed);
 	mutex_unlock(&d->lock);
 	fastpath_heartbeat(d->fastpath, works);
 }
