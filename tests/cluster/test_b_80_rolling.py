@@ -11,6 +11,10 @@ from faultlib import Connects, FIRST_SYN_S, RESTART_S, eligible, in_time, load, 
 ALL = ["n1", "n2", "n3", "n4"]
 NO_SYN_LOST_S = 0.9
 ORDERS = {"up": lambda nodes: nodes, "down": lambda nodes: nodes[::-1]}
+# The order of the nodes, and the daemon that has the new file first.
+WAYS = [("up", "dprctl"), ("down", "loadcast")] + [
+    pytest.param(*way, marks=pytest.mark.long("the quick rung has both values, in two of the four combinations"))
+    for way in (("up", "loadcast"), ("down", "dprctl"))]
 
 
 @pytest.fixture(name="cluster4", params=["own", "one"])
@@ -76,8 +80,7 @@ def change(cluster, node, first):
     time.sleep(0.7)
 
 
-@pytest.mark.parametrize("first", ["dprctl", "loadcast"])
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order,first", WAYS)
 def test_b81_a_port_comes_and_goes(cluster4, order, first):
     """"Changing ports": port 8080, which every web server serves already, gets into the files, node by node, and out of
     them again. Each connection is made without a lost SYN, and flows that were forwarded meanwhile go on to their end."""
@@ -107,8 +110,7 @@ def test_b81_a_port_comes_and_goes(cluster4, order, first):
     cluster4.overrides = {name: keys for name, keys in cluster4.overrides.items() if name not in ALL}
 
 
-@pytest.mark.parametrize("first", ["dprctl", "loadcast"])
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order,first", WAYS)
 def test_b82_a_service_address_comes(cluster4, order, first):
     """"Changing service addresses": n1, which has another address already, gets it into the files, node by node. Nodes that
     do not know it get no connections to it."""
