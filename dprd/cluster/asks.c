@@ -90,7 +90,6 @@ double asks_own_load(struct dprd *d)
 	if (d->config.factors.connections != 0 && !sampler_open_connections(d->sampler, &sample.open_connections))
 		sample.open_connections += elsewhere;
 	d->backends.served_here = sample.open_connections > elsewhere ? sample.open_connections - elsewhere : 0;
-	d->own_open = sample.open_connections;
 	if (sample.open_connections < d->suspicion.floor)
 		sample.open_connections = (uint32_t)d->suspicion.floor;
 	sample.redirected = flows > elsewhere ? flows - elsewhere : 0;
@@ -134,7 +133,7 @@ static void suspect(struct dprd *d, uint64_t accepted, uint64_t now_ms)
 {
 	struct suspicion_facts facts = {
 		.accepted = accepted,
-		.open = d->own_open,
+		.open = d->backends.served_here, /* of all open ones: there are no real servers */
 		.arrivals_per_s = d->arrivals_per_1000_s / 1000.0,
 	};
 

@@ -73,7 +73,6 @@ struct dprd {
 	struct counters counters;
 	struct why_ring *why;
 	struct suspicion suspicion; /* of this node's own connections */
-	uint32_t own_open; /* this node's open connections, as last read */
 	bool draining;
 	bool minority;
 	unsigned new_flows;
