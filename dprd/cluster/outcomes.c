@@ -18,7 +18,7 @@ void outcomes_made(struct dprd *d, uint32_t node_id, bool v6, unsigned connectio
 	struct outcome *o = find(d, node_id, v6);
 
 	if (o)
-		outcome_made(o, connections, now_ms);
+		outcome_made(o, connections, &d->outcomes.history, now_ms);
 }
 
 void outcomes_confirmed(struct dprd *d, uint32_t node_id, bool v6, unsigned connections)
@@ -28,6 +28,20 @@ void outcomes_confirmed(struct dprd *d, uint32_t node_id, bool v6, unsigned conn
 	if (o && outcome_confirmed(o, connections, &d->outcomes.history))
 		log_info("connections that are forwarded to %s over IPv%c are answered again",
 			 d->config.member[config_member_by_id(&d->config, node_id)].name, v6 ? '6' : '4');
+}
+
+void outcomes_returned(struct dprd *d, uint32_t node_id, bool v6)
+{
+	struct outcome *o = find(d, node_id, v6);
+
+	if (o)
+		outcome_returned(o);
+}
+
+bool outcomes_rests(const struct dprd *d, unsigned member, bool v6)
+{
+	mutex_assert_held(&d->lock);
+	return d->outcomes.member[member][v6].rest_ms > 0;
 }
 
 bool outcomes_allow(const struct dprd *d, unsigned member, bool v6, uint64_t now_ms)
@@ -53,7 +67,7 @@ void outcomes_reconfigure(struct dprd *d, const struct config *former)
 }
 
 /* Ends a window. Returns the unanswered connections to all members that do not rest. */
-static uint32_t ripen_all(struct dprd *d, bool late)
+static uint32_t ripen_all(struct dprd *d, bool late, uint64_t now_ms)
 {
 	struct outcome *o = d->outcomes.member[0];
 	uint32_t waiting = 0;
@@ -62,7 +76,7 @@ static uint32_t ripen_all(struct dprd *d, bool late)
 	for (i = 0; i < 2 * d->config.member_count; i++) {
 		if (late)
 			outcome_forget(&o[i]);
-		if (outcome_ripen(&o[i]) && !o[i].rest_ms)
+		if (outcome_ripen(&o[i], now_ms) && !o[i].rest_ms)
 			waiting += o[i].unanswered;
 	}
 	return waiting;
@@ -79,7 +93,7 @@ void outcomes_tick(struct dprd *d, uint64_t now_ms)
 		mutex_unlock(&d->lock);
 		return;
 	}
-	waiting = ripen_all(d, now_ms - all->window_ms > OUTCOME_LATE_MS);
+	waiting = ripen_all(d, now_ms - all->window_ms > OUTCOME_LATE_MS, now_ms);
 	all->window_ms = now_ms;
 	for (i = 0; waiting && i < 2 * d->config.member_count; i++) {
 		struct outcome *o = &all->member[i / 2][i % 2];

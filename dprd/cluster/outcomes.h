@@ -19,6 +19,10 @@ struct outcomes {
 /* Lock held for all of these, except outcomes_tick(). Nodes that are no members do not count. */
 void outcomes_made(struct dprd *d, uint32_t node_id, bool v6, unsigned connections, uint64_t now_ms);
 void outcomes_confirmed(struct dprd *d, uint32_t node_id, bool v6, unsigned connections);
+void outcomes_returned(struct dprd *d, uint32_t node_id, bool v6); /* a SYN came back from there */
+
+/* True when connections of this family to the member get no answer: it may get one at a time, as a trial. */
+bool outcomes_rests(const struct dprd *d, unsigned member, bool v6);
 
 /* True when connections of this family to the member come about, as far as is known, or it is to be tried. */
 bool outcomes_allow(const struct dprd *d, unsigned member, bool v6, uint64_t now_ms);

@@ -354,6 +354,7 @@ void view_select(struct dprd *d, bool v6, be16 port, bool fresh)
 		const struct node_load *load = view_node_load(d, node->node_id);
 
 		node->eligible = known && (!fresh || has_same_file(d, load)) &&
+				 !(node->reserved && outcomes_rests(d, node->member, v6)) &&
 				 view_member_eligible(d, node->member, now_ms, &why_not) &&
 				 view_way_works(d, node->member, v6, now_ms) && !(load && load->ports_down & bits);
 	}

@@ -11,6 +11,7 @@
 
 #include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
+#include "dprd/cluster/outcomes.h"
 #include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
 #include "dprd/core/decide/tunnelled.h"
@@ -138,6 +139,9 @@ static void reserve(struct path *p, const struct queued *q, bool reserved)
 		backend_reserve(d, (unsigned)own, &q->packet.key, reserved);
 	else if (node && (reserved || node->reserved))
 		node->reserved += reserved ? 1 : -1u;
+	/* A trial is one connection: the others of the batch go elsewhere. */
+	if (own < 0 && node && reserved && outcomes_rests(d, node->member, q->packet.v6))
+		node->eligible = false;
 }
 
 /* A SYN that starts a forwarded flow: into the table, and soon into the kernel's set. */

@@ -62,8 +62,6 @@ static void take_back(struct path *p, struct queued *q)
 {
 	uint32_t from_id = q->verdict.node_id;
 
-	/* The way there and back works, and the peer does not keep the connection. */
-	outcomes_confirmed(p->d, from_id, q->packet.v6, 1);
 	path_read_own_load(p);
 	path_env_syn(p, &q->packet);
 	/* The programs' decision was first: it is remembered before the second one. */
@@ -71,8 +69,10 @@ static void take_back(struct path *p, struct queued *q)
 	p->env.now_ms = clock_flow_ms();
 	q->verdict = decide_returned(&p->env, &q->packet, from_id);
 	p->env.now_ms = p->flow_ms;
-	if (q->verdict.kind != VERDICT_DROP)
-		path_plan_syn(p, q);
+	if (q->verdict.kind == VERDICT_DROP)
+		return;
+	outcomes_returned(p->d, from_id, q->packet.v6);
+	path_plan_syn(p, q);
 }
 
 void path_decapsulate(struct path *p, struct queued *q)

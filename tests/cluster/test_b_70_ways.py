@@ -4,7 +4,9 @@ import time
 
 import pytest
 
-from faultlib import NO_WAIT_MS, SECOND_SYN_S, load, members, wait_for
+from faultlib import FIRST_SYN_S, NO_WAIT_MS, SECOND_SYN_S, load, members, wait_for
+from stormlib import Floods
+from traffic import counting
 
 NOTICED_S = 1.6  # after this time no connection goes there any more, except one now and then that tries
 TUNNEL = {"v4": "ip protocol 4", "v6": "ip6 nexthdr 41"}
@@ -51,3 +53,20 @@ def test_b70_tunnel_filtered(cluster3, family):
     assert "n2" in {connect.node for connect in of_family(during, OTHER[family])}
     assert "n2" in {connect.node for connect in of_family(work.made(since=healed), family)}
     assert not slow(work.made(since=healed))
+
+
+def test_b7f_a_flood_loses_no_way(cluster3):
+    """SYNs of clients that do not exist, many more than before and nothing beside them, get no connection anywhere. That is
+    no fault of the ways to n2 and n3: clients that come later are spread at once."""
+    cluster3.set_policy("rr")
+    with load(cluster3, ["n1"], flows=0, per_second=40) as before:
+        time.sleep(1)
+    with counting(cluster3) as moved:
+        Floods(cluster3).run("n1", 3, rate=1500)
+        with load(cluster3, ["n1"], flows=0, per_second=40) as work:
+            time.sleep(1)
+    assert moved["n1"]["flows_made"] > 1000
+    assert not moved["n1"].get("ways_lost")
+    before.check_connects(FIRST_SYN_S)
+    work.check_connects(FIRST_SYN_S)
+    assert set(before.served_by()) == set(work.served_by()) == {"n1", "n2", "n3"}

@@ -27,7 +27,7 @@ static int start(void **context)
 
 static void made(unsigned which, unsigned connections)
 {
-	outcome_made(&peer[which], connections, now_ms);
+	outcome_made(&peer[which], connections, &history, now_ms);
 }
 
 /* Lets windows pass; returns the peers that lost their place, a bit each. */
@@ -38,7 +38,7 @@ static unsigned pass(unsigned windows)
 	while (windows--) {
 		now_ms += OUTCOME_WINDOW_MS;
 		for (i = 0; i < PEERS; i++)
-			outcome_ripen(&peer[i]);
+			outcome_ripen(&peer[i], now_ms);
 		for (i = 0; i < PEERS; i++) {
 			uint32_t others = peer[1 - i].rest_ms ? 0 : peer[1 - i].unanswered;
 
@@ -108,7 +108,7 @@ static void test_no_trial(void **context)
 	pass(RIPE);
 	made(A, 5);
 	assert_int_equal(peer[A].rest_ms, OUTCOME_REST_MS);
-	outcome_made(&peer[A], 0, now_ms + OUTCOME_REST_MS);
+	outcome_made(&peer[A], 0, &history, now_ms + OUTCOME_REST_MS);
 	assert_true(outcome_may_try(&peer[A], now_ms + OUTCOME_REST_MS));
 }
 
@@ -131,7 +131,7 @@ static void test_busy(void **context)
 /* In a flood few SYNs are real: silence must then be as rare by chance as ever. */
 static void test_flood(void **context)
 {
-	unsigned i;
+	unsigned i, lost = 0;
 
 	(void)context;
 	for (i = 0; i < 40; i++) {
@@ -142,7 +142,70 @@ static void test_flood(void **context)
 	}
 	made(A, 300);
 	assert_int_equal(pass(RIPE), 0);
-	made(A, 3000);
+	for (i = 0; i < 10; i++) {
+		made(A, 300);
+		made(B, 300);
+		outcome_confirmed(&peer[B], 3, &history);
+		lost |= pass(1);
+	}
+	assert_int_equal(lost, 1 << A);
+}
+
+/* A flood on all ways, while no real client comes: it is no fault of the ways, however well they did before. */
+static void test_flood_alone(void **context)
+{
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < 10; i++)
+		all_is_well();
+	for (i = 0; i < 50; i++) {
+		made(A, 2000);
+		made(B, 2000);
+		assert_int_equal(pass(1), 0);
+	}
+	/* A real client of B among them proves that A should have had some, too, but one may be chance. */
+	made(B, 1);
+	outcome_confirmed(&peer[B], 1, &history);
+	assert_int_equal(pass(1), 0);
+}
+
+/* Far more come than before, and one way is lost: clients of the other way, in the same time, tell it from a flood. */
+static void test_lost_in_a_surge(void **context)
+{
+	unsigned i, lost = 0;
+
+	(void)context;
+	all_is_well();
+	for (i = 0; i < RIPE; i++) {
+		made(A, 2000);
+		made(B, 20);
+		outcome_confirmed(&peer[B], 10, &history);
+		lost |= pass(1);
+	}
+	assert_int_equal(lost, 1 << A);
+}
+
+/* All ways are lost at once, as by a filter before this node; no more connections come than before. */
+static void test_all_are_lost(void **context)
+{
+	(void)context;
+	all_is_well();
+	made(A, 10);
+	made(B, 10);
+	assert_int_equal(pass(RIPE), 1 << A | 1 << B);
+}
+
+/* The only peer has nothing beside it: only former connections say that its silence is no chance. */
+static void test_only_peer(void **context)
+{
+	(void)context;
+	made(A, 20);
+	outcome_confirmed(&peer[A], 20, &history);
+	made(A, OUTCOME_SURGE * 20 + OUTCOME_SURGE_LEAST + 1);
+	assert_int_equal(pass(RIPE), 0);
+	outcome_forget(&peer[A]);
+	made(A, OUTCOME_SURGE * 20 + OUTCOME_SURGE_LEAST);
 	assert_int_equal(pass(RIPE), 1 << A);
 }
 
@@ -175,13 +238,60 @@ static void test_forget(void **context)
 	assert_false(outcome_may_try(&peer[A], now_ms));
 }
 
+/* A stranger's SYN now and then is no evidence, however many there are in a year. */
+static void test_old_silence(void **context)
+{
+	unsigned i;
+
+	(void)context;
+	all_is_well();
+	for (i = 0; i < OFTEN; i++) {
+		made(A, 1);
+		assert_int_equal(pass(RIPE), 0);
+		now_ms += OUTCOME_KEEP_MS / 2;
+	}
+	outcome_forget(&peer[A]);
+	made(A, 1);
+	pass(RIPE);
+	made(A, 1);
+	pass(RIPE);
+	made(A, 1);
+	assert_int_equal(pass(RIPE), 1 << A);
+}
+
+/* A SYN that the peer sent back is no connection, counted before or after it; and no proof that its clients get answers. */
+static void test_returned(void **context)
+{
+	(void)context;
+	all_is_well();
+	made(A, OUTCOME_SEVERAL);
+	outcome_returned(&peer[A]);
+	outcome_returned(&peer[B]);
+	made(B, OUTCOME_SEVERAL);
+	assert_int_equal(pass(RIPE), 0);
+	made(A, 2);
+	made(B, 2);
+	assert_int_equal(pass(RIPE), 1 << A | 1 << B);
+	/* The next trial does not wait longer for the one that came back. */
+	now_ms += OUTCOME_REST_MS;
+	made(A, 1);
+	assert_int_equal(peer[A].rest_ms, 2 * OUTCOME_REST_MS);
+	outcome_returned(&peer[A]);
+	assert_int_equal(peer[A].rest_ms, OUTCOME_REST_MS);
+	assert_true(outcome_may_try(&peer[A], now_ms));
+	assert_true(outcome_confirmed(&peer[A], 1, &history));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_several, start),  cmocka_unit_test_setup(test_rests_longer, start),
-		cmocka_unit_test_setup(test_no_trial, start), cmocka_unit_test_setup(test_busy, start),
-		cmocka_unit_test_setup(test_flood, start),    cmocka_unit_test_setup(test_nothing_known, start),
-		cmocka_unit_test_setup(test_forget, start),
+		cmocka_unit_test_setup(test_several, start),         cmocka_unit_test_setup(test_rests_longer, start),
+		cmocka_unit_test_setup(test_no_trial, start),        cmocka_unit_test_setup(test_busy, start),
+		cmocka_unit_test_setup(test_flood, start),           cmocka_unit_test_setup(test_nothing_known, start),
+		cmocka_unit_test_setup(test_forget, start),          cmocka_unit_test_setup(test_flood_alone, start),
+		cmocka_unit_test_setup(test_lost_in_a_surge, start), cmocka_unit_test_setup(test_all_are_lost, start),
+		cmocka_unit_test_setup(test_only_peer, start),       cmocka_unit_test_setup(test_old_silence, start),
+		cmocka_unit_test_setup(test_returned, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

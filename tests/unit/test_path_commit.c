@@ -352,6 +352,28 @@ static void test_real_server_withdrawn(void **context)
 	assert_int_equal(backend_connections(&d), 0);
 }
 
+/* A member whose connections get no answer is tried with one SYN; the others of the batch stay here. */
+static void test_one_trial(void **context)
+{
+	unsigned i, forwarded = 0;
+
+	(void)context;
+	d.outcomes.member[N2][0] = (struct outcome) { .rest_ms = OUTCOME_REST_MS };
+	receive(SYNS);
+	for (i = 0; i < SYNS; i++)
+		forwarded += batch.packets[i].verdict.kind == VERDICT_FORWARD;
+	assert_int_equal(forwarded, 1);
+	assert_int_equal(d.counters.reason[REASON_NO_PEER], SYNS - 1);
+	/* The way is chosen anew for another port, while the trial is in hand. */
+	d.outcomes.member[N2][0] = (struct outcome) { .rest_ms = OUTCOME_REST_MS };
+	d.view_nodes[N2].reserved = 1;
+	view_select(&d, false, htons(80), false);
+	assert_false(d.view_nodes[N2].eligible);
+	d.view_nodes[N2].reserved = 0;
+	view_select(&d, false, htons(80), false);
+	assert_true(d.view_nodes[N2].eligible);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -360,6 +382,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_set_fails, start, stop),
 		cmocka_unit_test_setup_teardown(test_send_fails, start, stop),
 		cmocka_unit_test_setup_teardown(test_reserved, start, stop),
+		cmocka_unit_test_setup_teardown(test_one_trial, start, stop),
 		cmocka_unit_test_setup_teardown(test_withdrawn, start, stop),
 		cmocka_unit_test_setup_teardown(test_copies_forwarded, start, stop),
 		cmocka_unit_test_setup_teardown(test_copies_of_local_socket, start, stop),

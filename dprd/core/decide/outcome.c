@@ -22,8 +22,22 @@ static uint32_t later(uint32_t rest_ms)
 	return rest_ms < OUTCOME_REST_MOST_MS / 2 ? 2 * rest_ms : OUTCOME_REST_MOST_MS;
 }
 
-void outcome_made(struct outcome *o, uint32_t connections, uint64_t now_ms)
+static uint32_t larger(uint32_t a, uint32_t b)
 {
+	return a > b ? a : b;
+}
+
+void outcome_made(struct outcome *o, uint32_t connections, const struct outcome_history *history, uint64_t now_ms)
+{
+	uint32_t returned = o->returned < connections ? o->returned : connections;
+
+	o->returned -= returned;
+	connections -= returned;
+	if (!sum(o)) {
+		o->since_ms = now_ms;
+		o->made_before = history->all_made;
+		o->confirmed_before = history->all_confirmed;
+	}
 	o->made[0] += connections;
 	if (!o->rest_ms || !connections || now_ms < o->until_ms)
 		return;
@@ -34,7 +48,7 @@ void outcome_made(struct outcome *o, uint32_t connections, uint64_t now_ms)
 void outcome_forget(struct outcome *o)
 {
 	memset(o->made, 0, sizeof(o->made));
-	o->unanswered = 0;
+	o->unanswered = o->most = 0;
 }
 
 bool outcome_confirmed(struct outcome *o, uint32_t connections, struct outcome_history *history)
@@ -45,32 +59,68 @@ bool outcome_confirmed(struct outcome *o, uint32_t connections, struct outcome_h
 		return false;
 	history->made += sum(o);
 	history->confirmed += connections;
+	history->all_made += sum(o);
+	history->all_confirmed += connections;
+	for (unsigned i = 0; i < OUTCOME_WINDOWS; i++)
+		history->most = larger(history->most, o->made[i]);
 	while (history->made > OUTCOME_HISTORY || history->confirmed > OUTCOME_HISTORY) {
 		history->made /= 2;
 		history->confirmed /= 2;
+		history->most -= history->most / 4;
 	}
 	outcome_forget(o);
 	o->rest_ms = 0;
 	return rested;
 }
 
-bool outcome_ripen(struct outcome *o)
+void outcome_returned(struct outcome *o)
 {
+	unsigned i = 0;
+
+	while (i < OUTCOME_WINDOWS && !o->made[i])
+		i++;
+	if (i < OUTCOME_WINDOWS)
+		o->made[i]--;
+	else
+		o->returned++;
+	if (!o->rest_ms)
+		return;
+	o->rest_ms = larger(o->rest_ms / 2, OUTCOME_REST_MS);
+	o->until_ms = 0;
+}
+
+bool outcome_ripen(struct outcome *o, uint64_t now_ms)
+{
+	if (now_ms > o->since_ms + OUTCOME_KEEP_MS)
+		outcome_forget(o);
+	o->returned = 0;
 	o->unanswered += o->made[OUTCOME_WINDOWS - 1];
+	o->most = larger(o->most, o->made[OUTCOME_WINDOWS - 1]);
 	memmove(o->made + 1, o->made, sizeof(o->made) - sizeof(o->made[0]));
 	o->made[0] = 0;
 	return o->unanswered > 0;
 }
 
+/* The part of connections that is confirmed as a rule, where the peer's way is not lost; 0: nothing is known of that. */
+static double usually_confirmed(const struct outcome *o, const struct outcome_history *history, uint32_t others)
+{
+	uint64_t confirmed = history->all_confirmed - o->confirmed_before;
+	double made = (double)(history->all_made - o->made_before) + others;
+
+	if (!confirmed) {
+		if (o->most > OUTCOME_SURGE * (uint64_t)history->most + OUTCOME_SURGE_LEAST)
+			return 0;
+		confirmed = history->confirmed;
+		made = (double)history->made + others;
+	}
+	return fmin((double)confirmed / fmax(made, 1), confirmed_most);
+}
+
 bool outcome_judge(struct outcome *o, const struct outcome_history *history, uint32_t others, uint64_t now_ms)
 {
-	double made = (double)history->made + others, confirmed;
-
-	/* A flood never ends with a confirmation either: how many do is known only where some do. */
-	if (o->rest_ms || o->unanswered < OUTCOME_SEVERAL || !history->confirmed)
+	if (o->rest_ms || o->unanswered < OUTCOME_SEVERAL)
 		return false;
-	confirmed = made > history->confirmed ? history->confirmed / made : 1;
-	if (pow(1 - fmin(confirmed, confirmed_most), o->unanswered) > chance_most)
+	if (pow(1 - usually_confirmed(o, history, others), o->unanswered) > chance_most)
 		return false;
 	o->rest_ms = OUTCOME_REST_MS;
 	o->until_ms = now_ms + o->rest_ms;

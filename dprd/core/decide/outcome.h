@@ -7,6 +7,10 @@
  * it proves the way there, the peer's web server and the way back. There is one struct outcome for each peer and
  * family. When none of several connections was confirmed while those to others are, the peer is no choice for some
  * time, which doubles; after it one connection tries again. Any confirmation ends that.
+ *
+ * In a flood no SYN leads to a connection, whatever its way. So the silence of one way is compared with connections to
+ * other ways in the same time. Where none of those is confirmed either, or where there are none, it is compared with
+ * former ones, unless many more come than before.
  */
 #ifndef DPRD_OUTCOME_H
 #define DPRD_OUTCOME_H
@@ -19,31 +23,46 @@ enum {
 	OUTCOME_WINDOWS = 5, /* a connection is ripe after 800 to 1,000 ms: its client has had time to answer */
 	OUTCOME_LATE_MS = 500, /* after a longer gap between two windows nothing is known of the time between */
 	OUTCOME_SEVERAL = 3, /* fewer are no evidence */
+	OUTCOME_KEEP_MS = 30000, /* unanswered connections that are older are no evidence any more */
 	OUTCOME_REST_MS = 1000, /* the first time without connections */
 	OUTCOME_REST_MOST_MS = 60000,
 	OUTCOME_HISTORY = 1024, /* connections that say how many are confirmed as a rule */
+	OUTCOME_SURGE = 4, /* this many times as many as before may be a flood */
+	OUTCOME_SURGE_LEAST = 8, /* connections to one peer in a window: fewer are no surge */
 };
 
 struct outcome {
 	uint32_t made[OUTCOME_WINDOWS]; /* in the running window, and in those before it */
 	uint32_t unanswered; /* ripe connections since the last confirmation */
+	uint32_t most; /* of these, in one window */
+	uint32_t returned; /* in the running window, before they were counted as made */
+	uint64_t since_ms; /* when the first of them was made */
+	uint64_t made_before, confirmed_before; /* all_made and all_confirmed at that time */
 	uint32_t rest_ms; /* how long the peer rests; 0: it is a choice */
 	uint64_t until_ms; /* it rests until then, or until it has been tried */
 };
 
 /* All connections whose outcome is known, to all peers. */
 struct outcome_history {
-	uint32_t made, confirmed;
+	uint32_t made, confirmed; /* lately: at most OUTCOME_HISTORY */
+	uint32_t most; /* to one peer in one window, lately, while connections to it were confirmed */
+	uint64_t all_made, all_confirmed; /* ever */
 };
 
 /* Connections were forwarded to the peer. A resting one was thereby tried, and rests on. */
-void outcome_made(struct outcome *o, uint32_t connections, uint64_t now_ms);
+void outcome_made(struct outcome *o, uint32_t connections, const struct outcome_history *history, uint64_t now_ms);
 
 /* Connections to the peer were confirmed. True: it rested, and is a choice again. */
 bool outcome_confirmed(struct outcome *o, uint32_t connections, struct outcome_history *history);
 
+/*
+ * The peer sent a SYN back: it does not count as made. It proves the way to the peer, and not the way of the peer's
+ * answers to clients. A resting peer may be tried again at once.
+ */
+void outcome_returned(struct outcome *o);
+
 /* A window ends. False: nothing is ripe. */
-bool outcome_ripen(struct outcome *o);
+bool outcome_ripen(struct outcome *o, uint64_t now_ms);
 
 /* Forgets all connections that were not confirmed yet: they may have been, unseen. The peer rests on if it does. */
 void outcome_forget(struct outcome *o);
