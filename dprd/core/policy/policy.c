@@ -23,6 +23,11 @@ void policy_count_sent(const struct policy *policy, const struct load_view *view
 {
 	double arrivals_per_s = 0, loads = 0, life_s;
 
+	if (policy->counts_all_sent) {
+		for (unsigned i = 1; i < policy_count(view); i++)
+			view->nodes[i].sent_open = (double)view->nodes[i].sent + view->nodes[i].reserved;
+		return;
+	}
 	for (unsigned i = 0; i < policy_count(view); i++) {
 		arrivals_per_s += view->nodes[i].arrivals_per_s;
 		loads += view->nodes[i].load;
@@ -33,7 +38,7 @@ void policy_count_sent(const struct policy *policy, const struct load_view *view
 		double sent = (double)node->sent + node->reserved;
 		double more = sent - node->sent_before_per_s * node->age_ms / 1000;
 
-		node->sent_open = policy->counts_all_sent ? sent : fmax(-node->load, more * open_share(node, life_s));
+		node->sent_open = fmax(-node->load, more * open_share(node, life_s));
 	}
 }
 
