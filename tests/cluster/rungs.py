@@ -18,7 +18,7 @@ DATAPATHS = {"bpf": {"plane": "bpf", "decide": "auto"}, "nfqueue": {"plane": "nf
 # Scenarios that choose the plane themselves: one run is enough.
 CHOOSE_THEIR_PLANE = {"test_d11_without_tcx", "test_d12_auto_finds_a_plane", "test_d13_a_plane_that_cannot_be",
                       "test_d14_decided_in_the_kernel", "test_d15_the_guard_in_the_kernel",
-                      "test_d16_killed_while_the_kernel_decides", "test_d17_the_programs_decide_while_many_come",
+                      "test_d16_killed_while_the_kernel_decides", "test_d17_the_programs_decide_while_many_come", "test_d1a_bursts_are_answered",
                       "test_d19_behind_another_program",
                       "test_d40_no_place_for_programs"}
 # Scenarios for which the value of Decide= matters.

@@ -9,7 +9,7 @@ import time
 
 import bpf
 from cluster import TOP
-from faultlib import FIRST_SYN_S, RESTART_S, load, taken_over, wait_for
+from faultlib import FIRST_SYN_S, RESTART_S, Flows, load, taken_over, wait_for
 from stormlib import Floods
 
 CLASSIFIER = "pref 221 bpf"
@@ -208,6 +208,19 @@ def test_d17_the_programs_decide_while_many_come(clusters):
         assert batches > 0.5 * syns > 20, f"{batches} batches of dprd's queue for {syns} SYNs"
     work.check_connects(FIRST_SYN_S)
     assert {"n1", "n2", "n3"} == set(work.served_by())
+
+
+def test_d1a_bursts_are_answered(clusters):
+    """Decide=kernel: connections that come and are confirmed between two ticks of dprd, before a pause, are no evidence
+    that their way is lost."""
+    cluster = decide_in_kernel(clusters, "rr")
+    address = cluster.node("n1").service_v4
+    for _ in range(4):
+        burst = Flows(cluster, [address], 60)
+        assert burst.wait_ready() == 60
+        burst.end()
+        time.sleep(1.3)  # by then the connections of the last tick are ripe
+    assert cluster.counters("n1")["ways_lost"] == 0
 
 
 def test_d18_addresses_come_later(clusters):
