@@ -116,7 +116,7 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 	struct table_own own = d->table.own;
 	struct dprd_status status;
 	uint64_t held_back;
-	int error = sampler_read(d->parts.sampler, now_ms, &own.sample);
+	int error = sampler_read(d->parts.sampler, &own.sample);
 
 	if (!error)
 		own.sampled_ms = now_ms;

@@ -3,32 +3,41 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include "dprd/base/clock.h"
+#include "dprd/base/mutex.h"
 #include "loadcast/core/announce.h"
 #include "loadcast/sample_diag.h"
 
 enum {
 	PROC_BYTES = 2048, /* of each file; the lines we need stand at the top */
-	/* A count takes at most one part in COUNT_PAUSE of a processor's time. */
-	COUNT_PERIOD_MS = 250,
+	/* A count takes at most one part in COUNT_PAUSE of a processor's time; fewer are made while nothing changes. */
+	COUNT_PERIOD_MS = 500,
+	COUNT_PERIOD_MOST_MS = 8000,
 	COUNT_PAUSE = 200,
+	OTHERS_STEADY = 16, /* fewer more or less are no change */
+	COUNT_NICENESS = 19,
 	OTHERS_MANY = 1024, /* fewer are counted, however few the service has */
 };
 
 struct sampler {
 	int sockstat, sockstat6, stat; /* sockstat6: -1 where IPv6 is off */
-	struct diag *diag;
-	uint64_t due_ms; /* of the next count */
-	struct diag_listeners listeners;
-	uint32_t others; /* connections of other ports */
-	bool count_served; /* the next count is one of the served connections */
-	_Atomic uint32_t not_served; /* listeners and others: what other threads read */
+	struct diag *diag; /* of the thread that calls sampler_read() */
+	_Atomic uint32_t listeners, others; /* others: connections of other ports */
 	uint64_t busy, total; /* of the processors, at the last sampler_read() */
+	pthread_t counter;
+	int stop; /* an eventfd: the counter ends */
+	struct mutex count_lock; /* all that follows */
+	struct diag *counter_diag;
+	bool count_served; /* the next count is one of the served connections */
 };
 
 static int read_proc(int fd, char text[PROC_BYTES])
@@ -63,33 +72,44 @@ static int read_sockets(struct sampler *s, uint32_t *ret_tcp, uint32_t *ret_all)
 	return 0;
 }
 
-static void set_listeners(struct sampler *s, const struct diag_listeners *listeners)
-{
-	s->listeners = *listeners;
-	atomic_store_explicit(&s->not_served, s->listeners.count + s->others, memory_order_relaxed);
-}
-
 /*
  * The smaller part of the connections is counted, since each counted socket is copied out of the kernel. When these are
  * the served ones, the others are the difference to the number of sockets, which changes during the dump.
  */
 static int count_others(struct sampler *s)
 {
-	uint32_t counted, tcp, all;
-	int error = diag_count_connections(s->diag, s->count_served, &counted);
+	uint32_t counted, tcp, all, listeners = s->listeners, others;
+	int error;
 
+	mutex_assert_held(&s->count_lock);
+	error = diag_count_connections(s->counter_diag, s->count_served, &counted);
 	if (error == -EMSGSIZE)
 		s->count_served = !s->count_served;
 	if (!error)
 		error = read_sockets(s, &tcp, &all);
 	if (error)
 		return error;
-	tcp = tcp > s->listeners.count ? tcp - s->listeners.count : 0;
+	tcp = tcp > listeners ? tcp - listeners : 0;
 	counted = counted < tcp ? counted : tcp;
-	s->others = s->count_served ? tcp - counted : counted;
-	s->count_served = s->others > OTHERS_MANY && s->others > tcp / 2;
-	set_listeners(s, &s->listeners);
+	others = s->count_served ? tcp - counted : counted;
+	s->count_served = others > OTHERS_MANY && others > tcp / 2;
+	s->others = others;
 	return 0;
+}
+
+int sampler_count(struct sampler *s)
+{
+	struct diag_listeners listeners;
+	int error;
+
+	mutex_lock(&s->count_lock);
+	error = diag_count_listeners(s->counter_diag, &listeners);
+	if (!error) {
+		s->listeners = listeners.count;
+		error = count_others(s);
+	}
+	mutex_unlock(&s->count_lock);
+	return error;
 }
 
 /* The processor time of this thread. On a busy host a count waits for the processor far longer than it takes. */
@@ -101,22 +121,75 @@ static uint64_t processor_us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-int sampler_refresh(struct sampler *s, uint64_t now_ms)
+static bool differs(uint32_t former, uint32_t now)
 {
-	uint64_t start_us;
-	struct diag_listeners listeners;
+	return (former > now ? former - now : now - former) > OTHERS_STEADY + now / 16;
+}
+
+/* Until a count succeeds, the former one stays: the program that announces says what cannot be read. */
+static void *count_now_and_then(void *context)
+{
+	struct sampler *s = context;
+	struct pollfd stop = { .fd = s->stop, .events = POLLIN };
+	uint64_t period_ms = COUNT_PERIOD_MS, pause_ms = period_ms;
+
+	/* A dump holds a processor for some milliseconds where there are many sockets: whatever else is to run comes first. */
+	setpriority(PRIO_PROCESS, 0, COUNT_NICENESS);
+	while (poll(&stop, 1, (int)pause_ms) == 0) {
+		uint64_t start_us = processor_us();
+		uint32_t former = s->others;
+
+		sampler_count(s);
+		if (differs(former, s->others))
+			period_ms = COUNT_PERIOD_MS;
+		else if (period_ms < COUNT_PERIOD_MOST_MS)
+			period_ms *= 2;
+		pause_ms = period_ms + (processor_us() - start_us) * COUNT_PAUSE / 1000;
+	}
+	return NULL;
+}
+
+/* Signals are for the main thread. */
+static int start_counter(struct sampler *s)
+{
+	sigset_t all, former;
 	int error;
 
-	if (now_ms < s->due_ms)
-		return 0;
-	start_us = processor_us();
-	error = diag_count_listeners(s->diag, &listeners);
-	if (!error) {
-		set_listeners(s, &listeners);
-		error = count_others(s);
-	}
-	s->due_ms = now_ms + COUNT_PERIOD_MS + (processor_us() - start_us) * COUNT_PAUSE / 1000;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &former);
+	error = -pthread_create(&s->counter, NULL, count_now_and_then, s);
+	pthread_sigmask(SIG_SETMASK, &former, NULL);
 	return error;
+}
+
+static int open_sampler(struct sampler *s, const struct config *config)
+{
+	int error;
+
+	s->sockstat = open("/proc/net/sockstat", O_RDONLY | O_CLOEXEC);
+	s->sockstat6 = open("/proc/net/sockstat6", O_RDONLY | O_CLOEXEC);
+	s->stat = open("/proc/stat", O_RDONLY | O_CLOEXEC);
+	s->stop = eventfd(0, EFD_CLOEXEC);
+	if (s->sockstat < 0 || s->stat < 0 || s->stop < 0)
+		return -errno;
+	s->diag = diag_new(config);
+	s->counter_diag = s->diag ? diag_new(config) : NULL;
+	if (!s->counter_diag)
+		return -errno;
+	error = sampler_count(s);
+	return error ? error : start_counter(s);
+}
+
+static void close_files(struct sampler *s)
+{
+	const int files[] = { s->sockstat, s->sockstat6, s->stat, s->stop };
+
+	for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (files[i] >= 0)
+			close(files[i]);
+	diag_free(s->diag);
+	diag_free(s->counter_diag);
+	free(s);
 }
 
 struct sampler *sampler_new(const struct config *config)
@@ -126,14 +199,12 @@ struct sampler *sampler_new(const struct config *config)
 
 	if (!s)
 		return NULL;
-	s->sockstat = open("/proc/net/sockstat", O_RDONLY | O_CLOEXEC);
-	s->sockstat6 = open("/proc/net/sockstat6", O_RDONLY | O_CLOEXEC);
-	s->stat = open("/proc/stat", O_RDONLY | O_CLOEXEC);
-	s->diag = diag_new(config);
-	error = s->sockstat < 0 || s->stat < 0 || !s->diag ? errno : -sampler_refresh(s, clock_now_ms());
+	s->sockstat = s->sockstat6 = s->stat = s->stop = -1;
+	s->count_lock = (struct mutex)MUTEX_INITIALIZER;
+	error = open_sampler(s, config);
 	if (error) {
-		sampler_free(s);
-		errno = error;
+		close_files(s);
+		errno = -error;
 		return NULL;
 	}
 	return s;
@@ -143,14 +214,9 @@ void sampler_free(struct sampler *sampler)
 {
 	if (!sampler)
 		return;
-	diag_free(sampler->diag);
-	if (sampler->stat >= 0)
-		close(sampler->stat);
-	if (sampler->sockstat6 >= 0)
-		close(sampler->sockstat6);
-	if (sampler->sockstat >= 0)
-		close(sampler->sockstat);
-	free(sampler);
+	eventfd_write(sampler->stop, 1);
+	pthread_join(sampler->counter, NULL);
+	close_files(sampler);
 }
 
 static uint32_t clamp(uint64_t value)
@@ -161,7 +227,7 @@ static uint32_t clamp(uint64_t value)
 /* Connections of the service; sockets of all kinds. */
 static int read_connections(struct sampler *s, uint32_t *ret_open, uint32_t *ret_all)
 {
-	uint32_t tcp, not_served = atomic_load_explicit(&s->not_served, memory_order_relaxed);
+	uint32_t tcp, not_served = s->listeners + s->others;
 	int error = read_sockets(s, &tcp, ret_all);
 
 	if (!error)
@@ -198,26 +264,23 @@ static int read_cpu(struct sampler *s, uint32_t *ret_permille)
 	return 0;
 }
 
-int sampler_read(struct sampler *sampler, uint64_t now_ms, struct load_sample *ret)
+int sampler_read(struct sampler *sampler, struct load_sample *ret)
 {
 	struct load_sample sample = { 0 };
 	struct diag_listeners listeners;
-	int error = sampler_refresh(sampler, now_ms);
+	uint32_t others = sampler->others;
+	int error = diag_count_listeners(sampler->diag, &listeners);
 
-	/* The accept queue is of this moment. */
-	if (!error)
-		error = diag_count_listeners(sampler->diag, &listeners);
 	if (!error) {
-		set_listeners(sampler, &listeners);
+		sampler->listeners = listeners.count;
 		error = read_connections(sampler, &sample.open_connections, &sample.active_sockets);
 	}
 	if (!error)
 		error = read_cpu(sampler, &sample.cpu_permille);
 	if (error)
 		return error;
-	sample.active_sockets =
-		clamp(sample.active_sockets > sampler->others ? sample.active_sockets - sampler->others : 0);
-	sample.accept_queue = clamp(sampler->listeners.accept_queue);
+	sample.active_sockets = clamp(sample.active_sockets > others ? sample.active_sockets - others : 0);
+	sample.accept_queue = clamp(listeners.accept_queue);
 	*ret = sample;
 	return 0;
 }

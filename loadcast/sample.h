@@ -5,7 +5,8 @@
  *
  * Load is what the service has: TCP connections of service ports. The kernel has the number of all TCP sockets at hand,
  * which is read when it is needed. Listeners and connections of other ports, such as a pool of connections to a data
- * base, are counted every 250 ms, or less often where a count takes long, and subtracted.
+ * base, are counted every half second, every 8 s while they stay the same, less often where a count takes long, and subtracted. A thread of the lowest
+ * priority does it: a dump of many sockets would delay whatever runs beside it by milliseconds.
  *
  * Used by loadcast for the announcements and by dprd for its own exact load at decision time.
  */
@@ -17,15 +18,12 @@
 
 struct sampler;
 
-/* Opens /proc/net/sockstat, sockstat6, /proc/stat and a sock_diag socket, and counts. NULL with errno set. */
+/* Opens /proc/net/sockstat, sockstat6, /proc/stat and sock_diag, counts, and starts the thread. NULL with errno set. */
 struct sampler *sampler_new(const struct config *config);
-void sampler_free(struct sampler *sampler); /* NULL is fine */
+void sampler_free(struct sampler *sampler); /* ends the thread; NULL is fine */
 
-/*
- * Counts what does not belong to the service, when that is due; takes up to half a percent of a processor's time. 0 or
- * -errno: then the former count stays. Only one thread calls this.
- */
-int sampler_refresh(struct sampler *sampler, uint64_t now_ms);
+/* Counts at once what does not belong to the service. 0 or -errno: then the former count stays. Any thread. */
+int sampler_count(struct sampler *sampler);
 
 /*
  * Open TCP connections of the service right now (the paper's first load). About 5 us; one pread(2) per family. -errno
@@ -33,8 +31,8 @@ int sampler_refresh(struct sampler *sampler, uint64_t now_ms);
  */
 int sampler_open_connections(struct sampler *sampler, uint32_t *ret);
 
-/* All loads except redirected and arrivals, which only dprd knows. Refreshes, too. Returns 0 or -errno. */
-int sampler_read(struct sampler *sampler, uint64_t now_ms, struct load_sample *ret);
+/* All loads except redirected and arrivals, which only dprd knows. Only one thread calls this. Returns 0 or -errno. */
+int sampler_read(struct sampler *sampler, struct load_sample *ret);
 
 /* The parsers, pure, for tests and fuzzers. False: the kernel does not write such a text. */
 bool sample_parse_sockstat(const char *text, const char *protocol, uint32_t *ret_inuse);

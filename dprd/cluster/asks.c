@@ -155,8 +155,6 @@ void asks_refresh(struct dprd *d, uint64_t now_ms)
 	int status = load_table_snapshot_new(d->config.table_file, &d->past.table_seen, &fresh);
 	int uncounted = passive_opens_read(&accepted);
 
-	/* When this fails, the former count stays, and loadcast says what cannot be read. */
-	sampler_refresh(d->sampler, now_ms);
 	mutex_lock(&d->lock);
 	d->counters.table_errors += status < 0 && status != -ENOENT;
 	view_refresh(d, status ? NULL : &fresh, status == -ENOENT, now_ms);

@@ -56,7 +56,7 @@ def test_i10_a_pool_is_no_load(each, policy):
     each.set_policy(policy)
     wait_for(lambda: idle(each), "all nodes are idle", 20)
     with pool(each, "n1"):
-        wait_for(lambda: idle(each), "no node announces the pool as load", 10)
+        wait_for(lambda: idle(each), "no node announces the pool as load", 20)
         for entry in each.nodes[:2]:
             wait_for(lambda: idle(each), "all nodes are idle", 20)
             got = shares(each, entry)
