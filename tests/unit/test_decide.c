@@ -392,6 +392,23 @@ static void test_syn_of_flow(void **context)
 	}
 }
 
+/* The copy of a SYN that got no answer for long goes to another node, even if the first one is to be tried again. */
+static void test_copy_is_no_trial(void **context)
+{
+	struct packet syn = packet_tcp(TCP_SYN);
+
+	(void)context;
+	add_flow(&syn, FLOW_HALF_OPEN, 101);
+	alive[1] = true;
+	eligible_for_copy[1] = false;
+	env.now_ms = 1000 + COPY_PATIENCE_MS;
+	assert_true(nodes[1].eligible);
+	assert_forward(&syn, REASON_CHOSEN, 102);
+	assert_true(nodes[1].eligible);
+	syn.tcp_sequence = ISN + 1;
+	assert_forward(&syn, REASON_CHOSEN, 101);
+}
+
 static void test_packets_of_flow(void **context)
 {
 	static const uint8_t flags[] = { TCP_ACK, TCP_ACK | TCP_PSH, TCP_FIN | TCP_ACK,
@@ -490,6 +507,7 @@ int main(void)
 		TEST(test_guards),
 		TEST(test_draining_and_unhealthy),
 		TEST(test_syn_of_flow),
+		TEST(test_copy_is_no_trial),
 		TEST(test_packets_of_flow),
 		TEST(test_flow_to_self),
 		TEST(test_other_packets),

@@ -330,21 +330,30 @@ struct verdict decide_returned(const struct decide_env *env, const struct packet
 	return v;
 }
 
+static struct verdict decide_syn_of_flow(const struct decide_env *env, const struct packet *packet,
+					 const struct flow *flow)
+{
+	enum reason reason = syn_of_flow(env, flow, packet->tcp_sequence);
+
+	if (reason != REASONS)
+		return verdict_node(reason, flow->node_id);
+	/* A client that has waited in vain for this node is not the one that tries it again. */
+	if (flow_syn_of(flow, packet->tcp_sequence) == FLOW_SYN_EARLY_COPY)
+		return decide_without(env, packet, flow->node_id);
+	return decide_new(env, packet);
+}
+
 static struct verdict decide_tcp(const struct decide_env *env, const struct packet *packet)
 {
 	struct verdict v;
 	struct flow flow;
 	bool found = flow_find(env->flows, &packet->key, &flow);
 	bool forwarded = found && !is_self(env, &flow);
-	enum reason reason = REASONS;
 
-	if (!packet_is_syn(packet)) {
+	if (!packet_is_syn(packet))
 		v = forwarded ? verdict_node(REASON_FLOW, flow.node_id) : verdict(REASON_NO_FLOW);
-	} else {
-		if (forwarded)
-			reason = syn_of_flow(env, &flow, packet->tcp_sequence);
-		v = reason != REASONS ? verdict_node(reason, flow.node_id) : decide_new(env, packet);
-	}
+	else
+		v = forwarded ? decide_syn_of_flow(env, packet, &flow) : decide_new(env, packet);
 	v.old_flow = found;
 	return v;
 }
