@@ -101,7 +101,8 @@ static void agree_on_ports(struct daemon *d, const struct dprd_status *status, s
 {
 	const struct config *config = config_of(d);
 
-	if (!d->agreed_count || !status->file_hash || status->file_hash == config->file_hash) {
+	/* A dprd that is late for a moment still has its former file. */
+	if (!d->agreed_count || status->file_hash == config->file_hash) {
 		d->agreed_count = config->port_count;
 		memcpy(d->agreed, config->port, sizeof(d->agreed));
 		d->agreed_hash = config_service_hash(config);

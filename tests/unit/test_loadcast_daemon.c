@@ -134,6 +134,38 @@ static void news_of_dprd(void **state)
 	free(c);
 }
 
+/* Peers forward to the ports that this node announces: dprd must have them, too. */
+static void ports_of_both(void **state)
+{
+	static struct daemon d;
+	struct table_own own = { 0 };
+	struct dprd_status away = { 0 }, status = { .file_hash = 1 };
+	struct config *c = make_config(80), *config;
+
+	(void)state;
+	d = make_daemon(c);
+	config = &d.parts.setup->config;
+	config->file_hash = 1;
+	agree_on_ports(&d, &status, &own);
+	assert_int_equal(own.port_count, 1);
+	/* loadcast has read the file, dprd has not; its status comes late once, and then dprd works on. */
+	config->port[config->port_count++] = 8080;
+	config->file_hash = 2;
+	for (unsigned i = 0; i < 3; i++) {
+		agree_on_ports(&d, i == 1 ? &away : &status, &own);
+		assert_int_equal(own.port_count, 1);
+		assert_int_not_equal(own.service_hash, config_service_hash(config));
+	}
+	status.file_hash = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		agree_on_ports(&d, i ? &away : &status, &own);
+		assert_int_equal(own.port_count, 2);
+		assert_int_equal(own.service_hash, config_service_hash(config));
+	}
+	parts_free(&d.parts);
+	free(c);
+}
+
 /* A node that begins to serve holds weight back; one whose loadcast alone began anew does not. */
 static void slow_start(void **state)
 {
@@ -586,6 +618,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connections_of_backends),
 		cmocka_unit_test(news_of_dprd),
+		cmocka_unit_test(ports_of_both),
 		cmocka_unit_test(slow_start),
 		cmocka_unit_test_setup_teardown(backends_are_no_peers, log_catch, log_release),
 		cmocka_unit_test(hardware_of_interfaces),
