@@ -260,19 +260,14 @@ static void set_room(struct dprd *d, uint64_t now_ms)
 	__atomic_store_n(&control->room, least(rate, table), __ATOMIC_RELEASE);
 }
 
-void plane_decide_tick(struct dprd *d, uint64_t now_ms)
+/* Takes the account of the last schedules, and makes new ones if the programs are to decide. */
+static void renew(struct dprd *d, struct plane_decide *p, bool runs, uint64_t now_ms)
 {
-	struct plane_decide *p = plane_ahead(d);
 	struct decide_env env;
 	uint32_t used[2];
 	unsigned v6;
 
-	mutex_assert_held(&d->lock);
-	if (!p)
-		return;
-	/* A decision made ahead is for any port. */
-	p->runs = (schedule_pace_fast(&p->pace, now_ms, d->counters.syns) || d->config.decide_in == DECIDE_KERNEL) &&
-		  !view_ports_differ(d);
+	p->runs = runs;
 	asks_env(d, &env);
 	for (v6 = 0; v6 < 2; v6++) {
 		used[v6] = *fastpath_cursor(d->fastpath, v6, true);
@@ -288,6 +283,26 @@ void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 	p->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
 	set_room(d, now_ms);
 	fastpath_schedules_switch(d->fastpath);
+}
+
+void plane_decide_tick(struct dprd *d, uint64_t now_ms)
+{
+	struct plane_decide *p = plane_ahead(d);
+	bool fast;
+
+	mutex_assert_held(&d->lock);
+	if (!p)
+		return;
+	fast = schedule_pace_fast(&p->pace, now_ms, d->counters.syns) || d->config.decide_in == DECIDE_KERNEL;
+	/* A decision made ahead is for any port. */
+	renew(d, p, fast && !view_ports_differ(d), now_ms);
+}
+
+void plane_decide_pause(struct dprd *d)
+{
+	mutex_assert_held(&d->lock);
+	if (plane_ahead(d))
+		renew(d, plane_ahead(d), false, clock_now_ms());
 }
 
 void plane_decide_now(struct dprd *d)

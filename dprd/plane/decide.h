@@ -16,6 +16,8 @@ struct plane_decide *plane_decide_new(void); /* the caller frees it with free() 
 bool plane_decide_runs(const struct dprd *d); /* true while the programs decide. Lock held */
 /* At each tick, after the own load was read. Lock held. */
 void plane_decide_tick(struct dprd *d, uint64_t now_ms);
+/* The programs queue new SYNs to dprd until the next call of one of the others. Lock held. */
+void plane_decide_pause(struct dprd *d);
 /* Does nothing when the programs do not decide. */
 void plane_decide_remember(struct dprd *d, const struct decide_env *env); /* their decisions into d->why. Lock held */
 /* Makes the verdicts anew, after a change that the next connection must meet. Lock not held. */

@@ -13,6 +13,7 @@
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/state.h"
 #include "dprd/cluster/ways.h"
+#include "dprd/plane/decide.h"
 #include "dprd/plane/plane.h"
 #include "dprd/upkeep/expire.h"
 #include "dprd/upkeep/keep_rules.h"
@@ -20,7 +21,8 @@
 #include "loadcast/sample.h"
 
 /*
- * The order matters. Under the lock, so that no packet meets half of a change: flows to removed nodes end before the
+ * The order matters. Under the lock, so that no packet meets half of a change: the programs stop to decide, because their
+ * verdicts are for the former members, addresses and ports; flows to removed nodes end before the
  * others forget these nodes; real servers ask for the ways. Then, without the lock, whatever asks the kernel: the paths,
  * with them the view, with both the programs and the rules.
  */
@@ -28,6 +30,7 @@ static void reconfigure(struct dprd *d, const struct config *fresh, const struct
 			struct sampler *sampler)
 {
 	mutex_lock(&d->lock);
+	plane_decide_pause(d);
 	d->config = *fresh;
 	expire_reconfigure(d, former);
 	ways_reconfigure(&d->ways, &d->config, former);

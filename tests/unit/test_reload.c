@@ -11,14 +11,20 @@
 #include <cmocka.h>
 #include <sodium.h>
 
+#include "dprd/cluster/ways.h"
+#include "dprd/fastpath/fastpath.h"
+#include "dprd/plane/private.h"
 #include "loadcast/sample.h"
 
+static void watched_refresh(struct ways *ways, const struct config *config, struct mutex *lock, bool *changed);
 static struct sampler *failing_sampler(const struct config *config);
 
 /* The reload gets its sampler from here. */
 #define sampler_new failing_sampler
+#define ways_refresh watched_refresh
 #include "dprd/upkeep/reload.c" // NOLINT(bugprone-suspicious-include)
 #undef sampler_new
+#undef ways_refresh
 
 static const char before[] = "[Cluster]\nName=web\n[Node]\nName=n1\n[Balance]\nPolicy=li\n"
 			     "[Member \"n1\"]\nService=192.0.2.11\nCluster=10.0.0.11\n"
@@ -38,6 +44,16 @@ static struct sampler *failing_sampler(const struct config *config)
 {
 	errno = sampler_error;
 	return sampler_error ? NULL : sampler_new(config);
+}
+
+static struct fastpath fastpath;
+static unsigned verdicts_left; /* made for the former file, when the first part has asked the kernel */
+
+static void watched_refresh(struct ways *ways, const struct config *config, struct mutex *lock, bool *changed)
+{
+	for (unsigned v6 = 0; v6 < 2 && d.fastpath; v6++)
+		verdicts_left += fastpath_schedule(d.fastpath, v6, true)->count;
+	ways_refresh(ways, config, lock, changed);
 }
 
 static void write_file(const char *text)
@@ -128,12 +144,52 @@ static void test_no_sampler(void **context)
 	assert_non_null(strstr(errors.text[0], strerror(EMFILE)));
 }
 
+/* The verdicts that were made ahead are for the former members, addresses and ports. */
+static void test_verdicts_made_ahead(void **context)
+{
+	static struct plane plane;
+	uint32_t confirmed[FASTPATH_WAYS] = { 0 };
+
+	(void)context;
+	fastpath = (struct fastpath) { .control = calloc(1, sizeof(*fastpath.control)),
+				       .tables = calloc(2, sizeof(*fastpath.tables)),
+				       .ways = calloc(FASTPATH_WAYS, sizeof(*fastpath.ways)),
+				       .schedules = calloc(FASTPATH_SCHEDULES, sizeof(*fastpath.schedules)),
+				       .recent = calloc(1, sizeof(*fastpath.recent)),
+				       .confirmed = confirmed };
+	plane.ahead = plane_decide_new();
+	assert_true(fastpath.control && fastpath.tables && fastpath.ways && fastpath.schedules && fastpath.recent);
+	assert_non_null(plane.ahead);
+	d.config.decide_in = DECIDE_KERNEL;
+	d.why = calloc(1, sizeof(*d.why));
+	d.fastpath = &fastpath;
+	d.plane = &plane;
+	plane_decide_now(&d);
+	assert_int_not_equal(fastpath_schedule(&fastpath, false, true)->count, 0);
+	verdicts_left = 0;
+	write_file(after);
+	assert_int_equal(reload_config(&d, &errors, note), 0);
+	assert_int_equal(verdicts_left, 0);
+	/* Now they are for the new file. */
+	assert_int_not_equal(fastpath_schedule(&fastpath, false, true)->count, 0);
+	d.fastpath = NULL;
+	d.plane = NULL;
+	free(d.why);
+	free(plane.ahead);
+	free(fastpath.control);
+	free(fastpath.tables);
+	free(fastpath.ways);
+	free(fastpath.schedules);
+	free((void *)(uintptr_t)fastpath.recent);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_takes_the_file, start, stop),
 		cmocka_unit_test_setup_teardown(test_errors_in_the_file, start, stop),
 		cmocka_unit_test_setup_teardown(test_no_sampler, start, stop),
+		cmocka_unit_test_setup_teardown(test_verdicts_made_ahead, start, stop),
 	};
 	int fd = mkstemp(path);
 
