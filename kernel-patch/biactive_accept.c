@@ -38,6 +38,18 @@ static void set_v4(union biactive_ip *ip, __be32 v4)
 	ip->words[3] = v4;
 }
 
+static u32 owner_of(const struct biactive_lease *lease, u32 bucket)
+{
+	u8 place = lease->owner[bucket];
+
+	return place < BUCKET_MEMBERS_MAX ? lease->share.member[place].id : 0;
+}
+
+static bool is_mine(const struct biactive_lease *lease, u32 bucket)
+{
+	return owner_of(lease, bucket) == lease->share.self_id;
+}
+
 /* True when the first copy of this SYN is becoming a connection, here or at a server behind this node. */
 static bool has_request(const struct biactive_setup *setup, const struct biactive_tuple *tuple,
 			const struct tcphdr *tcp)
@@ -57,6 +69,7 @@ static enum biactive_counter judge_syn(const struct biactive_setup *setup, const
 	struct bucket_syn syn;
 	enum bucket_verdict verdict;
 	u64 hash, copy_hash, *word;
+	u32 owner, former_owner = 0;
 
 	syn.now_ns = ktime_get_ns();
 	if (!lease)
@@ -67,6 +80,7 @@ static enum biactive_counter judge_syn(const struct biactive_setup *setup, const
 	syn.until_ns = READ_ONCE(lease->until_ns);
 	syn.changed_ns = lease->changed_ns;
 	syn.bucket = bucket_of(hash);
+	owner = owner_of(lease, syn.bucket);
 	/*
 	 * Soon after a change of shares, copies stay with the node that got the first one. The array remembers refused
 	 * SYNs.
@@ -74,8 +88,9 @@ static enum biactive_counter judge_syn(const struct biactive_setup *setup, const
 	if (syn.now_ns < syn.changed_ns + BUCKET_COPY_PATIENCE_NS) {
 		bucket_copy_recall(READ_ONCE(*word), copy_hash, &syn);
 		syn.has_request = has_request(setup, tuple, tcp);
-		verdict = bucket_judge(&lease->share, &lease->former, &syn);
-	} else if (test_bit(syn.bucket, lease->mine)) {
+		former_owner = bucket_owner(&lease->former, syn.bucket);
+		verdict = bucket_judge_owned(&lease->share, owner, former_owner, &syn);
+	} else if (owner == lease->share.self_id) {
 		verdict = syn.now_ns < syn.until_ns ? BUCKET_ACCEPT : BUCKET_REFUSE_NO_LEASE;
 	} else {
 		verdict = BUCKET_REFUSE_FOREIGN;
@@ -87,11 +102,12 @@ static enum biactive_counter judge_syn(const struct biactive_setup *setup, const
 	case BUCKET_ACCEPT_COPY:
 		return BIACTIVE_ACCEPT_COPY;
 	case BUCKET_REFUSE_COPY:
+		WRITE_ONCE(*word, bucket_copy_waits(READ_ONCE(*word), copy_hash, &syn, former_owner == owner));
 		return BIACTIVE_REFUSE_COPY;
 	case BUCKET_REFUSE_NO_LEASE:
 		return BIACTIVE_REFUSE_NO_LEASE;
 	default:
-		WRITE_ONCE(*word, bucket_copy_word(copy_hash, bucket_owner(&lease->share, syn.bucket), syn.now_ns));
+		WRITE_ONCE(*word, bucket_copy_word(copy_hash, bucket_tag(owner), syn.now_ns));
 		return BIACTIVE_REFUSE_SYN;
 	}
 }
@@ -109,8 +125,8 @@ static bool was_mine(const struct biactive_setup *setup, const struct biactive_t
 	if (!lease)
 		return false;
 	bucket = bucket_of(tuple_hash(setup, tuple));
-	return test_bit(bucket, lease->mine) || (ktime_get_ns() < lease->changed_ns + BUCKET_COPY_PATIENCE_NS &&
-						 bucket_owner(&lease->former, bucket) == lease->share.self_id);
+	return is_mine(lease, bucket) || (ktime_get_ns() < lease->changed_ns + BUCKET_COPY_PATIENCE_NS &&
+					  bucket_owner(&lease->former, bucket) == lease->share.self_id);
 }
 
 static enum biactive_counter judge_tcp(const struct biactive_setup *setup, struct biactive_tuple *tuple,
@@ -151,8 +167,7 @@ static enum biactive_counter judge_bucket(const struct biactive_setup *setup, co
 
 	if (!lease || ktime_get_ns() >= READ_ONCE(lease->until_ns))
 		return BIACTIVE_REFUSE_NO_LEASE;
-	return test_bit(bucket_of(tuple_hash(setup, tuple)), lease->mine) ? BIACTIVE_ACCEPT_OTHER
-									  : BIACTIVE_REFUSE_OTHER;
+	return is_mine(lease, bucket_of(tuple_hash(setup, tuple))) ? BIACTIVE_ACCEPT_OTHER : BIACTIVE_REFUSE_OTHER;
 }
 
 static enum biactive_counter judge_udp(const struct biactive_setup *setup, struct biactive_tuple *tuple,

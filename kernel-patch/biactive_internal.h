@@ -73,7 +73,7 @@ struct biactive_lease {
 	struct bucket_share share;
 	struct bucket_share former; /* the share in use before */
 	struct rcu_head rcu;
-	DECLARE_BITMAP(mine, BUCKETS); /* the buckets of this node, so that members cost nothing per packet */
+	u8 owner[BUCKETS]; /* the place in share of the owner of each bucket, so that members cost nothing per packet */
 };
 
 struct biactive_counters {

@@ -48,8 +48,7 @@ static struct biactive_lease *lease_new(const struct bucket_lease *written, cons
 	if (former)
 		lease->former = *former;
 	for (bucket = 0; bucket < BUCKETS; bucket++) {
-		if (bucket_owner(&lease->share, bucket) == lease->share.self_id)
-			__set_bit(bucket, lease->mine);
+		lease->owner[bucket] = bucket_owner_place(&lease->share, bucket);
 		if (bucket % 1024 == 0)
 			cond_resched();
 	}

@@ -28,6 +28,7 @@
 #define BUCKET_COPY_PATIENCE_NS 2500000000ull
 #define BUCKET_COPY_MEMORY_NS 64000000000ull
 #define BUCKET_TAG_MASK 0x3fffu
+#define BUCKET_TAG_HERE 0x3fffu /* no member's: a copy waits at this node, the new owner */
 #define BUCKET_LEASE_VERSION 1u
 
 struct bucket_member {
@@ -153,11 +154,11 @@ static inline uint32_t bucket_cost(uint32_t u)
 	       (uint32_t)((log2_table[step + 1] - log2_table[step]) * (uint64_t)rest >> 16);
 }
 
-/* The id of the member that owns the bucket; 0 when no member has a share. */
-static inline uint32_t bucket_owner(const struct bucket_share *share, uint32_t bucket)
+/* The place of the member that owns the bucket; BUCKET_MEMBERS_MAX when no member has a share. */
+static inline uint32_t bucket_owner_place(const struct bucket_share *share, uint32_t bucket)
 {
 	uint64_t best_cost = 0;
-	uint32_t best_weight = 0, best_id = 0, i;
+	uint32_t best_weight = 0, best_id = 0, best_place = BUCKET_MEMBERS_MAX, i;
 
 	for (i = 0; i < BUCKET_MEMBERS_MAX && i < share->count; i++) {
 		const struct bucket_member *m = &share->member[i];
@@ -170,8 +171,17 @@ static inline uint32_t bucket_owner(const struct bucket_share *share, uint32_t b
 		best_cost = cost;
 		best_weight = m->weight;
 		best_id = m->id;
+		best_place = i;
 	}
-	return best_id;
+	return best_place;
+}
+
+/* Its id; 0 when no member has a share. */
+static inline uint32_t bucket_owner(const struct bucket_share *share, uint32_t bucket)
+{
+	uint32_t place = bucket_owner_place(share, bucket);
+
+	return place < BUCKET_MEMBERS_MAX ? share->member[place].id : 0;
 }
 
 /*
@@ -180,7 +190,7 @@ static inline uint32_t bucket_owner(const struct bucket_share *share, uint32_t b
  */
 static inline uint32_t bucket_tag(uint32_t id)
 {
-	return id & BUCKET_TAG_MASK;
+	return id % BUCKET_TAG_HERE;
 }
 
 static inline bool bucket_has_share(const struct bucket_share *share, uint32_t tag)
@@ -201,9 +211,9 @@ struct bucket_syn {
 	uint64_t changed_ns; /* when the share last changed */
 	uint32_t bucket;
 	bool has_request; /* a half-open socket of this node waits for this very connection */
-	bool refused_before; /* this node refused the same SYN as another node's, see bucket_copy_recall() */
-	uint32_t refused_tag; /* bucket_tag() of that node */
-	uint64_t refused_age_ns; /* the time since the last refusal */
+	bool refused_before; /* this node refused the same SYN, see bucket_copy_recall() */
+	uint32_t refused_tag; /* bucket_tag() of the node whose it was, or BUCKET_TAG_HERE */
+	uint64_t refused_age_ns; /* the time since the last refusal as another node's, or the first one as a copy */
 };
 
 /*
@@ -216,8 +226,8 @@ struct bucket_syn {
  * there is nothing to wait for.
  *
  * Any change of the shares sets changed_ns, also one that leaves this bucket here. Such a change must not begin the
- * patience again, or a SYN would wait as long as other nodes come and go. The bucket came after the last refusal, so
- * after a patience without another refusal the former owner keeps silent.
+ * patience again, or a SYN would wait as long as other nodes come and go. So the first copy that waits here begins it:
+ * the bucket had moved by then, and a patience later the former owner keeps silent.
  */
 static inline enum bucket_verdict bucket_judge_owned(const struct bucket_share *share, uint32_t owner,
 						     uint32_t former_owner, const struct bucket_syn *syn)
@@ -234,8 +244,10 @@ static inline enum bucket_verdict bucket_judge_owned(const struct bucket_share *
 	}
 	if (!leased)
 		return BUCKET_REFUSE_NO_LEASE;
-	if (!moved || !syn->refused_before || !bucket_has_share(share, syn->refused_tag))
+	if (!moved || !syn->refused_before)
 		return BUCKET_ACCEPT;
+	if (syn->refused_tag != BUCKET_TAG_HERE)
+		return bucket_has_share(share, syn->refused_tag) ? BUCKET_REFUSE_COPY : BUCKET_ACCEPT;
 	if (former_owner == share->self_id && syn->refused_age_ns >= BUCKET_COPY_PATIENCE_NS)
 		return BUCKET_ACCEPT;
 	return BUCKET_REFUSE_COPY;
@@ -249,18 +261,18 @@ static inline enum bucket_verdict bucket_judge(const struct bucket_share *share,
 }
 
 /*
- * SYNs refused as another node's are remembered in an array of words, each at the place of its hash; a later one
- * overwrites it. Half a minute lies between the last copies of a SYN (RFC 6298). A word holds 36 bits of the hash, the
- * tag of the owner, and the time in units of 2^24 ns (16.8 ms), which wraps after 275 s.
+ * Refused SYNs are remembered in an array of words, each at the place of its hash; a later one overwrites it. Half a
+ * minute lies between the last copies of a SYN (RFC 6298). A word holds 36 bits of the hash, a tag, and the time in units
+ * of 2^24 ns (16.8 ms), which wraps after 275 s.
  */
 static inline uint64_t bucket_copy_hash(uint64_t tuple_hash, uint32_t sequence)
 {
 	return bucket_mix(tuple_hash ^ sequence);
 }
 
-static inline uint64_t bucket_copy_word(uint64_t copy_hash, uint32_t owner, uint64_t now_ns)
+static inline uint64_t bucket_copy_word(uint64_t copy_hash, uint32_t tag, uint64_t now_ns)
 {
-	return (copy_hash & ~0xfffffffull) | (uint64_t)bucket_tag(owner) << 14 | (now_ns >> 24 & 0x3fff);
+	return (copy_hash & ~0xfffffffull) | (uint64_t)(tag & BUCKET_TAG_MASK) << 14 | (now_ns >> 24 & 0x3fff);
 }
 
 /* Fills the three facts of a refusal. */
@@ -269,6 +281,14 @@ static inline void bucket_copy_recall(uint64_t word, uint64_t copy_hash, struct 
 	syn->refused_age_ns = (((syn->now_ns >> 24) - word) & 0x3fff) << 24;
 	syn->refused_tag = (uint32_t)(word >> 14) & BUCKET_TAG_MASK;
 	syn->refused_before = (word ^ copy_hash) >> 28 == 0 && syn->refused_age_ns <= BUCKET_COPY_MEMORY_NS;
+}
+
+/* The word after BUCKET_REFUSE_COPY. stayed: the bucket was this node's by the share in use before, too. */
+static inline uint64_t bucket_copy_waits(uint64_t word, uint64_t copy_hash, const struct bucket_syn *syn, bool stayed)
+{
+	if (stayed && syn->refused_tag == BUCKET_TAG_HERE)
+		return word;
+	return bucket_copy_word(copy_hash, BUCKET_TAG_HERE, syn->now_ns);
 }
 
 #endif

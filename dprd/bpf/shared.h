@@ -32,7 +32,7 @@ struct {
 	__type(value, struct bucket_lease_cell);
 } lease SEC(".maps");
 
-/* SYNs for other nodes; see bucket_copy_word(). */
+/* Refused SYNs; see bucket_copy_word(). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SHARED_REFUSED_WORDS);
@@ -180,9 +180,10 @@ __attribute__((noinline)) int shared_by_bucket(void)
 	case BUCKET_REFUSE_FOREIGN:
 		if (!f->is_syn)
 			return BIACTIVE_REFUSE_OTHER;
-		*word = bucket_copy_word(copy_hash, f->owner, f->now_ns);
+		*word = bucket_copy_word(copy_hash, bucket_tag(f->owner), f->now_ns);
 		return BIACTIVE_REFUSE_SYN;
 	case BUCKET_REFUSE_COPY:
+		*word = bucket_copy_waits(*word, copy_hash, &syn, f->former_owner == f->owner);
 		return BIACTIVE_REFUSE_COPY;
 	case BUCKET_REFUSE_NO_LEASE:
 		break;

@@ -293,9 +293,9 @@ static struct bucket_share share_of(unsigned bits)
 	return share;
 }
 
-/* The same SYN came before, and was another node's. */
+/* The same SYN came before, and was another node's, or waits here. */
 struct refusal {
-	uint32_t owner;
+	uint32_t tag;
 	unsigned age_ms;
 };
 
@@ -322,7 +322,7 @@ static void check_syn(unsigned variant, unsigned port, unsigned shares, unsigned
 	names.address(names.context, "cl", names.v6, &key.client);
 	names.address(names.context, "sh", names.v6, &key.service);
 	copy_hash = bucket_copy_hash(hash_of(&key), 77000);
-	word = refused ? bucket_copy_word(copy_hash, refused->owner, now_ns - refused->age_ms * MS) : 0;
+	word = refused ? bucket_copy_word(copy_hash, refused->tag, now_ns - refused->age_ms * MS) : 0;
 	site_reset(variant);
 	write_map(p->fastpath->programs->maps.lease, 0, &cell);
 	write_map(p->fastpath->programs->maps.refused, (uint32_t)copy_hash & (SHARED_REFUSED_WORDS - 1), &word);
@@ -346,7 +346,7 @@ static void check_syn(unsigned variant, unsigned port, unsigned shares, unsigned
 			 refused ? (int)refused->age_ms : -1, flow, text, counted[expected]);
 	assert_int_equal(run.verdict, expected <= BUCKET_ACCEPT_COPY ? PASS : DROP);
 	assert_int_equal(run.mark != 0, expected <= BUCKET_ACCEPT_COPY);
-	/* Only another node's SYN is remembered, so that it is known when the bucket comes. */
+	/* Another node's SYN is remembered, so that it is known when the bucket comes; and since when a copy waits here. */
 	bpf_map_lookup_elem(bpf_map__fd(p->fastpath->programs->maps.refused),
 			    &(uint32_t) { (uint32_t)copy_hash & (SHARED_REFUSED_WORDS - 1) }, &word);
 	syn.now_ns = clock_now_us() * 1000;
@@ -355,12 +355,21 @@ static void check_syn(unsigned variant, unsigned port, unsigned shares, unsigned
 	if (expected == BUCKET_REFUSE_FOREIGN) {
 		assert_int_equal(syn.refused_tag, bucket_tag(bucket_owner(&cell.share[cell.active], syn.bucket)));
 		assert_true(syn.refused_age_ns < 1000 * MS);
+	} else if (expected == BUCKET_REFUSE_COPY) {
+		bool stayed = bucket_owner(&cell.share[!cell.active], syn.bucket) == SELF;
+
+		assert_int_equal(syn.refused_tag, BUCKET_TAG_HERE);
+		if (!refused || refused->tag != BUCKET_TAG_HERE || !stayed)
+			assert_true(syn.refused_age_ns < 1000 * MS);
+		else
+			assert_in_range(syn.refused_age_ns, (refused->age_ms - 20) * MS, (refused->age_ms + 1000) * MS);
 	}
 }
 
 static void test_syn(void **state)
 {
-	static const struct refusal peers = { PEER, 50 }, thirds = { THIRD, 50 }, old = { PEER, 2600 };
+	const struct refusal peers = { bucket_tag(PEER), 50 }, thirds = { bucket_tag(THIRD), 50 },
+			     old = { BUCKET_TAG_HERE, 2600 }, waits = { BUCKET_TAG_HERE, 1200 };
 	unsigned variant, shares, times, port;
 
 	(void)state;
@@ -372,6 +381,7 @@ static void test_syn(void **state)
 				check_syn(variant, port + 1, shares, times, times & 1 ? NULL : &peers, shares & 1);
 				check_syn(variant, port + 2, shares, times, shares & 2 ? &thirds : NULL, !(shares & 1));
 				check_syn(variant, port + 3, shares, times, &old, shares & 1);
+				check_syn(variant, port + 4, shares, times, &waits, shares & 1);
 			}
 		}
 	}

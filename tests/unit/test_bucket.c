@@ -236,7 +236,7 @@ static void judge(void **state)
 	assert_int_equal(bucket_judge(&share, &share, &syn), BUCKET_REFUSE_FOREIGN);
 }
 
-/* The bucket came from n2, and later changes left it here: they do not make the client wait again. */
+/* A copy waits here since the bucket came from n2, and later changes left it here: they do not begin the wait anew. */
 static void later_changes(void **state)
 {
 	enum { NOW = 1000 };
@@ -252,6 +252,10 @@ static void later_changes(void **state)
 	syn.bucket = bucket_moved(n1, n1);
 	syn.refused_tag = bucket_tag(n2);
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_COPY);
+	/* Refused as n2's: the bucket came at an unknown time after that. */
+	syn.refused_age_ns = 4 * BUCKET_COPY_PATIENCE_NS;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_COPY);
+	syn.refused_tag = BUCKET_TAG_HERE;
 	syn.refused_age_ns = BUCKET_COPY_PATIENCE_NS - 1;
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_COPY);
 	syn.refused_age_ns++;
@@ -262,9 +266,111 @@ static void later_changes(void **state)
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_ACCEPT);
 	/* A change that moves the bucket: n2 answers copies for a patience after it, however old its SYN is. */
 	syn.bucket = bucket_moved(n2, n1);
-	syn.refused_tag = bucket_tag(n2);
 	syn.refused_age_ns = 2 * BUCKET_COPY_PATIENCE_NS;
+	syn.refused_tag = bucket_tag(n2);
 	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_COPY);
+	syn.refused_tag = BUCKET_TAG_HERE;
+	assert_int_equal(bucket_judge(&share, &former, &syn), BUCKET_REFUSE_COPY);
+}
+
+/* One of the two nodes that judge the copies of a SYN: its shares, newest last, and its memory. */
+struct node {
+	struct bucket_share shares[8];
+	uint64_t changed_ns[8], word;
+	bool answered;
+};
+
+static bool answers(struct node *n, uint64_t hash, uint32_t bucket, uint64_t now_ns)
+{
+	struct bucket_syn syn = {
+		.now_ns = now_ns, .until_ns = UINT64_MAX, .bucket = bucket, .has_request = n->answered
+	};
+	const struct bucket_share *in_use;
+	enum bucket_verdict verdict;
+	unsigned i = 1;
+
+	while (i < 7 && n->changed_ns[i + 1] && now_ns >= n->changed_ns[i + 1])
+		i++;
+	in_use = &n->shares[i];
+	syn.changed_ns = n->changed_ns[i];
+	bucket_copy_recall(n->word, hash, &syn);
+	verdict = bucket_judge(in_use, in_use - 1, &syn);
+	if (verdict == BUCKET_REFUSE_FOREIGN)
+		n->word = bucket_copy_word(hash, bucket_tag(bucket_owner(in_use, bucket)), now_ns);
+	if (verdict == BUCKET_REFUSE_COPY)
+		n->word = bucket_copy_waits(n->word, hash, &syn, bucket_owner(in_use - 1, bucket) == in_use->self_id);
+	n->answered |= verdict <= BUCKET_ACCEPT_COPY;
+	return verdict <= BUCKET_ACCEPT_COPY;
+}
+
+static uint64_t draw(uint64_t *state, uint64_t below)
+{
+	*state += 0x9e3779b97f4a7c15ull;
+	return bucket_mix(*state) % below;
+}
+
+/* Share 0 and 1: n2 owns the bucket; from share 2 on n1 does, and at each further change a third node's weight differs. */
+static uint32_t make_nodes(struct node nodes[2])
+{
+	uint32_t bucket = 0;
+
+	make(3);
+	memset(nodes, 0, 2 * sizeof(*nodes));
+	for (unsigned i = 0; i < 8; i++) {
+		nodes[0].shares[i] = nodes[1].shares[i] = share;
+		nodes[0].shares[i].member[1].weight = nodes[1].shares[i].member[1].weight = i < 2 ? 100 : 50;
+		nodes[0].shares[i].member[2].weight = nodes[1].shares[i].member[2].weight = 10 + i;
+		nodes[1].shares[i].self_id = share.member[1].id;
+	}
+	while (bucket_owner(&nodes[0].shares[0], bucket) != share.member[1].id ||
+	       bucket_owner(&nodes[0].shares[2], bucket) != share.member[0].id ||
+	       bucket_owner(&nodes[0].shares[7], bucket) != share.member[0].id)
+		bucket++;
+	return bucket;
+}
+
+/*
+ * n2 answered a SYN, and the client did not get it. Then the bucket moves to n1, and more changes follow, which each node
+ * takes at another moment: at every copy one of them at most answers, and n1 does in the end.
+ */
+static void one_answer(void **state)
+{
+	const uint64_t second = 1000000000, hash = bucket_copy_hash(0x123456789abcdef0ull, 7);
+	static struct node nodes[2];
+	uint64_t random = seed, move_ns, both = 0;
+	uint32_t bucket = make_nodes(nodes);
+
+	(void)state;
+	for (unsigned round = 0; round < 20000; round++) {
+		uint64_t at_ns = 100 * second, gap_ns = second;
+		bool served = false;
+
+		nodes[0].word = nodes[1].word = 0;
+		nodes[0].answered = nodes[1].answered = false;
+		move_ns = at_ns + 1 + draw(&random, 8 * second);
+		nodes[0].changed_ns[1] = nodes[1].changed_ns[1] = 1;
+		/* The former owner gives the bucket up first. */
+		nodes[0].changed_ns[2] = move_ns;
+		nodes[1].changed_ns[2] = move_ns - draw(&random, second / 2);
+		for (unsigned i = 3; i < 8; i++) {
+			nodes[0].changed_ns[i] = nodes[0].changed_ns[i - 1] + 1 + draw(&random, 3 * second);
+			nodes[1].changed_ns[i] = nodes[0].changed_ns[i] + draw(&random, second * 4 / 5);
+			if (nodes[1].changed_ns[i] <= nodes[1].changed_ns[i - 1])
+				nodes[1].changed_ns[i] = nodes[1].changed_ns[i - 1] + 1;
+		}
+		for (unsigned copy = 0; copy < 10; copy++) {
+			bool first = answers(&nodes[0], hash, bucket, at_ns),
+			     other = answers(&nodes[1], hash, bucket, at_ns);
+
+			both += first && other;
+			served = first;
+			at_ns += gap_ns;
+			/* Linux sends the first ones each second, others double the time at once. */
+			gap_ns = copy < 4 && round % 2 ? second : 2 * gap_ns;
+		}
+		assert_true(served);
+	}
+	assert_int_equal(both, 0);
 }
 
 static bool recalled(uint64_t word, uint64_t hash, uint64_t now_ns, struct bucket_syn *syn)
@@ -278,7 +384,7 @@ static void copies(void **state)
 {
 	const uint64_t hash = bucket_copy_hash(0x1234567890abcdefull, 77), now_ns = 5000000000ull << 20;
 	const uint32_t owner = 0xfedcba98;
-	uint64_t word = bucket_copy_word(hash, owner, now_ns);
+	uint64_t word = bucket_copy_word(hash, bucket_tag(owner), now_ns);
 	struct bucket_syn syn;
 
 	(void)state;
@@ -291,6 +397,17 @@ static void copies(void **state)
 	assert_false(recalled(word, hash, now_ns + BUCKET_COPY_MEMORY_NS + (2 << 24), &syn));
 	assert_false(recalled(word, bucket_copy_hash(0x1234567890abcdefull, 78), now_ns, &syn));
 	assert_false(recalled(0, hash, now_ns, &syn));
+	/* A copy that waits here keeps its first time while the bucket stays; no member has its tag. */
+	assert_true(recalled(word, hash, now_ns + (9 << 24), &syn));
+	word = bucket_copy_waits(word, hash, &syn, true);
+	assert_true(recalled(word, hash, now_ns + (20 << 24), &syn));
+	assert_int_equal(syn.refused_tag, BUCKET_TAG_HERE);
+	assert_int_equal(syn.refused_age_ns, 11 << 24);
+	assert_int_equal(bucket_copy_waits(word, hash, &syn, true), word);
+	word = bucket_copy_waits(word, hash, &syn, false);
+	assert_true(recalled(word, hash, now_ns + (20 << 24), &syn));
+	assert_int_equal(syn.refused_age_ns, 0);
+	assert_int_not_equal(bucket_tag(BUCKET_TAG_HERE), BUCKET_TAG_HERE);
 }
 
 int main(void)
@@ -298,7 +415,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hash_known), cmocka_unit_test(cost),          cmocka_unit_test(shares),
 		cmocka_unit_test(moves),      cmocka_unit_test(weights),       cmocka_unit_test(judge),
-		cmocka_unit_test(copies),     cmocka_unit_test(later_changes),
+		cmocka_unit_test(copies),     cmocka_unit_test(later_changes), cmocka_unit_test(one_answer),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);
