@@ -42,7 +42,7 @@
  * The way of a SYN, plane bpf: bpf/plain.h, bpf/entry.h on the entry node. With Decide=kernel the programs choose by
  * a schedule that plane/decide.c makes ahead; otherwise they queue the SYN, and it goes the way above.
  *
- * The clock: tick.c says what happens when; upkeep/ does it (expire, refill, keep_rules, presence).
+ * The clock: tick.c says what happens when; upkeep/ does it (expire, refill, keep_rules, presence, renew).
  * A reload: SIGHUP or control/change.c, then upkeep/reload.c: each module's ..._reconfigure(), in order.
  */
 #ifndef DPRD_DPRD_H

@@ -220,6 +220,7 @@ static int dprd_open(struct process *p)
 	/* Listeners first, so that no packet meets a rule without one. */
 	if (!error)
 		error = queue_start(d);
+	presence_alive();
 	if (!error)
 		error = rules_install(d);
 	if (!error)
@@ -260,6 +261,7 @@ static void dprd_close(struct process *p)
 	struct flow_count count = { .limits = &d->flow_limits };
 	unsigned flows;
 
+	presence_alive();
 	control_close(p->control);
 	plane_tick(d, false);
 	/* The table itself is asked: its counts lag behind what the programs make (Decide=kernel). */
@@ -303,16 +305,15 @@ static int run(struct process *p)
 
 		/* None of it keeps dprd from starting: what cannot be forwarded is served here. */
 		preflight(&d->config, true, &warnings);
-		sd_notify(0, "READY=1");
+		sd_notify(0, "READY=1\nWATCHDOG=1");
 		log_info("dprd %s on %s: policy %s, %u members, %u worker%s", dprd_version, d->config.node_name,
 			 d->config.policy, d->config.member_count, d->worker_count, d->worker_count == 1 ? "" : "s");
 		error = sd_event_loop(d->event);
 	}
 	dprd_close(p);
 	if (!error && p->upkeep.presence.renews) {
-		/* The same process as before for the service manager. What is kept waits as for any next dprd. */
-		execv("/proc/self/exe", p->arguments);
-		log_err("cannot start anew: %s", strerror(errno));
+		/* The same process as before for the service manager. */
+		renew_execute(p->arguments);
 		return EXIT_FAILURE;
 	}
 	return error ? EXIT_FAILURE : EXIT_SUCCESS;

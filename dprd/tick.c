@@ -4,7 +4,6 @@
  * while a worker stands still.
  */
 #include "dprd/base/clock.h"
-#include "dprd/base/log.h"
 #include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/state.h"
@@ -45,10 +44,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 		asks_inside(d);
 		plane_update(d);
 		presence_second(d, now_ms);
-		if (plane_is_outdated(d)) {
-			log_info("the interfaces can carry the BPF programs now: dprd starts anew, with the plane bpf");
-			presence_renew(d);
-		}
+		renew_second(d, now_ms);
 		keep_rules_second(d);
 	}
 	/* A status file says that this node can decapsulate: not while a worker stands still. */
@@ -64,6 +60,7 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 int tick_start(struct dprd *d)
 {
 	presence_start(d);
+	renew_start(d);
 	keep_rules_start(d);
 	d->upkeep->second_ms = clock_now_ms();
 	return sd_event_add_time_relative(d->event, NULL, CLOCK_BOOTTIME, (uint64_t)TICK_MS * 1000, 1000, on_tick, d);

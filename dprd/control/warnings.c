@@ -312,6 +312,11 @@ static void warn_clock(struct warnings *w)
 
 static void warn_plane(struct warnings *w)
 {
+	if (*plane_unseen(w->d)) {
+		say(w, "connections that peers forward here may get no answer: %s", plane_unseen(w->d));
+		advise(w, "Plane=nfqueue in [Datapath] works with any interface%s; then systemctl restart dprd",
+		       w->config->plane == PLANE_AUTO ? ", and Plane=auto chooses it" : "");
+	}
 	if (!plane_is_second_choice(w->d))
 		return;
 	say(w, "Plane=auto uses the slower plane nfqueue: %s", plane_why(w->d));

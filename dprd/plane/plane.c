@@ -95,16 +95,21 @@ static bool sees_tunnel(const struct dprd *d, char why[FASTPATH_WHY_BYTES])
 	return true;
 }
 
-/* True when all interfaces by which members are reached can carry the programs. */
+/*
+ * True when all interfaces by which members are reached can carry the programs. An interface that is away for a moment
+ * has no route, and may be one that cannot: so a member without a route counts like one behind such an interface.
+ */
 static bool interfaces_fit(const struct dprd *d)
 {
 	unsigned member, v6;
 
 	for (member = 0; member < d->config.member_count; member++) {
 		for (v6 = 0; v6 < 2; v6++) {
-			uint32_t interface = d->ways.member[member][v6].next_hop.interface;
+			const struct way *way = &d->ways.member[member][v6];
+			uint32_t interface = way->next_hop.interface;
 
-			if (interface && !fastpath_fits(&d->config, interface))
+			/* Only a way between two addresses has a destination: not that to this node itself. */
+			if (!addr_is_zero(&way->destination) && (!interface || !fastpath_fits(&d->config, interface)))
 				return false;
 		}
 	}
@@ -114,6 +119,11 @@ static bool interfaces_fit(const struct dprd *d)
 bool plane_is_outdated(const struct dprd *d)
 {
 	return d->plane->waits && interfaces_fit(d);
+}
+
+const char *plane_unseen(const struct dprd *d)
+{
+	return d->plane && d->fastpath ? d->plane->unseen : "";
 }
 
 bool plane_is_second_choice(const struct dprd *d)
@@ -144,6 +154,7 @@ int plane_attach(struct dprd *d)
 	snprintf(d->plane->why, sizeof(d->plane->why), "%.*s", (int)sizeof(d->plane->why) - 1, why);
 	/* Where they fit already, another try would fail as well. */
 	d->plane->waits = !interfaces_fit(d);
+	*d->plane->unseen = '\0';
 	fastpath_pin_flows(d->fastpath);
 	fastpath_close(d->fastpath, true);
 	d->fastpath = NULL;
@@ -321,6 +332,18 @@ static void update_tables(struct dprd *d, uint64_t living)
 	}
 }
 
+/* A route may lead out by another interface since the start. */
+static void check_tunnel(struct dprd *d)
+{
+	char why[FASTPATH_WHY_BYTES] = "";
+
+	if (!sees_tunnel(d, why) && !*d->plane->unseen)
+		log_warning("the programs do not see tunnel packets of peers: %s", why);
+	else if (!*why && *d->plane->unseen)
+		log_info("the programs see tunnel packets of all peers again");
+	snprintf(d->plane->unseen, sizeof(d->plane->unseen), "%s", why);
+}
+
 void plane_update(struct dprd *d)
 {
 	char why[FASTPATH_WHY_BYTES];
@@ -340,6 +363,7 @@ void plane_update(struct dprd *d)
 	else if (!failed && d->fastpath->failed)
 		log_info("the programs are attached again");
 	d->fastpath->failed = failed;
+	check_tunnel(d);
 }
 
 void plane_reconfigure(struct dprd *d)

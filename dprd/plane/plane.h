@@ -21,6 +21,8 @@ void plane_started(struct dprd *d);
  * there now: a new process would use the programs.
  */
 bool plane_is_outdated(const struct dprd *d);
+/* The member whose tunnel packets the programs do not see, and the reason; "": they see all. */
+const char *plane_unseen(const struct dprd *d);
 /* True when Plane=auto could not use the programs. */
 bool plane_is_second_choice(const struct dprd *d);
 const char *plane_name(const struct dprd *d); /* "bpf" or "nfqueue" */

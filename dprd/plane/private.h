@@ -13,6 +13,7 @@ struct plane_decide;
 
 struct plane {
 	char why[PLANE_WHY_BYTES]; /* this plane */
+	char unseen[PLANE_WHY_BYTES]; /* the member whose tunnel packets the programs do not see, and why; "": none */
 	uint64_t living_told; /* members whose tunnel packets the programs take */
 	struct plane_decide *ahead; /* Decide=auto or kernel; else NULL */
 	bool waits; /* Plane=auto: for interfaces that can carry the programs */

@@ -84,6 +84,11 @@ void presence_ping(struct dprd *d, uint64_t now_ms)
 	sd_notify(0, "WATCHDOG=1");
 }
 
+void presence_alive(void)
+{
+	sd_notify(0, "WATCHDOG=1");
+}
+
 void presence_second(struct dprd *d, uint64_t now_ms)
 {
 	unsigned i, ready = 0;

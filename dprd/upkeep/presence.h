@@ -24,6 +24,10 @@ void presence_start(struct dprd *d);
 void presence_tick(struct dprd *d, uint64_t now_ms);
 /* Each tick, while the workers run: the watchdog's ping. */
 void presence_ping(struct dprd *d, uint64_t now_ms);
+/*
+ * Between the last tick and the first one, where much may take its time (the tools that set up the rules): another ping.
+ */
+void presence_alive(void);
 /* Each second: the line that systemctl status shows. */
 void presence_second(struct dprd *d, uint64_t now_ms);
 /* dprd works no more: the status file goes. */
