@@ -53,6 +53,7 @@ struct health {
 	/* HEALTH_AUTO */
 	enum speech speaks;
 	bool learns; /* this probe */
+	bool has_answered; /* an HTTP status that is well, or a ServerHello: the server knows what it is asked for */
 	bool bad_request; /* the port answered a GET with status 400, as a TLS server may */
 	unsigned probes, learn_gap; /* probes since it last learnt; how many there are until it learns again; 0: none */
 };
@@ -251,6 +252,15 @@ static bool is_good_status(const struct health *h, unsigned status)
 	return status >= h->config->health_status_low && status <= h->config->health_status_high;
 }
 
+/*
+ * Without Host= the server is asked for no name that it knows. Some servers close then, or reject the handshake, and work
+ * for their names. As long as that is all that was heard of them, the accepted connection is the proof.
+ */
+static bool may_want_name(const struct health *h)
+{
+	return h->check == HEALTH_AUTO && !*h->config->health_host && !h->has_answered;
+}
+
 static void judge(struct health *h, unsigned code)
 {
 	char what[REASON_BYTES];
@@ -258,10 +268,11 @@ static void judge(struct health *h, unsigned code)
 	if (h->asks == SPEECH_HTTP && !is_good_status(h, code)) {
 		snprintf(what, sizeof(what), "HTTP status %u for %.80s", code, h->config->health_path);
 		probe_failed(h, what, 0);
-	} else if (h->asks == SPEECH_TLS && code == TLS_INTERNAL_ERROR) {
+	} else if (h->asks == SPEECH_TLS && code == TLS_INTERNAL_ERROR && !may_want_name(h)) {
 		probe_failed(h, "TLS alert: internal error", 0);
 	} else {
 		h->bad_request = h->asks == SPEECH_HTTP && code == HTTP_BAD_REQUEST;
+		h->has_answered |= !(h->asks == SPEECH_TLS && code);
 		finish(h, true, 1);
 	}
 }
@@ -332,6 +343,14 @@ static void take_silence(struct health *h, const char *what, uint64_t now_ms)
 	} else {
 		probe_failed(h, what, 0);
 	}
+}
+
+static void take_end(struct health *h, uint64_t now_ms)
+{
+	if (!h->learns && may_want_name(h))
+		finish(h, true, 1);
+	else
+		take_silence(h, "the server closed without an answer", now_ms);
 }
 
 /* --- one connection --- */
@@ -415,7 +434,7 @@ static void send_request(struct health *h, uint64_t now_ms)
 	if (size >= 0)
 		h->sent += (size_t)size;
 	else if (errno != EAGAIN && errno != EINTR)
-		take_silence(h, "the server closed without an answer", now_ms);
+		take_end(h, now_ms);
 	if (h->step == STEP_SEND && h->sent == h->request_bytes)
 		h->step = STEP_ANSWER;
 }
@@ -429,7 +448,7 @@ static void read_answer(struct health *h, uint64_t now_ms)
 	if (size < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (size < 0) {
-		take_silence(h, "the server closed without an answer", now_ms);
+		take_end(h, now_ms);
 		return;
 	}
 	h->received += (size_t)size;
@@ -437,7 +456,7 @@ static void read_answer(struct health *h, uint64_t now_ms)
 	if (speech != SPEECH_UNKNOWN)
 		take_answer(h, speech, code, now_ms);
 	else if (!size)
-		take_silence(h, "the server closed without an answer", now_ms);
+		take_end(h, now_ms);
 }
 
 void health_ready(struct health *health, uint64_t now_ms)

@@ -272,6 +272,43 @@ static void held_to_it(void **state)
 	check_asked(1, 0);
 }
 
+/* The server knows its names alone, and is asked for none: "return 444" of nginx, a TLS server that wants SNI. */
+static void wants_a_name(void **state)
+{
+	static const struct script nameless[] = {
+		{ CLOSES, BAD_REQUEST }, { CLOSES, CLOSES }, { ALERT, BROKEN }, { BAD_REQUEST, BROKEN }
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		struct health *former = health;
+
+		probes(6, &nameless[i]);
+		assert_true(health_is_good(health));
+		assert_int_equal(health->streak, 0);
+		health = health_new(&config, HEALTH_AUTO, &former->address, former->port);
+		health_free(former);
+	}
+	/* One that has answered is held to it. */
+	probe(&web);
+	probes(3, &nameless[0]);
+	assert_false(health_is_good(health));
+	assert_string_equal(health_reason(health), "the server closed without an answer");
+}
+
+/* With the name that it should know, the same is a failure. */
+static void knows_its_name(void **state)
+{
+	(void)state;
+	strcpy(config.health_host, "www.example.org");
+	probes(4, &(struct script) { CLOSES, BAD_REQUEST });
+	assert_false(health_is_good(health));
+	probes(2, &web);
+	probes(4, &(struct script) { ALERT, BROKEN });
+	assert_false(health_is_good(health));
+	assert_string_equal(health_reason(health), "TLS alert: internal error");
+}
+
 static void speaks_tls(void **state)
 {
 	(void)state;
@@ -413,6 +450,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(slow_while_learnt, start, stop),
 		cmocka_unit_test_setup_teardown(silent_while_learnt, start, stop),
 		cmocka_unit_test_setup_teardown(held_to_it, start, stop),
+		cmocka_unit_test_setup_teardown(wants_a_name, start, stop),
+		cmocka_unit_test_setup_teardown(knows_its_name, start, stop),
 		cmocka_unit_test_setup_teardown(speaks_tls, start, stop),
 		cmocka_unit_test_setup_teardown(speaks_tls_at_nginx, start, stop),
 		cmocka_unit_test_setup_teardown(closes_on_a_get, start, stop),
