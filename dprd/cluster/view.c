@@ -324,19 +324,33 @@ bool view_own_server_fails(const struct dprd *d, be16 port)
 	return self && (self->state == NODE_UNHEALTHY || self->ports_down & port_bits(&d->table, port));
 }
 
-bool view_ports_differ(const struct dprd *d)
+/* True when a member that is heard may not know a service address that came by a reload. */
+static bool fresh_service_counts(const struct dprd *d)
 {
-	if (!d->table_valid)
-		return false;
-	if (d->config.fresh_services)
-		return true;
-	for (uint32_t i = 0; i < d->table.count; i++) {
-		if (d->table.nodes[i].ports_down)
+	for (unsigned i = 0; d->config.fresh_services && i < d->config.member_count; i++) {
+		const struct node_load *load = view_node_load(d, d->config.member[i].id);
+
+		if (i != d->config.self && load && load->flags & NODE_HEARD && !has_same_file(d, load))
 			return true;
 	}
+	return false;
+}
+
+const char *view_ports_differ(const struct dprd *d)
+{
+	if (!d->table_valid)
+		return NULL;
+	if (fresh_service_counts(d))
+		return "a service address is new, and not all members have read it";
+	for (uint32_t i = 0; i < d->table.count; i++) {
+		if (d->table.nodes[i].flags & NODE_HEARD && d->table.nodes[i].ports_down)
+			return "a port of a member fails, or is not served there";
+	}
 	/* Until loadcast has read the same file, it cannot tell which peers serve a new port. */
-	return d->table.port_count != d->config.port_count ||
-	       memcmp(d->table.port, d->config.port, sizeof(d->config.port)) != 0;
+	if (d->table.port_count != d->config.port_count ||
+	    memcmp(d->table.port, d->config.port, sizeof(d->config.port)) != 0)
+		return "loadcast has other ports in its configuration than dprd";
+	return NULL;
 }
 
 void view_select(struct dprd *d, bool v6, be16 port, bool fresh)

@@ -50,9 +50,12 @@ void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms); /* each second: t
 void view_select(struct dprd *d, bool v6, be16 port, bool fresh);
 /* True when this node's own web server does not work on this port; port 0: on some port. */
 bool view_own_server_fails(const struct dprd *d, be16 port);
-/* True when a port of some node fails while others of it work, or nodes serve different ports or addresses: then each has
- * its own choice of nodes. */
-bool view_ports_differ(const struct dprd *d);
+/*
+ * A port of some node fails while others of it work, or nodes serve different ports or addresses: then each port and
+ * address has its own choice of nodes. The text says which; NULL: none. A node that is not heard is no choice for any, and
+ * does not count.
+ */
+const char *view_ports_differ(const struct dprd *d);
 /* True while a peer of the load table announces itself. */
 bool view_is_heard(const struct dprd *d, const struct node_load *load, uint64_t now_ms);
 double view_load(const struct config *config, const struct load_sample *sample); /* in the configured metric */

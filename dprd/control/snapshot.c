@@ -33,6 +33,7 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	s->shorter_times = d->suspicion.suspects ? d->suspicion.times : 0;
 	s->minority = d->minority;
 	s->programs_decide = plane_decide_runs(d);
+	s->decided_why = d->fastpath && d->config.decide_in != DECIDE_QUEUE ? view_ports_differ(d) : NULL;
 	s->arrivals_per_1000_s = d->arrivals_per_1000_s;
 	for (i = 0; i < d->config.own_backend_count; i++)
 		backend_status(d, i, &s->backends[i]);

@@ -36,6 +36,7 @@ struct control_snapshot {
 	bool draining, minority;
 	double shorter_times; /* this node's connections end suspiciously soon: so many times as soon as usual; 0: no */
 	bool programs_decide; /* about new connections, at this moment */
+	const char *decided_why; /* with Decide=auto or kernel: why not the programs, for each port alike; else NULL */
 	uint32_t arrivals_per_1000_s;
 	struct backend_status backends[OWN_BACKENDS_MAX]; /* by number */
 	bool serves_here; /* the own web server gets connections, too */

@@ -197,6 +197,7 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 	json_object_set_new(head, "loadcast_has_file", loadcast_has_file_json(config, s));
 	json_object_set_new(head, "datapath_why", control_text(plane_why(d)));
 	json_object_set_new(head, "decided_by", json_string(s->programs_decide ? "programs" : "dprd"));
+	json_object_set_new(head, "decided_why", s->decided_why ? json_string(s->decided_why) : json_null());
 	json_object_set_new(head, "announcements_rejected", control_count(s->table_valid, s->table.rejected));
 	return head;
 }

@@ -22,8 +22,11 @@ static void render_head(FILE *out, const json_t *status)
 static void render_datapath(FILE *out, const json_t *status)
 {
 	fprintf(out, "  datapath %s: %s\n", text_of(status, "datapath"), text_of(status, "datapath_why"));
-	fprintf(out, "  new connections are decided by %s\n",
+	fprintf(out, "  new connections are decided by %s",
 		strcmp(text_of(status, "decided_by"), "programs") ? "dprd" : "the BPF programs");
+	if (json_is_string(json_object_get(status, "decided_why")))
+		fprintf(out, ": %s", text_of(status, "decided_why"));
+	fputc('\n', out);
 }
 
 static void render_cluster(FILE *out, const json_t *status)

@@ -278,7 +278,7 @@ static void test_fresh_service(void **context)
 	/* loadcast has the former file. */
 	table.file_hash = 4;
 	published(100);
-	assert_true(view_ports_differ(&d));
+	assert_non_null(view_ports_differ(&d));
 	view_select(&d, false, 0, true);
 	assert_false(d.view_nodes[N2].eligible);
 	view_select(&d, false, 0, false);
@@ -289,16 +289,22 @@ static void test_fresh_service(void **context)
 	view_select(&d, false, 0, true);
 	assert_false(d.view_nodes[N2].eligible);
 	assert_int_equal(d.config.fresh_services, 1);
+	assert_non_null(view_ports_differ(&d));
 	table.nodes[N2].flags = good;
 	table.nodes[N3].flags = 0;
 	published(100);
 	view_select(&d, false, 0, true);
 	assert_true(d.view_nodes[N2].eligible);
 	assert_int_equal(d.config.fresh_services, 1);
+	/* n3 is away: it is no choice for any address. It may come back with the former file. */
+	assert_null(view_ports_differ(&d));
+	table.nodes[N3].flags = good | NODE_CONFIG_DIFFERS;
+	published(100);
+	assert_string_equal(view_ports_differ(&d), "a service address is new, and not all members have read it");
 	table.nodes[N3].flags = good;
 	published(100);
 	assert_int_equal(d.config.fresh_services, 0);
-	assert_false(view_ports_differ(&d));
+	assert_null(view_ports_differ(&d));
 }
 
 /* A port that fails takes a node out for that port alone. */
@@ -315,7 +321,7 @@ static void test_ports(void **context)
 	table.port[0] = d.config.port[0];
 	published(100);
 	/* loadcast has not read the new file yet. */
-	assert_true(view_ports_differ(&d));
+	assert_non_null(view_ports_differ(&d));
 	view_select(&d, false, first, false);
 	assert_true(d.view_nodes[N2].eligible);
 	view_select(&d, false, second, false);
@@ -323,13 +329,19 @@ static void test_ports(void **context)
 	table.port_count = 2;
 	table.port[1] = 8080;
 	published(100);
-	assert_false(view_ports_differ(&d));
+	assert_null(view_ports_differ(&d));
 	assert_false(view_own_server_fails(&d, 0) || view_own_server_fails(&d, first));
 	table.nodes[N3] = table.nodes[N2];
 	table.nodes[N3].id = member_id("n3");
 	table.nodes[N2].ports_down = 2;
 	published(100);
-	assert_true(view_ports_differ(&d));
+	assert_non_null(view_ports_differ(&d));
+	/* A node that is not heard, such as one that is switched off, is no choice for any port. */
+	table.nodes[N2].flags &= ~(uint32_t)NODE_HEARD;
+	published(100);
+	assert_null(view_ports_differ(&d));
+	table.nodes[N2].flags |= NODE_HEARD;
+	published(100);
 	assert_string_equal(why_not(N2), "");
 	view_select(&d, false, second, false);
 	assert_false(d.view_nodes[N2].eligible);
@@ -345,7 +357,7 @@ static void test_ports(void **context)
 	table.nodes[N2].ports_down = 0;
 	table.nodes[N1].ports_down = 1;
 	published(100);
-	assert_true(view_ports_differ(&d));
+	assert_non_null(view_ports_differ(&d));
 	assert_true(view_own_server_fails(&d, 0) && view_own_server_fails(&d, first));
 	assert_false(view_own_server_fails(&d, second) || view_own_server_fails(&d, foreign));
 	table.nodes[N1].state = NODE_UNHEALTHY;
