@@ -28,9 +28,10 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 	(void)at_us;
 	asks_refresh(d, now_ms);
 	plane_tick(d, alive);
-	outcomes_tick(d, now_ms);
 	shared_tick(d, now_ms);
 	queue_tick(d, each_second);
+	/* The programs and the standby process have told by now what they sent on. */
+	outcomes_tick(d, now_ms);
 	expire_tick(d, now_ms, each_second);
 	keep_rules_flood(d, now_ms);
 	mutex_lock(&d->lock);

@@ -66,15 +66,24 @@ void outcomes_reconfigure(struct dprd *d, const struct config *former)
 	}
 }
 
+/* The standby process sends on the client's packets, and tells nobody which connections they confirm. */
+static bool standby_sent(struct dprd *d)
+{
+	bool sent = d->counters.standby_forwarded != d->outcomes.standby_forwarded;
+
+	d->outcomes.standby_forwarded = d->counters.standby_forwarded;
+	return sent;
+}
+
 /* Ends a window. Returns the unanswered connections to all members that do not rest. */
-static uint32_t ripen_all(struct dprd *d, bool late, uint64_t now_ms)
+static uint32_t ripen_all(struct dprd *d, bool unseen, uint64_t now_ms)
 {
 	struct outcome *o = d->outcomes.member[0];
 	uint32_t waiting = 0;
 	unsigned i;
 
 	for (i = 0; i < 2 * d->config.member_count; i++) {
-		if (late)
+		if (unseen)
 			outcome_forget(&o[i]);
 		if (outcome_ripen(&o[i], now_ms) && !o[i].rest_ms)
 			waiting += o[i].unanswered;
@@ -86,6 +95,7 @@ void outcomes_tick(struct dprd *d, uint64_t now_ms)
 {
 	struct outcomes *all = &d->outcomes;
 	uint32_t waiting;
+	bool unseen;
 	unsigned i;
 
 	mutex_lock(&d->lock);
@@ -93,7 +103,9 @@ void outcomes_tick(struct dprd *d, uint64_t now_ms)
 		mutex_unlock(&d->lock);
 		return;
 	}
-	waiting = ripen_all(d, now_ms - all->window_ms > OUTCOME_LATE_MS, now_ms);
+	unseen = now_ms - all->window_ms > OUTCOME_LATE_MS;
+	unseen |= standby_sent(d);
+	waiting = ripen_all(d, unseen, now_ms);
 	all->window_ms = now_ms;
 	for (i = 0; waiting && i < 2 * d->config.member_count; i++) {
 		struct outcome *o = &all->member[i / 2][i % 2];

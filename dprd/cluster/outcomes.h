@@ -14,6 +14,7 @@ struct outcomes {
 	struct outcome member[MEMBERS_MAX][2]; /* by family (0: IPv4) */
 	struct outcome_history history;
 	uint64_t window_ms; /* when the running window began; 0: never */
+	uint64_t standby_forwarded; /* that counter, at that time */
 };
 
 /* Lock held for all of these, except outcomes_tick(). Nodes that are no members do not count. */
