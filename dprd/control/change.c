@@ -12,6 +12,7 @@
 
 static json_t *set_draining(struct dprd *d, bool draining)
 {
+	char note[CONFIG_ERROR_BYTES] = "";
 	struct flow_counts flows;
 	bool before;
 	int error = kept_drain(d, draining);
@@ -24,11 +25,14 @@ static json_t *set_draining(struct dprd *d, bool draining)
 	plane_decide_now(d);
 	if (before != draining)
 		log_info("%s", draining ? "draining: new connections go to the peers" : "no longer draining");
-	if (error)
-		log_warning("a restart will not know that this node %s: %s", draining ? "drains" : "no longer drains",
-			    strerror(-error));
-	return json_pack("{s:s, s:o, s:b, s:I}", "schema", "dprd.drain/1", "node", control_text(d->config.node_name),
-			 "draining", draining, "flows", (json_int_t)flows.half_open + flows.confirmed);
+	if (error) {
+		snprintf(note, sizeof(note), "a restart of dprd will not know that this node %s: %s: %s",
+			 draining ? "drains" : "no longer drains", d->config.run_dir, strerror(-error));
+		log_warning("%s", note);
+	}
+	return json_pack("{s:s, s:o, s:b, s:I, s:o}", "schema", "dprd.drain/1", "node",
+			 control_text(d->config.node_name), "draining", draining, "flows",
+			 (json_int_t)flows.half_open + flows.confirmed, "note", control_text(note));
 }
 
 json_t *control_drain(struct dprd *d, const struct control_query *query)

@@ -277,26 +277,44 @@ int command_why(struct dprctl *c, char **arguments)
 	return shown ? DPRCTL_OK : DPRCTL_DEGRADED;
 }
 
+/* The change is in effect; a note says what a restart will not know of it. */
+static int result_of_change(const json_t *answer)
+{
+	const char *note = text_of(answer, "note");
+
+	/* dprd of a version that has no notes */
+	if (!json_is_string(json_object_get(answer, "note")) || !*note)
+		return DPRCTL_OK;
+	fprintf(stderr, "dprctl: %s\n", note);
+	return DPRCTL_DEGRADED;
+}
+
 int command_drain(struct dprctl *c, char **arguments)
 {
 	json_t *answer = ask(c, command_request("drain"));
 	char cell[CELL_BYTES];
+	int result, drained;
 
 	(void)arguments;
 	if (!answer)
 		return DPRCTL_FAILED;
+	result = result_of_change(answer);
 	if (c->json && !c->wait)
 		print_json(answer);
 	else if (!c->wait)
 		printf("%s drains; %s forwarded flows go on\n", text_of(answer, "node"),
 		       cell_grouped(cell, answer, "flows"));
 	json_decref(answer);
-	return c->wait ? drain_and_wait(c) : DPRCTL_OK;
+	if (!c->wait)
+		return result;
+	drained = drain_and_wait(c);
+	return drained == DPRCTL_OK ? result : drained;
 }
 
 int command_undrain(struct dprctl *c, char **arguments)
 {
 	json_t *answer = ask(c, command_request("undrain"));
+	int result;
 
 	(void)arguments;
 	if (!answer)
@@ -305,8 +323,9 @@ int command_undrain(struct dprctl *c, char **arguments)
 		print_json(answer);
 	else
 		printf("%s no longer drains\n", text_of(answer, "node"));
+	result = result_of_change(answer);
 	json_decref(answer);
-	return DPRCTL_OK;
+	return result;
 }
 
 /* loadcast sees within a moment that dprd has another file, and reads it. False: it still has the former one. */

@@ -296,6 +296,13 @@ static void test_drain_and_undrain(void **context)
 	assert_true(d.draining);
 	assert_true(json_is_false(json_object_get(ask("{\"command\":\"undrain\"}"), "draining")));
 	assert_false(d.draining);
+	assert_string_equal(text_at(ask("{\"command\":\"undrain\"}"), "note"), "");
+	/* The file that a restart reads cannot be written: the node drains all the same. */
+	strcpy(d.config.run_dir, "/nonexistent");
+	assert_string_equal(
+		text_at(ask("{\"command\":\"drain\"}"), "note"),
+		"a restart of dprd will not know that this node drains: /nonexistent: No such file or directory");
+	assert_true(d.draining);
 }
 
 static void test_others_only_read(void **context)

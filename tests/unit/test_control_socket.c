@@ -493,6 +493,10 @@ static void test_text_of_answers(void **context)
 	output_of(command_undrain, &c, DPRCTL_OK, text);
 	snprintf(expected, sizeof(expected), "%s no longer drains\n", d.config.node_name);
 	assert_string_equal(text, expected);
+	strcpy(d.config.run_dir, "/nonexistent");
+	output_of(command_drain, &c, DPRCTL_DEGRADED, text);
+	snprintf(d.config.run_dir, sizeof(d.config.run_dir), "%s", directory);
+	output_of(command_undrain, &c, DPRCTL_OK, text);
 	output_of(command_metrics, &c, DPRCTL_OK, text);
 	assert_non_null(strstr(text, "\ndprd_up 1\n"));
 	c.run_dir = "/nonexistent";
