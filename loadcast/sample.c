@@ -25,6 +25,7 @@ enum {
 	COUNT_PAUSE = 200,
 	OTHERS_STEADY = 16, /* fewer more or less are no change */
 	COUNT_NICENESS = 19,
+	COUNT_TRIES = 2, /* at the start: of the others, then of the served connections */
 	OTHERS_MANY = 1024, /* fewer are counted, however few the service has */
 };
 
@@ -164,6 +165,8 @@ static int start_counter(struct sampler *s)
 
 static int open_sampler(struct sampler *s, const struct config *config)
 {
+	struct diag_listeners listeners;
+	unsigned tries;
 	int error;
 
 	s->sockstat = open("/proc/net/sockstat", O_RDONLY | O_CLOEXEC);
@@ -176,8 +179,13 @@ static int open_sampler(struct sampler *s, const struct config *config)
 	s->counter_diag = s->diag ? diag_new(config) : NULL;
 	if (!s->counter_diag)
 		return -errno;
-	error = sampler_count(s);
-	return error ? error : start_counter(s);
+	error = diag_count_listeners(s->counter_diag, &listeners);
+	if (error)
+		return error;
+	/* A host with very many connections of others may refuse the first count, or be slow. It is no reason not to start. */
+	for (tries = 0; tries < COUNT_TRIES && sampler_count(s); tries++)
+		;
+	return start_counter(s);
 }
 
 static void close_files(struct sampler *s)
