@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "dprd/base/log.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
@@ -118,6 +119,11 @@ void asks_inside(struct dprd *d)
 	/* The configuration changes in this thread only. If the host does not answer, what was known stays. */
 	if (inside_read(&d->config, &inside))
 		return;
+	if (inside.left_out && !d->inside.left_out)
+		log_warning(
+			"this host has %u networks of its own (bridges, virtual interfaces) more than the %d that are "
+			"known; clients there may be forwarded to peers, which cannot answer them",
+			inside.left_out, INSIDE_NETWORKS_MAX);
 	mutex_lock(&d->lock);
 	d->inside = inside;
 	mutex_unlock(&d->lock);

@@ -302,6 +302,16 @@ static void warn_own_name(struct warnings *w)
 	}
 }
 
+static void warn_inside(struct warnings *w)
+{
+	if (!w->d->inside.left_out)
+		return;
+	say(w, "%u networks of this host alone are not known beside the first %d; clients there may get no answer",
+	    w->d->inside.left_out, INSIDE_NETWORKS_MAX);
+	advise(w, "Name the interfaces of clients and peers: [Datapath] Interfaces=; clients behind others are served "
+		  "here");
+}
+
 static void warn_clock(struct warnings *w)
 {
 	if (!preflight_has_other_clock(PREFLIGHT_OFFSETS))
@@ -385,6 +395,7 @@ json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s,
 	for (i = 0; i < d->config.member_count; i++)
 		warn_member(&w, i);
 	warn_plane(&w);
+	warn_inside(&w);
 	warn_clock(&w);
 	warn_counters(&w, recent);
 	return w.list;

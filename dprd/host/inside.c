@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "dprd/host/inside.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <linux/ethtool.h>
@@ -12,23 +13,59 @@
 
 #include "dprd/core/decide/tunnelled.h"
 
+enum { KIND_BYTES = sizeof(((struct ethtool_drvinfo *)NULL)->driver) };
+
 /* As the kernel names the kinds of interfaces behind which containers, virtual machines and tunnel clients are. */
 static const char *const kinds[] = { "bridge", "tun", "veth", "wireguard" };
+/* The kinds of a bridge's ports that stay on this host. */
+static const char *const inner_ports[] = { "tun", "veth", "dummy" };
 
-static bool is_virtual(int socket, const char *name)
+/* False where the kernel does not name the kind of the interface. */
+static bool kind_of(int socket, const char *name, char kind[KIND_BYTES])
 {
 	struct ethtool_drvinfo driver = { .cmd = ETHTOOL_GDRVINFO };
 	struct ifreq request = { .ifr_data = (char *)&driver };
-	unsigned i;
 
-	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%.*s", IFNAMSIZ - 1, name);
 	if (ioctl(socket, SIOCETHTOOL, &request))
 		return false;
-	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (strcmp(driver.driver, kinds[i]) == 0)
+	memcpy(kind, driver.driver, sizeof(driver.driver));
+	return true;
+}
+
+static bool is_one_of(const char *kind, const char *const names[], size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(kind, names[i]) == 0)
 			return true;
 	}
 	return false;
+}
+
+/* True for a bridge of this host and a real network: hosts there are also the peers' neighbours. */
+static bool leads_out(int socket, const char *bridge)
+{
+	char path[64 + IF_NAMESIZE], kind[KIND_BYTES];
+	struct dirent *port;
+	bool out = false;
+	DIR *ports;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/brif", bridge);
+	ports = opendir(path);
+	while (ports && !out && (port = readdir(ports)))
+		out = port->d_name[0] != '.' && kind_of(socket, port->d_name, kind) &&
+		      !is_one_of(kind, inner_ports, sizeof(inner_ports) / sizeof(inner_ports[0]));
+	if (ports)
+		closedir(ports);
+	return out;
+}
+
+static bool is_of_this_host(int socket, const char *name)
+{
+	char kind[KIND_BYTES];
+
+	return kind_of(socket, name, kind) && is_one_of(kind, kinds, sizeof(kinds) / sizeof(kinds[0])) &&
+	       !leads_out(socket, name);
 }
 
 static bool addr_of(const struct sockaddr *from, struct addr *ret)
@@ -105,8 +142,12 @@ static void add(const struct ifaddrs *i, const struct config *config, struct ins
 	if (!bits || bits == 128 || !addr_of(i->ifa_addr, &address) || !memcmp(address.bytes, link_local, 2))
 		return;
 	network = inside_network_of(&address, bits);
-	if (!has_cluster_address(&network, config))
+	if (has_cluster_address(&network, config))
+		return;
+	if (ret->count < INSIDE_NETWORKS_MAX)
 		ret->network[ret->count++] = network;
+	else
+		ret->left_out++;
 }
 
 int inside_read(const struct config *config, struct inside *ret)
@@ -123,9 +164,9 @@ int inside_read(const struct config *config, struct inside *ret)
 		close(fd);
 		return error;
 	}
-	for (i = all; i && found.count < INSIDE_NETWORKS_MAX; i = i->ifa_next) {
+	for (i = all; i; i = i->ifa_next) {
 		if (i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6) &&
-		    is_virtual(fd, i->ifa_name) && !leads_to_clients(all, i->ifa_name, config))
+		    is_of_this_host(fd, i->ifa_name) && !leads_to_clients(all, i->ifa_name, config))
 			add(i, config, &found);
 	}
 	freeifaddrs(all);

@@ -17,7 +17,8 @@ struct inside_network {
 };
 
 struct inside {
-	uint32_t count, unused;
+	uint32_t count;
+	uint32_t left_out; /* so many more are not known */
 	struct inside_network network[INSIDE_NETWORKS_MAX];
 };
 

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Which networks of a host are its own alone? Asked of the kernel, in a network namespace that the test makes. */
+#define _GNU_SOURCE
+#include <net/if.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+
+#include "dprd/host/inside.h"
+#include "tests/unit/own_backends.h"
+
+static bool alone; /* in the namespace */
+static struct config *config;
+
+static void ip(const char *arguments)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command), "ip %s", arguments);
+	assert_int_equal(system(command), 0); // NOLINT(cert-env33-c): a test's own words
+}
+
+static struct inside read_inside(void)
+{
+	struct inside found;
+
+	assert_int_equal(inside_read(config, &found), 0);
+	return found;
+}
+
+static bool is_inside(const char *text)
+{
+	struct inside found = read_inside();
+	struct addr address = { .words = { 0 } };
+
+	assert_true(addr_parse(text, &address));
+	return inside_has(&found, &address);
+}
+
+static void bridges(void **state)
+{
+	(void)state;
+	if (!alone) {
+		print_message("skip: a network namespace needs root\n");
+		skip();
+	}
+	ip("link add br7 type bridge");
+	ip("addr add 172.17.0.1/16 dev br7");
+	assert_true(is_inside("172.17.3.4"));
+	assert_false(is_inside("172.18.3.4"));
+	/* Containers and virtual machines come as its ports. */
+	ip("link add box type veth peer name boxed");
+	ip("link set box master br7");
+	assert_true(is_inside("172.17.3.4"));
+	/* A LAN that all nodes have. A device of this kind, not of a card's, is on every kernel. */
+	ip("link add link boxed name lan5 type macvlan");
+	ip("link set lan5 master br7");
+	assert_false(is_inside("172.17.3.4"));
+	ip("link del lan5");
+	assert_true(is_inside("172.17.3.4"));
+	ip("link del br7");
+}
+
+static void more_than_fit(void **state)
+{
+	FILE *batch;
+
+	(void)state;
+	if (!alone) {
+		print_message("skip: a network namespace needs root\n");
+		skip();
+	}
+	assert_int_equal(read_inside().left_out, 0);
+	batch = popen("ip -batch -", "we"); // NOLINT(cert-env33-c): a test's own words
+	assert_non_null(batch);
+	for (unsigned i = 0; i < INSIDE_NETWORKS_MAX / 2 + 2; i++)
+		fprintf(batch,
+			"link add v%u type veth peer name w%u\n"
+			"addr add 10.%u.0.1/24 dev v%u\n"
+			"addr add 10.%u.1.1/24 dev w%u\n",
+			i, i, i, i, i, i);
+	assert_int_equal(pclose(batch), 0);
+	assert_int_equal(read_inside().count, INSIDE_NETWORKS_MAX);
+	assert_int_equal(read_inside().left_out, 4);
+}
+
+/* /sys shows the interfaces of the namespace in which it was mounted. */
+static bool make_namespace(void)
+{
+	if (unshare(CLONE_NEWNET | CLONE_NEWNS))
+		return false;
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("sysfs", "/sys", "sysfs", 0, NULL) == 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bridges),
+		cmocka_unit_test(more_than_fit),
+	};
+
+	alone = make_namespace();
+	config = make_config(80);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
