@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * dprd.h - the map of dprd: who starts whom, which thread does what, and the way of a packet.
+ * dprd.h - the map of dprd: which module starts which, which thread does what, and the way of a packet.
  *
  * Processes and threads
  *

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * dprd: starts, runs the event loop, stops. What is opened is closed in mirror order.
- */
+/* dprd: starts, runs the event loop, stops. It closes in the reverse order of opening. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
@@ -50,7 +48,7 @@ static const char usage_text[] =
 	"\n"
 	"  -c, --config=FILE   configuration (default " CONFIG_PATH_DEFAULT ")\n"
 	"  -n, --node=NAME     which member this is (default: [Node] Name=, or the host name)\n"
-	"      --check         check configuration and host, say what to mend, and exit:\n"
+	"      --check         check configuration and host, print how to fix each fault, exit:\n"
 	"                      0 fine, 1 errors, 3 warnings only\n"
 	"      --check-config  check the configuration alone, and exit\n"
 	"      --purge         remove all rules, routes and flows that a dprd left, and exit\n"
@@ -64,7 +62,7 @@ struct process {
 	struct upkeep upkeep;
 	struct control *control;
 	int lock_fd; /* one dprd per run directory */
-	bool found_rules; /* a former dprd's, which may have left connections that need them */
+	bool found_rules; /* a former dprd left rules, and perhaps connections that need them */
 	bool started; /* all is set up */
 	char **arguments; /* of main() */
 };
@@ -101,18 +99,20 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 	struct dprd *d = context;
 	struct config_errors *errors = calloc(1, sizeof(*errors));
 	char note[CONFIG_ERROR_BYTES];
+	int error = -ENOMEM;
 	unsigned i;
 
 	(void)source;
 	(void)info;
-	if (!errors)
-		return 0;
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)clock_now_us());
-	if (reload_config(d, errors, note)) {
-		for (i = 0; i < errors->count && i < CONFIG_ERRORS_MAX; i++)
-			log_err("%s", errors->text[i]);
-		log_err("%u errors; the running configuration was not touched", errors->count);
-	}
+	if (errors)
+		error = reload_config(d, errors, note);
+	for (i = 0; errors && i < errors->count && i < CONFIG_ERRORS_MAX; i++)
+		log_err("%s", errors->text[i]);
+	if (error && (!errors || !errors->count))
+		log_err("%s", strerror(-error));
+	if (error)
+		log_err("the reload failed: dprd goes on with the former configuration");
 	free(errors);
 	sd_notify(0, "READY=1");
 	return 0;
@@ -179,7 +179,7 @@ static int dprd_open(struct process *p)
 	sigset_t handled;
 	int error;
 
-	/* Before any thread: all of them inherit it, and the loop alone takes the signals. */
+	/* Before any thread starts: all threads inherit the mask, so that only the event loop takes the signals. */
 	sigemptyset(&handled);
 	sigaddset(&handled, SIGTERM);
 	sigaddset(&handled, SIGINT);
@@ -190,7 +190,7 @@ static int dprd_open(struct process *p)
 	d->worker_count = workers_wanted(&d->config);
 	p->lock_fd = lock_take(d->config.run_dir);
 	error = p->lock_fd < 0 ? p->lock_fd : 0;
-	/* Before anything is changed: another dprd, of another run directory, would have them. */
+	/* Before anything is changed: a dprd of another run directory may hold the queues. */
 	if (!error)
 		error = queue_check(d);
 	if (!error) {
@@ -213,11 +213,12 @@ static int dprd_open(struct process *p)
 	mutex_unlock(&d->lock);
 	/* Flows that were taken over go on at once; new connections are served here until all is ready. */
 	error = plane_attach(d);
-	/* The set lives on without dprd, and must know all flows before a copy of a SYN is decided about. Where there
-	 * is none yet, it gets them below. */
+	/*
+	 * The set outlives dprd, and must have all flows before a copy of a SYN is decided. A new set gets them below.
+	 */
 	if (!error)
 		refill_set(d);
-	/* Listeners first, so that no packet meets a rule without one. */
+	/* Queues come before the rules, so that no rule sends a packet to a queue without a reader. */
 	if (!error)
 		error = queue_start(d);
 	presence_alive();
@@ -249,14 +250,14 @@ static bool count_flow(void *context, const struct flow *flow)
 }
 
 /*
- * Forwarded flows need their rules and their table for as long as they live: with some left, these
- * stay for the dprd that comes next (an upgrade, a restart). Without any, nothing stays.
+ * Forwarded flows need the rules and the flow table for as long as they live. So both stay for the next dprd (an
+ * upgrade, a restart) while there are flows, and are removed otherwise.
  */
 static void dprd_close(struct process *p)
 {
 	struct dprd *d = &p->d;
 	bool serving = d->last_decapsulated_ms && clock_now_ms() - d->last_decapsulated_ms < RECENT_MS, keep;
-	/* A start that failed: of what a former dprd left, connections of peers may live, which nobody here has seen. */
+	/* A start that failed: a former dprd may have left connections of peers, which this process has not seen. */
 	bool as_found = !p->started && p->found_rules;
 	struct flow_count count = { .limits = &d->flow_limits };
 	unsigned flows;
@@ -264,11 +265,14 @@ static void dprd_close(struct process *p)
 	presence_alive();
 	control_close(p->control);
 	plane_tick(d, false);
-	/* The table itself is asked: its counts lag behind what the programs make (Decide=kernel). */
+	/* Count the flows in the table itself: its counts miss the newest flows of the programs (Decide=kernel). */
 	if (d->flows)
 		flow_each(d->flows, count_flow, &count);
 	flows = count.flows;
-	/* So do shared addresses, by their lease, and NAT to real servers, whose connections the kernel alone knows. */
+	/*
+	 * Shared addresses go on by their lease, and NAT to real servers goes on because only the kernel knows its
+	 * connections.
+	 */
 	keep = as_found || flows || serving || shared_works(d) || config_has_nat(&d->config) || plane_serves_unseen(d);
 	if (d->flows) {
 		presence_withdraw(d);
@@ -278,9 +282,10 @@ static void dprd_close(struct process *p)
 			log_info("%u forwarded flows%s wait for the next dprd; dprd --purge ends them", flows,
 				 serving ? " and tunnelled ones of peers" : "");
 		else if (plane_serves_unseen(d))
-			log_info("connections that peers forward are served on (Form=direct); dprd --purge ends that");
+			log_info("connections that peers forward are still served (Form=direct); dprd --purge ends "
+				 "that");
 		if (shared_works(d))
-			log_info("shared addresses go on by loadcast's lease; dprd --purge ends that");
+			log_info("shared addresses are still served by loadcast's lease; dprd --purge ends that");
 	}
 	queue_stop(d);
 	shared_close(d, keep);
@@ -303,7 +308,7 @@ static int run(struct process *p)
 	if (!error) {
 		unsigned warnings;
 
-		/* None of it keeps dprd from starting: what cannot be forwarded is served here. */
+		/* No problem found here keeps dprd from starting: this node serves what it cannot forward. */
 		preflight(&d->config, true, &warnings);
 		sd_notify(0, "READY=1\nWATCHDOG=1");
 		log_info("dprd %s on %s: policy %s, %u members, %u worker%s", dprd_version, d->config.node_name,
@@ -338,7 +343,7 @@ static int purge(struct process *p)
 	kept_purge(&d->config);
 	shared_purge(&d->config);
 	if (fastpath_purge(&d->config)) {
-		log_err("%s: not all that is pinned there could be removed", d->config.pin_dir);
+		log_err("%s: cannot remove everything that is pinned there", d->config.pin_dir);
 		rules_remove(&d->config, 0, false);
 		return EXIT_FAILURE;
 	}
@@ -366,7 +371,7 @@ static int check_config(const struct dprd *d)
 	explicit_bzero(key, sizeof(key));
 	printf("%s: fine, this is %s\n", d->config_path, d->config.node_name);
 	if (error)
-		fprintf(stderr, "but loadcast will not start here: %s\n", message);
+		fprintf(stderr, "but loadcast does not start on this host: %s\n", message);
 	return EXIT_SUCCESS;
 }
 
@@ -440,7 +445,7 @@ int main(int argc, char **argv)
 	/* One arena: each further one would reserve 64 MiB of address space per thread. */
 	mallopt(M_ARENA_MAX, 1);
 	if (sodium_init() < 0) {
-		log_err("libsodium does not start");
+		log_err("cannot initialise libsodium: the system has no source of random numbers");
 		return EXIT_FAILURE;
 	}
 	if (read_config(d, &d->config))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Says what happens at which clock: every TICK_MS and each second. The service manager and loadcast are told nothing
- * while a worker stands still.
+ * Calls the periodic work of all modules, every TICK_MS and each second. While a worker stands still, dprd tells
+ * nothing to the service manager and loadcast.
  */
 #include "dprd/base/clock.h"
 #include "dprd/cluster/asks.h"

@@ -61,7 +61,7 @@ enum biactive_attribute {
 };
 
 enum biactive_hook {
-	BIACTIVE_HOOK_EARLY, /* ingress of the interface: refuses at the least cost */
+	BIACTIVE_HOOK_EARLY, /* ingress of the interface: refuses frames at the least cost */
 	BIACTIVE_HOOK_LATE, /* prerouting, for a dprd that takes packets from a queue */
 	BIACTIVE_HOOK_COUNT
 };

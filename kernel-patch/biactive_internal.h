@@ -4,9 +4,9 @@
  *
  * A frame comes in: biactive_accept.c decides whether it is this node's. It asks biactive_socket.c (is there a socket
  * for it?) and biactive_nat.c (does NAT here forward it?). Beside it: biactive_neighbour.c (the hardware address that
- * neighbours learn), biactive_router.c (keeps snooping switches delivering), biactive_lease.c (the shares and the
- * lease), biactive_netlink.c (the configuration), biactive_setup.c (hooks on interfaces), biactive_main.c
- * (the module, network namespaces).
+ * neighbours learn), biactive_router.c (makes snooping switches deliver the frames), biactive_lease.c (the shares and
+ * the lease), biactive_netlink.c (the configuration), biactive_setup.c (hooks on interfaces), biactive_main.c (the
+ * module, network namespaces).
  *
  * Hooks hold rcu_read_lock() and nothing else. A setup is made and attached under the RTNL lock, a lease is
  * renewed or replaced under lease_mutex; both are freed after a grace period.
@@ -66,7 +66,7 @@ struct biactive_setup {
 	struct rcu_head rcu;
 };
 
-/* A share, and until when it may be used. After it is published only until_ns changes. */
+/* A share, and the end of its validity. After it is published only until_ns changes. */
 struct biactive_lease {
 	u64 until_ns;
 	u64 changed_ns;
@@ -92,7 +92,7 @@ struct biactive_net {
 	struct proc_dir_entry *directory;
 	struct proc_dir_entry *lease_file;
 	struct delayed_work advertise;
-	unsigned int advertised; /* number since the interface came; only advertise's work reads it */
+	unsigned int advertised; /* advertisements since the interface came; only the work of advertise reads it */
 };
 
 static inline void biactive_count(const struct biactive_net *bn, enum biactive_counter counter)
@@ -176,7 +176,10 @@ enum biactive_socket biactive_socket_find(const struct biactive_tuple *tuple, st
 /* True for an ACK with a SYN cookie of this node that its listener would take. */
 bool biactive_cookie_valid(const struct biactive_net *bn, const struct biactive_tuple *tuple, const struct tcphdr *tcp);
 
-/* Call for each accepted SYN: when its listener answers with cookies, or soon will, their ACKs are looked for. */
+/*
+ * Call for each accepted SYN: when its listener answers with cookies, or will do so soon, later ACKs are checked for
+ * cookies.
+ */
 void biactive_cookie_expect(struct biactive_net *bn, const struct biactive_tuple *tuple);
 
 /* biactive_nat.c: false without connection tracking in the kernel */

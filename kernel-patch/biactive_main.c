@@ -83,7 +83,7 @@ static void __exit biactive_exit(void)
 module_init(biactive_init);
 module_exit(biactive_exit);
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("dprd: shared addresses, of whose connections every node accepts its share");
+MODULE_DESCRIPTION("dprd: shared addresses: each node accepts its share of the connections");
 #ifdef DPRD_VERSION
 MODULE_VERSION(DPRD_VERSION);
 #endif

@@ -64,8 +64,8 @@ static bool segment_fits(const struct ip_ct_tcp *tracked, const struct tcphdr *t
 	if (tcp->syn || !(tcp->ack || tcp->rst))
 		return false;
 	/*
-	 * Connection tracking did not follow the connection, since a flow table had it or no rule asked for tracking:
-	 * it takes all.
+	 * Connection tracking did not follow the connection, because a flow table had it or no rule asked for tracking.
+	 * Then it accepts any segment.
 	 */
 	if (!client_window || (READ_ONCE(client->flags) & IP_CT_TCP_FLAG_BE_LIBERAL))
 		return true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * biactive_router.c - keeps snooping switches delivering. Where a querier runs, a snooping switch sends a multicast
- * frame that holds a unicast IP address to "routers" only. So the node announces itself as one: Multicast Router
- * Advertisements (RFC 4286), for IGMP and MLD, when the interface comes up and then again and again.
+ * biactive_router.c - makes snooping switches deliver the frames. In a network with a querier, a snooping switch sends
+ * a multicast frame that holds a unicast IP address only to "routers". So the node announces itself as one: Multicast
+ * Router Advertisements (RFC 4286), for IGMP and MLD, when the interface comes up and then again and again.
  */
 #include <linux/icmpv6.h>
 #include <linux/igmp.h>

@@ -43,7 +43,7 @@ struct bucket_share {
 	struct bucket_member member[BUCKET_MEMBERS_MAX];
 };
 
-/* The announcer's message to the kernel: the share, and until when this node may accept SYNs by it. */
+/* The announcer's message to the kernel: the share, and the time until which this node may accept SYNs by it. */
 struct bucket_lease {
 	uint32_t version; /* BUCKET_LEASE_VERSION */
 	uint32_t reserved; /* 0 */
@@ -52,8 +52,8 @@ struct bucket_lease {
 };
 
 /*
- * The lease in memory that the announcer and BPF programs share. share[active] counts; the other one was in use before.
- * The writer fills the other one, then changed_ns, then active, each with a store that is not torn; readers load active
+ * The lease in memory that the announcer and BPF programs share. share[active] is in use; the other one was in use
+ * before. The writer fills the other one, then changed_ns, then active, each with one atomic store; readers load active
  * first.
  */
 struct bucket_lease_cell {

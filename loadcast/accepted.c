@@ -32,7 +32,7 @@ static bool ends_of(int socket, struct ends *ret)
 	return getsockname(socket, &ret->own.any, &own) == 0 && getpeername(socket, &ret->server.any, &server) == 0;
 }
 
-/* As the server's socket has them. */
+/* Fills the addresses in the order in which the server's socket has them. */
 static void fill_id(const struct ends *ends, struct inet_diag_req_v2 *body)
 {
 	struct inet_diag_sockid *id = &body->id;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * accepted.h - has the server accepted a connection, or does the connection wait in the server's accept queue?
+ * accepted.h - tells whether the server has accepted a connection, or the connection waits in the server's accept
+ * queue.
  *
  * The kernel opens a connection without the server. One look-up by sock_diag finds the server's socket when the server is
  * on this host; until accept(2) that socket has no inode.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * backends.c - one prober for each web server that serves for this node.
- */
+/* backends.c - one probe for each web server that serves for this node. */
 #include "loadcast/backends.h"
 
 #include <stdlib.h>
@@ -9,7 +7,10 @@
 #include "dprd/base/log.h"
 #include "loadcast/health.h"
 
-/* By number: the own server's service ports, the port that [Health] Port= names if it is none of these, the backends. */
+/*
+ * The numbers of servers: first the service ports of the node's own server, then the port of [Health] Port= if it is
+ * not among these, then the real servers.
+ */
 enum { ASKED_PORT = PORTS_MAX, FIRST_BACKEND, SERVERS_MAX = FIRST_BACKEND + OWN_BACKENDS_MAX };
 
 _Static_assert((int)SERVERS_MAX == (int)BACKENDS_SOCKETS, "one socket for each");
@@ -224,8 +225,8 @@ static uint32_t own_ports_down(const struct server_probes *p)
 }
 
 /*
- * With real servers beside it, the own server is one of them, for all ports or for none; alone, it is good as long as one
- * port is.
+ * With real servers beside it, the own server is one of them: it serves all ports or none. Without them, it is good
+ * while one of its ports is good.
  */
 static bool own_server_good(const struct server_probes *p)
 {

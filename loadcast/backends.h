@@ -3,8 +3,7 @@
  * backends.h - the web servers that serve for this node: its own and the real servers behind it. Each is probed
  * (health.h). The result goes into the load table and decides whether the node wants connections.
  *
- * With ServeHere=no the own web server is not probed and counts for nothing. This file logs each change of a server
- * once.
+ * With ServeHere=no the own web server is not probed and does not count. This file logs each change of a server once.
  */
 #ifndef LOADCAST_BACKENDS_H
 #define LOADCAST_BACKENDS_H
@@ -22,8 +21,7 @@ struct server_probes *backends_new(const struct config *config);
 void backends_free(struct server_probes *probes); /* NULL is fine */
 
 /*
- * After a reload: takes over what is known of servers that stay, by their names. The former object may only be freed
- * then.
+ * After a reload: takes over the state of servers that stay, by their names. The former object may only be freed then.
  */
 void backends_inherit(struct server_probes *probes, struct server_probes *former);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The daemon: waits, takes announcements in, samples the load, announces, publishes the load table. */
+/* The daemon: waits, takes announcements, samples the load, announces, publishes the load table. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
@@ -39,7 +39,9 @@ enum {
 	POLL_FDS = POLL_SERVERS + BACKENDS_SOCKETS,
 };
 
-/* They run in this order: news of servers and of dprd goes into the announcement, and all of it into the load table. */
+/*
+ * They run in this order: changes of servers and of dprd go into the announcement, and all of them into the load table.
+ */
 enum timer {
 	TIMER_HEALTH,
 	TIMER_DPRD,
@@ -96,7 +98,7 @@ static uint32_t load_sum(uint32_t a, uint32_t b)
 	return sum < ANNOUNCE_LOAD_MAX ? (uint32_t)sum : ANNOUNCE_LOAD_MAX;
 }
 
-/* Peers forward to the ports that they hear. So a port of a new file is announced once dprd has the file, too. */
+/* Peers forward to the ports that they hear. So a port of a new file is announced only when dprd has the file, too. */
 static void agree_on_ports(struct daemon *d, const struct dprd_status *status, struct table_own *own)
 {
 	const struct config *config = config_of(d);
@@ -331,7 +333,7 @@ static void report_status(struct daemon *d, uint64_t now_ms)
 		good += backend && node->state == NODE_ACTIVE;
 	}
 	if (backends)
-		snprintf(text, sizeof(text), "; %u of %u backends work", good, backends);
+		snprintf(text, sizeof(text), "; %u of %u real servers work", good, backends);
 	notify_manager("STATUS=hears %u of %u peers, %u of them hear this node%s; %u announcements rejected%s", heard,
 		       peers, two_way, text, d->published.rejected, d->was_silent ? "; silent: name conflict" : "");
 	d->due_ms[TIMER_STATUS] = now_ms + STATUS_INTERVAL_MS;
@@ -373,7 +375,7 @@ static void follow_dprd(struct daemon *d, uint32_t file_hash)
 		d->seen_hash = file_hash;
 	if (anew && file_hash != config_of(d)->file_hash)
 		reload(d);
-	/* Peers hear at once of a new port, and of one that is served no more. */
+	/* Peers learn at once about a new port, and about a port that is no longer served. */
 	else if (anew)
 		d->due_ms[TIMER_ANNOUNCE] = d->due_ms[TIMER_PUBLISH] = 0;
 }
@@ -535,8 +537,8 @@ static void say_farewell(struct daemon *d)
 }
 
 /*
- * True when the table of a former loadcast says that this node served just now: a restart of loadcast is none of the web
- * server. (The last table of one that ends says that the node drains.)
+ * True when the table of a former loadcast says that this node served just now: a restart of loadcast is not a restart
+ * of the web server. (The last table of a loadcast that ends says that the node drains.)
  */
 static bool served_just_now(const struct config *config, struct load_table *table, uint64_t now_ms)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * dprd_process.h - tells whether this node's dprd runs, and since when it does not.
+ * dprd_process.h - tells whether this node's dprd runs, and when it ended.
  *
  * dprd renews its status file (dprd/base/status.h); an old file means that dprd stands still. A pidfd tells at once
  * when dprd ended, so that peers hear of it before they have sent many connections.

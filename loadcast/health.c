@@ -18,7 +18,7 @@ enum {
 	REASON_BYTES = 128,
 	CONNECTIONS_MAX = 4, /* of one probe that learns what the port speaks */
 	LEARN_GAP_MAX = 64, /* probes from one attempt to learn to the next */
-	PATIENCE_TIMES = 5, /* HEALTH_AUTO waits for an answer, as many times the time limit: a slow page is no fault */
+	PATIENCE_TIMES = 5, /* HEALTH_AUTO waits for an answer this many time limits: a slow page is no fault */
 	ACCEPT_LOOK_MS = 2, /* the first wait for accept(2); each one is twice as long as the one before */
 	STANDS_STILL_COUNTS = 2, /* failures */
 	HTTP_BAD_REQUEST = 400,
@@ -55,7 +55,7 @@ struct health {
 	bool learns; /* this probe */
 	bool has_answered; /* an HTTP status that is well, or a ServerHello: the server knows what it is asked for */
 	bool bad_request; /* the port answered a GET with status 400, as a TLS server may */
-	unsigned probes, learn_gap; /* probes since it last learnt; how many there are until it learns again; 0: none */
+	unsigned probes, learn_gap; /* probes since it last learnt, and until it learns again (0: never) */
 };
 
 struct health *health_new(const struct config *config, enum health_check check, const struct addr *address,
@@ -193,11 +193,11 @@ static void open_connection(struct health *h, uint64_t now_ms)
 		probe_failed(h, "connect", errno);
 }
 
-/* The same probe asks the port something else. */
+/* Goes on with this probe, with another question to the port. */
 static void ask(struct health *h, enum speech speech, uint64_t now_ms)
 {
 	if (h->connections >= CONNECTIONS_MAX) {
-		probe_failed(h, "the port speaks now one protocol and now another", 0);
+		probe_failed(h, "the port answers sometimes with one protocol, sometimes with another", 0);
 		return;
 	}
 	h->asks = speech;
@@ -206,7 +206,10 @@ static void ask(struct health *h, enum speech speech, uint64_t now_ms)
 
 /* --- HEALTH_AUTO: what the port speaks --- */
 
-/* Not learnt, or learnt by nothing better than TCP; or the last answer may have been that of a TLS server. */
+/*
+ * True when the protocol is not known, or known only as TCP, or when the last answer may have been that of a TLS
+ * server.
+ */
 static bool wants_to_learn(const struct health *h)
 {
 	if (h->speaks != SPEECH_UNKNOWN && h->speaks != SPEECH_TCP && !h->bad_request)
@@ -307,7 +310,7 @@ static void learn_by_hello(struct health *h, enum speech speech, unsigned code, 
 		learn(h, SPEECH_HTTP);
 		finish(h, true, 1);
 	} else if (speech == SPEECH_HTTP) {
-		/* A GET says more than a server's answer to what is none. */
+		/* An answer to a GET says more than an answer to a ClientHello. */
 		learn(h, SPEECH_HTTP);
 		ask(h, SPEECH_HTTP, now_ms);
 	} else {
@@ -330,7 +333,7 @@ static void take_answer(struct health *h, enum speech speech, unsigned code, uin
 		probe_failed(h, "the answer is not HTTP", 0);
 }
 
-/* A connection that brought no answer. Silence teaches nothing. */
+/* Handles a connection without an answer. Nothing is learnt from silence. */
 static void take_silence(struct health *h, const char *what, uint64_t now_ms)
 {
 	if (h->learns && h->asks == SPEECH_HTTP) {
@@ -403,7 +406,7 @@ uint64_t health_tick(struct health *health, uint64_t now_ms)
 int health_socket(const struct health *health, short *ret_events)
 {
 	*ret_events = health->step == STEP_ANSWER ? POLLIN : POLLOUT;
-	/* The server is not awaited there, only its accept(2). */
+	/* In STEP_ACCEPT the probe waits for accept(2), not for bytes. */
 	return health->step == STEP_ACCEPT ? -1 : health->socket;
 }
 

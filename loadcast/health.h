@@ -7,8 +7,8 @@
  * once; after that it takes health_fall failures or health_rise successes in a row to change. A connection that the
  * server on this host does not accept within the time counts as two failures: the server stands still.
  *
- * HEALTH_AUTO asks as the port speaks. It learns that from what the port says, and never from silence: a port that has
- * spoken HTTP or TLS is held to it until it speaks something else.
+ * HEALTH_AUTO asks in the protocol of the port. It learns the protocol from answers of the port, and never from
+ * silence: a port that has spoken HTTP or TLS must go on speaking it until it speaks another protocol.
  */
 #ifndef LOADCAST_HEALTH_H
 #define LOADCAST_HEALTH_H
@@ -26,8 +26,8 @@ struct health *health_new(const struct config *config, enum health_check check, 
 void health_free(struct health *health); /* NULL is fine */
 
 /*
- * After a reload: takes over what the former object knows. When both ask the same server the same question, the state
- * and a probe under way go on unchanged; then the former object may only be freed.
+ * After a reload: takes over the knowledge of the former object. When both ask the same server the same question, the
+ * state and a probe under way go on unchanged; then the former object may only be freed.
  */
 void health_inherit(struct health *health, struct health *former);
 

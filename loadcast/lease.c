@@ -24,8 +24,9 @@ struct lease {
 
 static int fail(struct lease *lease, char message[CONFIG_ERROR_BYTES], const char *what)
 {
-	snprintf(message, CONFIG_ERROR_BYTES, "%s: %s: %s (its directory must exist and belong to this user)",
-		 lease->path, what, strerror(errno));
+	snprintf(message, CONFIG_ERROR_BYTES,
+		 "cannot set up the socket %s: %s: %s (its directory must exist and belong to this user)", lease->path,
+		 what, strerror(errno));
 	return -1;
 }
 
@@ -39,7 +40,7 @@ static int set_path(struct lease *lease, const struct config *config, char messa
 
 	if (size > 0 && (size_t)size < sizeof(limit.sun_path))
 		return 0;
-	snprintf(message, CONFIG_ERROR_BYTES, "[Run] Table=%s: too long a path for a socket beside it",
+	snprintf(message, CONFIG_ERROR_BYTES, "[Run] Table=%s: the path is too long for a socket beside the load table",
 		 config->table_file);
 	return -1;
 }
@@ -52,7 +53,7 @@ static int listen_at(struct lease *lease, char message[CONFIG_ERROR_BYTES])
 	lease->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (lease->listener < 0)
 		return fail(lease, message, "socket");
-	/* A former run left it: the load table beside it is ours, too. */
+	/* A former run left this file: this process also owns the load table beside it. */
 	unlink(lease->path);
 	if (bind(lease->listener, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return fail(lease, message, "bind");
@@ -105,25 +106,25 @@ void lease_sockets(const struct lease *lease, int sockets[LEASE_SOCKETS])
 	sockets[1] = lease->connection;
 }
 
-/* A BPF map cannot be shortened under us as a file of a file system could. */
+/* Only a BPF map is mapped, because a file of a file system could be shortened while it is mapped. */
 static void take_map(struct lease *lease, int fd)
 {
 	struct stat status;
 	void *memory;
 
 	if (fstat(fd, &status) < 0 || (status.st_mode & S_IFMT) != 0) {
-		log_warning("%s: dprd sent a file descriptor that is no BPF map", lease->path);
+		log_warning("%s: dprd sent a file descriptor that is not a BPF map", lease->path);
 		return;
 	}
 	memory = mmap(NULL, sizeof(*lease->cell), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED) {
-		log_warning("%s: cannot map what dprd sent: %s", lease->path, strerror(errno));
+		log_warning("%s: cannot map the BPF map that dprd sent: %s", lease->path, strerror(errno));
 		return;
 	}
 	if (lease->cell)
 		munmap(lease->cell, sizeof(*lease->cell));
 	lease->cell = memory;
-	log_info("dprd handed over the map that holds the lease for its BPF programs");
+	log_info("dprd sent the map that holds the lease for its BPF programs");
 }
 
 static void take_message(struct lease *lease)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * load.h - loadcast's public face: the load table as one small file.
+ * load.h - the interface of loadcast: the load table as one small file.
  *
  * loadcast alone writes it, replacing it by rename(2); dprd and dprctl copy it whole and check
  * every field, because its writer talks to the network (docs/loadtable.md has it to the byte).
@@ -31,7 +31,7 @@ enum { WEIGHT_HELD_MAX = 999 }; /* permille: a node with a weight keeps some of 
 
 enum node_state {
 	NODE_ACTIVE, /* takes forwarded connections */
-	NODE_DRAINING, /* serves what it has, wants nothing more */
+	NODE_DRAINING, /* serves its present connections, wants no more */
 	NODE_UNHEALTHY, /* its web server fails the health check */
 	NODE_STATES,
 };

@@ -37,7 +37,7 @@ static void print_usage(FILE *to)
 		"      --node NAME     be this member, whatever the configuration or the host name say\n"
 		"      --once          listen for three periods, print, exit\n"
 		"      --json          one JSON object per refresh\n"
-		"      --verbose       also log what is only of interest when something is wrong\n"
+		"      --verbose       log more, for the search of faults\n"
 		"      --version, --help\n",
 		CONFIG_PATH_DEFAULT);
 }
@@ -54,10 +54,10 @@ static int check(const struct options *options)
 
 	if (!setup)
 		return EXIT_FAILURE;
-	printf("%s: good; this host is \"%s\", one of %u members", options->config_path, setup->config.node_name,
+	printf("%s: fine; this host is \"%s\", one of %u members", options->config_path, setup->config.node_name,
 	       setup->config.member_count);
 	if (setup->config.own_backend_count)
-		printf(", with %u backends", setup->config.own_backend_count);
+		printf(", with %u real servers", setup->config.own_backend_count);
 	putchar('\n');
 	sodium_memzero(&setup->keys, sizeof(setup->keys));
 	free(setup);

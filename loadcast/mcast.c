@@ -168,8 +168,8 @@ static const char *family_name(const struct way *way)
 
 static int fail(char message[CONFIG_ERROR_BYTES], const struct way *way, const char *what, const char *advice)
 {
-	snprintf(message, CONFIG_ERROR_BYTES, "%s socket of the announcements: %s: %s%s", family_name(way), what,
-		 strerror(errno), advice);
+	snprintf(message, CONFIG_ERROR_BYTES, "cannot set up the %s socket of the announcements: %s: %s%s",
+		 family_name(way), what, strerror(errno), advice);
 	return -1;
 }
 

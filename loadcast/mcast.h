@@ -10,7 +10,7 @@
 
 enum {
 	MCAST_FAMILIES = 2,
-	MCAST_BATCH_MAX = 64, /* datagrams taken per wake-up: timers must run during a flood */
+	MCAST_BATCH_MAX = 64, /* datagrams taken per wake-up, so that timers run during a flood */
 	MCAST_REJOIN_MS = 5000,
 };
 

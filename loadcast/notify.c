@@ -44,7 +44,7 @@ void notify_manager(const char *format, ...)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	/* A manager that does not listen is not our error. */
+	/* When the service manager does not listen, that is not an error of loadcast. */
 	if (sendto(fd, message, (size_t)size, MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&to,
 		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) < 0)
 		errno = 0;

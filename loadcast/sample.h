@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sample.h - reads this machine's load cheaply: three small files of /proc each time, and now and then a count of
- * sockets by sock_diag.
+ * sample.h - reads the load of this host at little cost: three small files of /proc each time, and at intervals a count
+ * of sockets by sock_diag.
  *
  * Load is what the service has: TCP connections of service ports. The kernel has the number of all TCP sockets at hand,
  * which is read when it is needed. Listeners and connections of other ports, such as a pool of connections to a data

@@ -19,7 +19,10 @@ enum {
 	DIAG_READS_MAX = 4096, /* of one dump; about two hundred sockets come with each */
 	DIAG_TIMER_TIME_WAIT = 3, /* inet_diag_msg.idiag_timer */
 	FILTER_OPS_PER_PORT = 3,
-	/* In /proc/net/sockstat the kernel counts these, and listeners. TIME-WAIT and half-open ones are no sockets. */
+	/*
+	 * The kernel counts sockets in these states, and listeners, in /proc/net/sockstat. TIME-WAIT and half-open
+	 * connections have no socket.
+	 */
 	STATES_CONNECTED = 1 << TCP_ESTABLISHED | 1 << TCP_SYN_SENT | 1 << TCP_SYN_RECV | 1 << TCP_FIN_WAIT1 |
 			   1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSE_WAIT | 1 << TCP_LAST_ACK | 1 << TCP_CLOSING,
 };
@@ -81,8 +84,9 @@ void diag_free(struct diag *diag)
 }
 
 /*
- * A program for the kernel: each operation says how many bytes further the next one is. At the end exactly it takes the
- * socket, beyond the end it does not. A comparison needs two places, the second one for the port. Returns the bytes.
+ * A program for the kernel: each operation says how many bytes further the next one is. When the program ends exactly
+ * at its end, it takes the socket; beyond the end it does not. A comparison needs two places, the second one for the
+ * port. Returns the bytes.
  */
 static unsigned write_filter(const struct diag *diag, bool served, struct inet_diag_bc_op *op)
 {

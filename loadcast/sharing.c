@@ -15,7 +15,7 @@ enum {
 	REBALANCE_PERIODS = 10,
 	/*
 	 * The time between searches for the interfaces of addresses while these interfaces stay. interface_of() waits
-	 * for a lock that a change of the network's configuration holds, and the lease should not wait with it.
+	 * for a lock that a change of the network's configuration holds, and the lease should not wait for it.
 	 */
 	SEARCH_MS = 5000,
 	/*
@@ -63,7 +63,7 @@ void sharing_succeed(struct sharing *sharing, uint64_t now_ms)
 		return;
 	share_keep_place(&sharing->share, until_ms);
 	log_info("a former loadcast may have left a lease: for %llu ms this node announces its share of the shared "
-		 "addresses without using it",
+		 "addresses, and does not use it",
 		 (unsigned long long)(until_ms - now_ms));
 }
 
@@ -81,8 +81,8 @@ struct share *sharing_share(struct sharing *sharing)
 }
 
 /*
- * now_ms is on a clock that goes on through suspend, until_ns on one that kernels read at little cost and
- * that does not. The first one is read last: time lost in between shortens the lease.
+ * now_ms is on a clock that goes on through suspend, until_ns on one that kernels read at little cost and that does
+ * not. The first clock is read last, so that time lost in between shortens the lease.
  */
 static uint64_t until_ns(uint64_t until_ms)
 {
@@ -102,8 +102,7 @@ static bool has_kernel(struct sharing *sharing)
 
 	if (has == sharing->said_gone)
 		log_info(has ? "the kernel takes the lease of the shared addresses"
-			     : "nothing in the kernel takes the lease of the shared addresses: dprd has not set it "
-			       "up yet");
+			     : "nothing in the kernel takes the lease of the shared addresses yet: dprd sets that up");
 	sharing->said_gone = !has;
 	return has;
 }
@@ -141,8 +140,8 @@ static void say_refused(struct sharing *sharing, uint64_t now_ms)
 	int refuser = share_refuser(&sharing->share, now_ms);
 
 	if (refuser >= 0 && !sharing->said_refused)
-		log_warning("%s refuses this node a share of the shared addresses: it does not hear us, or lost us "
-			    "too often; asking for no share until it agrees",
+		log_warning("%s refuses this node a share of the shared addresses: it does not hear this node, or "
+			    "lost it too often; asking for no share until it agrees",
 			    config->member[refuser].name);
 	else if (refuser < 0 && sharing->said_refused)
 		log_info("no node refuses this node a share of the shared addresses any more");
@@ -163,7 +162,7 @@ static uint32_t wanted(struct sharing *sharing, const struct sharing_news *news,
 	const struct config *config = sharing->share.config;
 	uint32_t configured = config->member[config->self].weight;
 
-	/* When no other node would serve, an ill node may still answer. */
+	/* When no other node would serve, a node with a failing web server may still answer. */
 	if (!has_kernel(sharing) || (!news->active && others_share(&sharing->share)))
 		return 0;
 	if (config->shared_quorum && share_is_minority(&sharing->share))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The load table as a file; load.h is its contract. The reader's side runs in dprd, which has rights, on data of a
- * process that talks to the network: every field is checked, and nothing is mapped.
+ * The load table as a file; load.h is its contract. The reading part runs in dprd, which has rights, on data from a
+ * process that talks to the network. So it checks every field and maps nothing.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@ unsigned load_table_bytes(unsigned count)
 	return (unsigned)(offsetof(struct load_table, nodes) + count * sizeof(struct node_load));
 }
 
-/* FNV-1a, 32 bits: against a torn or foreign file, not against an attacker. */
+/* FNV-1a, 32 bits: it finds torn or foreign files, and is no protection against an attacker. */
 static uint32_t fnv1a(uint32_t hash, const void *data, size_t size)
 {
 	const uint8_t *byte = data;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * loadcast --watch: the cluster's load, live, by listening to the announcements themselves. Beside a daemon of this
- * host only multicast is heard; the loads that come by unicast are then read from its load table.
+ * loadcast --watch: shows the present load of the cluster from the announcements themselves. Beside a daemon of this
+ * host only multicast is heard; the loads that come by unicast are then read from the daemon's load table.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -251,7 +251,7 @@ static int look_once(struct watch *w)
 	if (refresh(w))
 		return EXIT_SUCCESS;
 	log_err("no node was heard: is this host reached by the announcements (multicast, or a [Network] line "
-		"with its address on the nodes), and is the key the nodes' one?");
+		"with its address on the nodes), and does it have the key of the nodes?");
 	return EXIT_FAILURE;
 }
 

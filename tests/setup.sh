@@ -242,7 +242,7 @@ all) sets=build,demo,check,kernel ;;
 esac
 
 if ! command -v dpkg-query >/dev/null; then
-	echo "this is no Debian system; install what these Debian packages have:" >&2
+	echo "this is not a Debian system; install what these Debian packages have:" >&2
 	packages_of "$sets" | sed 's/^/  /; s/ -$//' >&2
 	exit 1
 fi

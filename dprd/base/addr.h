@@ -2,8 +2,8 @@
 /*
  * addr.h - one address type for IPv4 and IPv6.
  *
- * An IPv4 address is kept v4-mapped (::ffff:a.b.c.d, RFC 4291 2.5.5.2), so that every table,
- * comparison and hash has one width. Pure: no I/O.
+ * An IPv4 address is stored v4-mapped (::ffff:a.b.c.d, RFC 4291 2.5.5.2), so that all tables, comparisons and hashes
+ * use addresses of one size. Pure: no I/O.
  */
 #ifndef DPRD_BASE_ADDR_H
 #define DPRD_BASE_ADDR_H
@@ -135,7 +135,7 @@ static inline bool addr_is_zero(const struct addr *a)
 }
 
 #ifndef __bpf__
-/* Text of either family into *ret. false, and *ret untouched, when it is neither. */
+/* Reads an address of either family into *ret. False, and *ret untouched: the text is not an address. */
 static inline bool addr_parse(const char *text, struct addr *ret)
 {
 	uint8_t v6[16];

@@ -2,10 +2,10 @@
 /*
  * clock.h - the clocks that decisions use.
  *
- * CLOCK_BOOTTIME: never steps, goes on through suspend, and is the same for all processes of a
- * machine, so that a time written into a file by loadcast means the same to dprd.
+ * CLOCK_BOOTTIME never steps, and it goes on through suspend. All processes of a host share it, so dprd can use a time
+ * that loadcast wrote into a file.
  *
- * Flows alone have another: CLOCK_MONOTONIC, since the BPF programs read that one.
+ * Only flows have another clock, CLOCK_MONOTONIC, because the BPF programs read that one.
  */
 #ifndef DPRD_BASE_CLOCK_H
 #define DPRD_BASE_CLOCK_H
@@ -30,8 +30,8 @@ static inline uint64_t clock_now_ms(void)
 }
 
 /*
- * True when at_ms was less than within_ms ago. Another thread or process may note a time after this one read the clock:
- * it may lie as far ahead. A time further ahead comes from a former boot.
+ * True when at_ms was less than within_ms ago. Another thread or process may note a time after this thread read the
+ * clock, so a time less than within_ms ahead counts, too. A time further ahead comes from a former boot.
  */
 static inline bool clock_is_recent(uint64_t at_ms, uint64_t now_ms, uint64_t within_ms)
 {

@@ -57,7 +57,9 @@ static int child_start(const char *const argv[], struct pipes *p, pid_t *ret_pid
 	return -error;
 }
 
-/* Feeds and drains the child until it closes its output. Both ends by poll: neither side can block. */
+/*
+ * Feeds and drains the child until it closes its output. Both directions use poll(2), so that neither side can block.
+ */
 static char *child_talk(struct pipes *p, const char *input)
 {
 	size_t left = input ? strlen(input) : 0, used = 0;

@@ -15,7 +15,7 @@ enum { COMMAND_OUTPUT_MAX = 1 << 20 };
  * exit status, or -errno when it could not be run.
  */
 int command_run(const char *const argv[], const char *input, char **ret_output);
-/* The same; a failure is logged with what the tool printed, except when quiet. 0 or -errno (-EIO: the tool failed). */
+/* The same; logs a failure with the output of the tool, except when quiet. 0 or -errno (-EIO: the tool failed). */
 int command_run_logged(const char *const argv[], const char *input, bool quiet);
 
 #endif

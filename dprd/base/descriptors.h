@@ -4,8 +4,8 @@
 #define DPRD_BASE_DESCRIPTORS_H
 
 /*
- * Raises the limit to this many descriptors where the hard limit allows it. Never lowers it. Returns the limit that is
- * in force then, which may be lower.
+ * Raises the limit to this many descriptors where the hard limit allows it. Never lowers it. Returns the limit after
+ * that, which may be lower than count.
  */
 unsigned descriptors_want(unsigned count);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * inline.h - functions that are always compiled into their callers: work of the BPF programs on each packet. A call
- * would cost a return, and where the kernel guards returns (against speculation) each takes as long as a look-up.
+ * inline.h - functions that are always compiled into their callers, because the BPF programs run them for each packet.
+ * A call needs a return; where the kernel guards returns against speculation, a return takes as long as a look-up.
  */
 #ifndef DPRD_BASE_INLINE_H
 #define DPRD_BASE_INLINE_H

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* One dprd per run directory, one loadcast per load table: locks that end with the process, however that ends. */
+/*
+ * One dprd per run directory, one loadcast per load table: the locks end when the process ends, also when it is killed.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +20,7 @@ enum { LOCK_TRY_MS = 10, LOCK_TRIES = 50 };
 
 /*
  * A file that root makes, for example with --purge, gets the owner of the directory: the unit's dprd must open it. A
- * file that existed before keeps its owner, as that user may have put another file's name there.
+ * file that existed before keeps its owner, because that user may have put a link to another file there.
  */
 static int open_lock(const char *directory, const char *path)
 {
@@ -44,7 +46,7 @@ int lock_watch(const char *run_dir)
 
 bool lock_is_taken(int fd)
 {
-	/* A process that comes at this moment tries again. */
+	/* lock_take() of a process that starts at this moment tries again. */
 	if (flock(fd, LOCK_SH | LOCK_NB))
 		return true;
 	flock(fd, LOCK_UN);
@@ -55,7 +57,7 @@ static int take(const char *directory, const char *path, const char *program)
 {
 	int fd = open_lock(directory, path), tries;
 
-	/* A former process's tool (nft, ip) may hold it a moment longer than that process lived. */
+	/* A tool (nft, ip) that a former process started may hold the lock for a moment after that process ended. */
 	for (tries = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && tries < LOCK_TRIES; tries++)
 		usleep(LOCK_TRY_MS * 1000);
 	if (fd < 0 || tries == LOCK_TRIES) {

@@ -12,7 +12,7 @@
  * is closed; or -errno, which is logged: -EWOULDBLOCK: another dprd holds it.
  */
 int lock_take(const char *run_dir);
-/* The same for a file: takes the lock FILE.lock. program: the other one's name in the log. */
+/* The same for a file: takes the lock FILE.lock. program: the name in the log for the process that holds it. */
 int lock_take_beside(const char *file, const char *program);
 /* lock_watch(): a file descriptor to watch the lock, or -1. lock_is_taken(): true when a process holds it. */
 int lock_watch(const char *run_dir);

@@ -16,7 +16,7 @@ void log_set_level(enum log_level level)
 	threshold = level;
 }
 
-/* systemd tells in JOURNAL_STREAM which device and inode stderr has when it is the journal (systemd.exec(5)). */
+/* When stderr is the journal, systemd puts its device and inode into JOURNAL_STREAM (systemd.exec(5)). */
 static bool stderr_is_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * log.h - one line to stderr; where that is the journal, with the level that it reads from "<n>" (sd-daemon(3)).
+ * log.h - writes one line to stderr. For the journal the line begins with the level, "<n>" (sd-daemon(3)).
  *
  * Only shell code logs. A function logs or returns an error, never both.
  */

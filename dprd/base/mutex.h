@@ -15,7 +15,7 @@
 struct mutex {
 	pthread_mutex_t mutex;
 #ifdef DPRD_DEBUG
-	pthread_t owner; /* valid while held is set; a thread finds itself here only when it holds the mutex */
+	pthread_t owner; /* valid while held is set; a thread finds its own number here only while it holds the mutex */
 	bool held;
 #endif
 };

@@ -9,7 +9,7 @@ enum { DRAIN_MAX = 1024 };
 
 void netlink_drain(const struct mnl_socket *socket)
 {
-	char scrap[64]; /* of a message; the kernel drops the rest */
+	char scrap[64]; /* the beginning of a message; the kernel drops the rest */
 
 	for (unsigned i = 0; i < DRAIN_MAX; i++) {
 		if (recv(mnl_socket_get_fd(socket), scrap, sizeof(scrap), MSG_DONTWAIT) < 0 && errno == EAGAIN)

@@ -18,7 +18,10 @@ int owner_give(int fd, const char *directory);
  */
 int owner_give_all(const char *directory, const char *above);
 
-/* True when a file of this user is as good as an own one: for root, a file of the directory's owner. */
+/*
+ * True when a file of this user can be trusted like a file of this process's user. Root also trusts a file of the
+ * directory's owner.
+ */
 bool owner_is_own(uid_t user, const char *directory);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * status.h - dprd's facts for loadcast and dprctl: one small file on tmpfs, replaced by rename(2).
+ * status.h - the status file: dprd's facts for loadcast and dprctl, one small file on tmpfs, replaced by rename(2).
  *
  * It shows that dprd lives (the stamp), and facts that only dprd knows. loadcast announces that dprd runs only while
  * the stamp is fresh.

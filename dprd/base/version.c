@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The only file that is compiled with the version: another version changes one object. */
+/* Only this file is compiled with the version, so that another version changes one object. */
 #include "dprd/base/version.h"
 
 _Static_assert(sizeof(DPRD_VERSION) <= VERSION_BYTES, "VERSION in the Makefile is too long for an announcement");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* version.h - the version of these programs, and the form that a version of another node must have. */
+/* version.h - the version of these programs, and a check of the version that another node announces. */
 #ifndef DPRD_BASE_VERSION_H
 #define DPRD_BASE_VERSION_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * answer.h - ARP and neighbour discovery about an address that all nodes share: this node's packets get the hardware
- * address that frames to all nodes carry, in place of its own.
+ * answer.h - ARP and neighbour discovery for an address that all nodes share: replaces this node's own hardware address
+ * in its packets by the hardware address of frames to all nodes.
  */
 #ifndef DPRD_BPF_ANSWER_H
 #define DPRD_BPF_ANSWER_H

@@ -18,7 +18,7 @@ INLINE bool is_clear_copy(const struct packet *p, const struct flow_slot *slot)
 	return flow_slot_syn(slot->target, slot->state, p->tcp_sequence) == FLOW_SYN_EARLY_COPY && young;
 }
 
-/* The flow has ended, or led here: a SYN that is not its copy gets a new decision. */
+/* The flow has ended, or it leads to this node: a SYN that is not its copy gets a new decision. */
 INLINE bool is_over(const struct packet *p, const struct flow_slot *slot, uint32_t self)
 {
 	enum flow_syn syn = flow_slot_syn(slot->target, slot->state, p->tcp_sequence);
@@ -46,8 +46,8 @@ INLINE void remember(const struct packet *p, uint8_t reason, uint8_t node)
 }
 
 /*
- * True when many more connections came than there was room for. dprd knows it by now; to count on would cost every SYN
- * of a flood.
+ * True when many more connections came than there was room for. dprd knows that already; counting further would slow
+ * down every SYN of a flood.
  */
 INLINE bool is_full(void)
 {
@@ -73,7 +73,7 @@ INLINE int next_verdict(bool v6)
 	return s->entry[fastpath_schedule_at(at, s->count) & (FASTPATH_SCHEDULE_MAX - 1)];
 }
 
-/* True when one more flow may be made now; else the caller gives control.room_reason. */
+/* True when one more flow may be made now; otherwise the reason of the verdict is control.room_reason. */
 INLINE bool has_room(void)
 {
 	return __sync_fetch_and_add(&control.made, 1) < control.room;

@@ -70,8 +70,8 @@ INLINE bool fits_direct(const struct __sk_buff *skb, const struct packet *p, con
 }
 
 /*
- * To a real server or a peer on one of this node's networks: the packet as it is, one hop further. The caller knows
- * that it fits (fits_direct()).
+ * Sends the packet as it is to a real server or a peer on one of this node's networks, and uses one hop. The caller
+ * knows that it fits (fits_direct()).
  */
 INLINE int send_direct(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_way *way,
 		       enum reason reason, uint32_t tick)
@@ -84,9 +84,8 @@ INLINE int send_direct(struct __sk_buff *skb, const struct packet *p, bool v6, c
 }
 
 /*
- * To a fellow node, on the network that the frame came from: so it fits there. A fellow that
- * judges frames itself needs only the SYN: it gets all other frames, as every node there does, and has a socket for
- * them.
+ * To a fellow node, on the network from which the frame came, so the frame fits there. A fellow that judges frames
+ * itself needs only the SYN: every node there receives the other frames, and the fellow has a socket for them.
  */
 INLINE int hand_over(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		     const struct fastpath_way *way, enum reason reason)
@@ -99,8 +98,8 @@ INLINE int hand_over(struct __sk_buff *skb, const struct packet *p, bool v6, con
 }
 
 /*
- * The kernel's NAT knows where the packet goes; for a SYN the mark says where (rules/backend.c). A frame to all nodes
- * becomes one to this node.
+ * Leaves the packet to the kernel's NAT, which knows the real server; for a SYN the mark names the server
+ * (rules/backend.c). A frame to all nodes becomes a frame to this node.
  */
 INLINE int leave_to_nat(struct __sk_buff *skb, const struct packet *p, const struct fastpath_way *way,
 			enum reason reason)

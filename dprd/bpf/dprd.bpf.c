@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The fast path: packets of forwarded flows never wake dprd. There are two programs on every interface, which go on
- * when dprd does not.
+ * The fast path: packets of forwarded flows never wake dprd. Every interface has two programs, which also work while
+ * dprd does not run.
  *
  *   dprd_ingress   to an own service address: entry.h       to the cluster address: serving.h
  *                  to an address that all nodes share: shared.h, then entry.h
- *                  nearly all packets go a shorter way: plain.h
+ *                  nearly all packets take a shorter way: plain.h
  *   dprd_egress    from an address that this node serves for a peer: serving.h
  *                  ARP and neighbour discovery for an address that all nodes share: answer.h
  */
@@ -22,7 +22,7 @@ INLINE bool is_tunnel(const struct packet *p, bool v6)
 /* The programs' part in a frame to an own service address. */
 enum frame_part {
 	FRAME_LEAVE, /* they leave it alone */
-	FRAME_TAKE, /* it is for this node, or the kernel module, which comes next, finds that out */
+	FRAME_TAKE, /* the frame is for this node, or the kernel module, which comes next, decides that */
 	FRAME_JUDGE, /* entry() has to find out for which node it is */
 };
 
@@ -30,7 +30,10 @@ INLINE enum frame_part shared_part(const struct __sk_buff *skb, const struct fas
 {
 	uint32_t type = frame_type(skb);
 
-	/* A fellow node has decided and handed the frame over. All that is known here of the connection is older. */
+	/*
+	 * A fellow node decided that the frame is for this node, and handed it over. All that this node knows about the
+	 * connection is older.
+	 */
 	if (type == FRAME_TO_HOST)
 		return FRAME_LEAVE;
 	if (t->shared_by_module && type == FRAME_MULTICAST)
@@ -38,7 +41,7 @@ INLINE enum frame_part shared_part(const struct __sk_buff *skb, const struct fas
 	return type == FRAME_TO_OTHER || skb->ifindex != t->shared_interface[v6] ? FRAME_LEAVE : FRAME_JUDGE;
 }
 
-/* The compiler knows v6: each family has its own program text, without the questions of the other one. */
+/* v6 is a constant to the compiler: each family has its own code, without the checks of the other family. */
 INLINE int general(struct __sk_buff *skb, bool v6)
 {
 	const struct fastpath_tables *t = tables_get();
@@ -70,8 +73,8 @@ INLINE int general(struct __sk_buff *skb, bool v6)
 }
 
 /*
- * These are functions of their own, so that the ways do not share one stack: all functions of a chain of calls together
- * may have 512 bytes. The plain way of IPv4 is part of the program itself, which saves nearly all its packets a return.
+ * These are separate functions, so that the ways do not share one stack: all functions of a chain of calls may use 512
+ * bytes together. The plain way of IPv4 is part of the program itself, which saves nearly all packets a return.
  */
 static __attribute__((noinline)) int general_v4(struct __sk_buff *skb)
 {
@@ -83,7 +86,7 @@ static __attribute__((noinline)) int general_v6(struct __sk_buff *skb)
 	return general(skb, true);
 }
 
-/* Parses the outer header once more. That is rare, and so the way of a SYN needs no room for two headers. */
+/* Parses the outer header once more. That is rare, and saves the way of a SYN the room for two headers. */
 INLINE int tunnel(struct __sk_buff *skb, bool v6)
 {
 	const struct fastpath_tables *t = tables_get();
@@ -120,8 +123,8 @@ INLINE int ingress(struct __sk_buff *skb, bool v6)
 }
 
 /*
- * True for a frame of a VLAN: it passes the device of the VLAN as well, and the programs there handle it. A tag that
- * has only a priority (VLAN 0) is taken off, as the stack would do: forwarded packets must not leave with it.
+ * True for a frame of a VLAN: it also passes the device of the VLAN, and the programs there handle it. A tag that has
+ * only a priority (VLAN 0) is removed, as the stack would do: forwarded packets must not leave with it.
  */
 INLINE bool is_of_vlan(struct __sk_buff *skb)
 {
@@ -138,7 +141,7 @@ int dprd_ingress(struct __sk_buff *skb)
 	return v6 ? ingress(skb, true) : ingress(skb, false);
 }
 
-/* Most packets that leave need nothing: of these only the header is read, and with aliases the address. */
+/* Most packets that leave need no change: for these only the header is read, and with aliases the address. */
 INLINE int egress(struct __sk_buff *skb, bool v6)
 {
 	const struct fastpath_tables *t = tables_get();

@@ -20,7 +20,7 @@ enum entry_kind {
 	ENTRY_PASS, /* to the stack */
 	ENTRY_DROP,
 	ENTRY_QUEUE, /* a SYN: dprd decides */
-	ENTRY_FORWARD, /* where its flow leads */
+	ENTRY_FORWARD, /* to the node of its flow */
 };
 
 struct entry_verdict {
@@ -110,8 +110,8 @@ INLINE struct flow_slot *flow_get(const struct flow_search *s)
 }
 
 /*
- * Makes a half-open flow to this node. NULL: there is no room where it would lie. It is a function of its own, since it
- * is long, and new connections come by more than one way.
+ * Makes a half-open flow to this node. NULL: its two buckets are full. This is a separate function, because it is long
+ * and is called from several places.
  */
 static __attribute__((noinline)) struct flow_slot *flow_make(const struct flow_search *s, uint32_t sequence,
 							     uint32_t node)
@@ -125,7 +125,7 @@ static __attribute__((noinline)) struct flow_slot *flow_make(const struct flow_s
 				tick_of(now_ns()) << FLOW_TIME_SHIFT | SLOT_HALF_OPEN);
 }
 
-/* Asks for the bucket of a flow that will be made: it is in no cache, and comes while the socket is looked for. */
+/* Prefetches the bucket of a flow that will be made: it is in no cache, and arrives while the socket is looked up. */
 INLINE void flow_expect(const struct flow_search *s)
 {
 	struct flow_bucket *bucket = bucket_get(s->bucket);
@@ -184,8 +184,8 @@ INLINE int encapsulate(struct __sk_buff *skb, const struct packet *p, bool v6, c
 }
 
 /*
- * Only the SYN of a connection that was just forwarded by the loads may come back: no copy of it, and no later packet.
- * A SYN to a shared address may be a copy.
+ * Only the SYN of a connection that was just forwarded because of the loads may come back: not a copy of it, and not a
+ * later packet. A SYN to a shared address may be a copy.
  */
 INLINE uint16_t may_return(const struct fastpath_address *to, const struct entry_verdict *verdict)
 {
@@ -195,7 +195,7 @@ INLINE uint16_t may_return(const struct fastpath_address *to, const struct entry
 }
 
 /*
- * True when the packet can go to the hardware address of the node: that has the shared address, too, and is on this
+ * True when the packet can go to the hardware address of the node, which also has the shared address and is on this
  * network.
  */
 INLINE bool is_for_fellow(const struct __sk_buff *skb, bool v6, const struct fastpath_tables *t,
@@ -259,8 +259,8 @@ INLINE bool has_socket(struct __sk_buff *skb, const struct packet *p, bool v6)
 }
 
 /*
- * dprd does not work: copies and flows keep their node. ENTRY_PASS: the client uses its port again, and the flow leads
- * to this node from now on.
+ * While dprd does not work, copies and flows keep their node. ENTRY_PASS: the client uses its port again, and the flow
+ * leads to this node from now on.
  */
 INLINE struct entry_verdict syn_alone(const struct packet *p, struct flow_slot *slot, uint8_t self)
 {
@@ -269,12 +269,14 @@ INLINE struct entry_verdict syn_alone(const struct packet *p, struct flow_slot *
 
 	if (!flow_syn_is_new(syn))
 		return entry_forward(syn == FLOW_SYN_SAME_FLOW ? REASON_SAME_FLOW : REASON_SAME_SYN);
-	/* Unless a real server gets it, later packets are for the socket here. When this fails, the flow has gone. */
+	/*
+	 * Unless a real server gets the SYN, later packets are for the socket here. If this fails, the flow has ended.
+	 */
 	__sync_val_compare_and_swap(&slot->target, target, p->tcp_sequence << FLOW_SEQUENCE_SHIFT | self);
 	return entry_verdict(ENTRY_PASS);
 }
 
-/* The client uses its port again: the new flow takes the place of the old one. False: the old one has gone. */
+/* The client uses its port again: the new flow takes the place of the old one. False: the old flow has ended. */
 INLINE bool flow_renew(struct flow_slot *slot, const struct flow_search *search, uint32_t sequence, uint32_t node)
 {
 	return flow_slot_renew(slot, search->slot.key, sequence << FLOW_SEQUENCE_SHIFT | node,
@@ -289,9 +291,9 @@ INLINE void flow_begin(const struct flow_search *search, uint32_t sequence, uint
 }
 
 /*
- * dprd does not work, and the connection has no flow, or an old one: real servers behind this node go on getting their
- * part, by weight. A SYN that the kernel module may still drop is left to the rules, which know only the servers with
- * NAT.
+ * For a connection without a flow, or with an old one, while dprd does not work: real servers behind this node still
+ * get their share, by weight. A SYN that the kernel module may still drop is left to the rules, which know only the
+ * servers with NAT.
  */
 INLINE struct entry_verdict new_alone(struct __sk_buff *skb, const struct packet *p, bool v6,
 				      const struct fastpath_tables *t, const struct flow_search *search,
@@ -304,7 +306,7 @@ INLINE struct entry_verdict new_alone(struct __sk_buff *skb, const struct packet
 		return entry_verdict(ENTRY_PASS);
 	if (v6)
 		at += FASTPATH_CHOICES;
-	/* The compiler sees that it is in bounds; the verifier wants to be told. */
+	/* The compiler knows that it is in bounds; the verifier needs the check. */
 	asm volatile("" : "+r"(at));
 	node = t->choice[at & (2 * FASTPATH_CHOICES - 1)];
 	if (node == t->self_node)
@@ -318,8 +320,8 @@ INLINE struct entry_verdict new_alone(struct __sk_buff *skb, const struct packet
 
 /*
  * This node serves the SYN. slot: an ended flow of this key, or NULL. With real servers behind this node, the choice
- * was among them and the node, and the mark says that it is the node. When the node itself does not serve, dprd finds
- * out who may.
+ * was among them and the node, and the mark says that the node was chosen. When the node itself does not serve, dprd
+ * chooses.
  */
 INLINE struct entry_verdict serve(struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t,
 				  const struct flow_search *search, struct flow_slot *slot, uint32_t reason)
@@ -345,7 +347,7 @@ INLINE struct entry_verdict serve(struct __sk_buff *skb, const struct packet *p,
 /* The verdict of the schedule, as next_verdict() says. */
 INLINE int draw(const struct packet *p, bool v6, const struct fastpath_tables *t)
 {
-	/* These clients go to real servers at most: they use up no verdict. */
+	/* These clients may only go to real servers: they use no verdict of the schedule. */
 	if (known_client(t, &p->source))
 		return t->choices ? -1 : (int)REASON_CLUSTER_CLIENT;
 	if (t->choices && inside_has(&t->inside, &p->source))
@@ -354,8 +356,8 @@ INLINE int draw(const struct packet *p, bool v6, const struct fastpath_tables *t
 }
 
 /*
- * True for a verdict by which the stack gets the SYN, whatever socket there is: to look for one would double the cost
- * of a flood.
+ * True for a verdict by which the stack gets the SYN in any case: looking for a socket would double the cost of a
+ * flood.
  */
 INLINE bool is_served_anyway(const struct fastpath_tables *t, int verdict)
 {
@@ -403,7 +405,7 @@ INLINE struct entry_verdict entry_decide(struct __sk_buff *skb, const struct pac
 
 /*
  * True for a client on a network of this node alone. With real servers behind this node dprd decides. A mark for the
- * queue would stay on the packet: if the rules of a bridge were asked at its port already, they are not asked again.
+ * queue would stay on the packet: when a bridge applied the rules at its port already, they are not applied again.
  */
 INLINE bool is_served_inside(const struct __sk_buff *skb, const struct packet *p, const struct fastpath_tables *t)
 {
@@ -454,9 +456,9 @@ INLINE struct entry_verdict entry_judge(struct __sk_buff *skb, const struct pack
 }
 
 /*
- * Hands a SYN to dprd. When the table has a flow of its key, the SYN must not pass by a full queue: later packets would
- * go where the flow leads. The rule of the queue may be gone; then this node serves the SYN. So a flow that dprd would
- * forget leads here until dprd decides.
+ * Hands a SYN to dprd. When the table has a flow of its key, a full queue must not let the SYN pass: later packets
+ * would follow the flow to another node. When the rule of the queue is gone, this node serves the SYN. So a flow that
+ * dprd would forget leads to this node until dprd decides.
  */
 INLINE int queue_syn(struct __sk_buff *skb, const struct packet *p, struct flow_slot *slot, uint8_t self)
 {
@@ -471,8 +473,8 @@ INLINE int queue_syn(struct __sk_buff *skb, const struct packet *p, struct flow_
 }
 
 /*
- * A packet to one of the node's own service addresses: TCP, and ICMP errors about TCP. shared: entry() still has to
- * find out for which node the frame is, whatever it carries.
+ * A packet to one of the node's own service addresses: TCP, and ICMP errors about TCP. shared: entry() must first
+ * decide for which node the frame is, whatever it carries.
  */
 INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const struct fastpath_tables *t,
 		 const struct fastpath_address *to, bool shared)
@@ -491,7 +493,7 @@ INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const s
 	}
 	if (shared && !shared_accepts(skb, p, slot))
 		return TC_ACT_SHOT;
-	/* To a port that is no service any more, only flows have a way. */
+	/* To a port that is no longer a service, only packets of flows are forwarded. */
 	if (!port || (port > t->present_ports && !slot))
 		return TC_ACT_UNSPEC;
 	verdict = entry_judge(skb, p, v6, t, &search, &slot);

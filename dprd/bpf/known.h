@@ -6,8 +6,8 @@
 #include "dprd/bpf/layout.h"
 
 /*
- * Looks at the other places than that of the hash. dprd chose a seed with which addresses rarely lie there, so this is
- * a function of its own.
+ * Looks at the places behind that of the hash. dprd chose a seed with which addresses are rarely there, so this is a
+ * separate function.
  */
 static __attribute__((noinline)) const struct fastpath_address *
 known_elsewhere(const struct fastpath_tables *t, uint32_t at, uint64_t high, uint64_t low)
@@ -39,13 +39,16 @@ INLINE const struct fastpath_address *known_at(const struct fastpath_tables *t, 
 	return known_elsewhere(t, at, words[0] | (uint64_t)words[1] << 32, words[2] | (uint64_t)words[3] << 32);
 }
 
-/* The entry of an address that is the cluster's in nearly all packets. NULL, or an entry without roles: it is not. */
+/*
+ * The entry of an address that belongs to the cluster in nearly all packets. NULL, or an entry without roles: it does
+ * not.
+ */
 INLINE const struct fastpath_address *known_own(const struct fastpath_tables *t, const struct addr *address)
 {
 	return known_at(t, fastpath_address_hash(address, t->seed), address);
 }
 
-/* The entry of an address that is a client's in nearly all packets. NULL: the address is not the cluster's. */
+/* The entry of an address that belongs to a client in nearly all packets. NULL: it does not belong to the cluster. */
 INLINE const struct fastpath_address *known_client(const struct fastpath_tables *t, const struct addr *address)
 {
 	uint32_t at = fastpath_address_hash(address, t->seed);

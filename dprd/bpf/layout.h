@@ -86,7 +86,8 @@ struct fastpath_tables {
 	uint32_t alias_count; /* elements of alias[] that are set */
 	/*
 	 * A bit for each place of address[] that is in use. Most addresses are those of clients, and are not in the
-	 * table: to read a free place for each would mean a cache line that is in no near cache.
+	 * table: without these bits each packet of a client would read a free place of the table, which is in no near
+	 * cache.
 	 */
 	uint64_t occupied[FASTPATH_ADDRESSES / 64];
 	/* the flow table's index of each pair of service address and port */
@@ -156,12 +157,13 @@ struct fastpath_control {
 	uint64_t jiffies_start_ns; /* the programs' clock at jiffy 0, modulo 2^64: dprd_clock() */
 	uint32_t rest_of_second_line[6];
 	/*
-	 * Each connection writes these: one line, which a processor takes from another one only once for a connection.
+	 * Each connection writes these. They share one cache line, so that a connection moves only one line from
+	 * processor to processor.
 	 */
 	uint32_t made; /* flows that the programs made, or had no room for, since dprd last set it to 0 */
-	uint32_t made_behind; /* of those, flows in swept buckets: the round of expiry does not count them any more */
+	uint32_t made_behind; /* flows among those in swept buckets: the running round of expiry does not count them */
 	uint32_t landed; /* SYNs of peers that were served, since dprd last told the room for them */
-	uint32_t decisions; /* how many the programs remembered; never reset */
+	uint32_t decisions; /* how many decisions the programs remembered; never reset */
 	/*
 	 * The next verdict of each schedule. It counts on beyond the schedule's count: fastpath_schedule_at() has its place.
 	 */
@@ -198,7 +200,7 @@ struct fastpath_decision {
 	uint32_t sequence; /* of the SYN */
 	uint32_t tick;
 	uint8_t reason, node;
-	uint16_t unused[9]; /* to a cache line for each: processors write neighbours at the same time */
+	uint16_t unused[9]; /* fills a cache line: processors write neighbours at the same time */
 };
 
 /* Decisions that dprd has not read yet. When all places are in use, further ones are not remembered. */

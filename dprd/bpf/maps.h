@@ -88,9 +88,9 @@ INLINE struct fastpath_counters *counters_get(void)
 }
 
 /*
- * Returns the same number, of which the verifier knows nothing then. Otherwise it goes through all code behind once for
- * each value that the number may have, and that is most of the time of loading. base: a pointer into a map; to the
- * verifier a difference of pointers is any number.
+ * Returns the same number, but the verifier no longer knows its range. Otherwise the verifier would go through the
+ * following code once for each value that the number may have, which is most of the time of loading. base: a pointer
+ * into a map; to the verifier a difference of pointers is any number.
  */
 INLINE uint32_t any_number(const void *base, uint32_t number)
 {
@@ -173,8 +173,8 @@ INLINE bool daemon_works(void)
 }
 
 /*
- * This is in assembler: the compiler would join this store and one into a flow's slot, by a pointer that may be either.
- * The verifier does not take that.
+ * This is in assembler: the compiler would join this store with a store into a flow's slot, through a pointer that may
+ * point to either. The verifier refuses that.
  */
 INLINE void mark_set(struct __sk_buff *skb, uint32_t mark)
 {
@@ -201,7 +201,7 @@ INLINE bool is_unjudged(const struct __sk_buff *skb)
 	return frame_type(skb) == FRAME_MULTICAST && tables_get()->shared_by_module;
 }
 
-/* Hands the packet to dprd by the queue that the mark says. */
+/* Hands the packet to dprd by the queue that the mark selects. */
 INLINE int queue_to_daemon(struct __sk_buff *skb, uint32_t mark)
 {
 	if (!control.waiting_ns && !is_unjudged(skb))
@@ -232,8 +232,8 @@ INLINE bool knows_hardware(const struct fastpath_way *way, uint32_t tick)
 }
 
 /*
- * True for addresses that no IPv6 header may have. The tables hold IPv4 addresses as mapped ones, so a packet could
- * pass for IPv4. And no client has a multicast address (flow/slot.h). The stack drops both.
+ * True for addresses that no IPv6 header may have. The tables hold IPv4 addresses as mapped ones, so such a packet
+ * would look like IPv4. No client has a multicast address, either (flow/slot.h). The stack drops both.
  */
 INLINE bool is_forbidden(const struct packet *p)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plain.h - a shorter way through the same steps for nearly all packets: TCP without IP options, whole, no SYN, of a
- * connection that stands. All other packets go the general way (INGRESS_GENERAL).
+ * plain.h - a shorter way through the same steps for nearly all packets: whole TCP packets without IP options, not
+ * SYNs, of an established connection. All other packets take the general way (INGRESS_GENERAL).
  *
- * It is shorter since nothing here needs the whole struct packet: the compiler keeps the few fields in registers, and
- * computes no others.
+ * It is shorter because nothing here needs the whole struct packet: the compiler keeps a few fields in registers, and
+ * does not compute the others.
  */
 #ifndef DPRD_BPF_PLAIN_H
 #define DPRD_BPF_PLAIN_H
@@ -12,9 +12,9 @@
 #include "dprd/bpf/entry.h"
 #include "dprd/bpf/serving.h"
 
-/* Each way of a packet ends with an action of tc (TC_ACT_*), or with a way that it has to go instead: */
+/* The result is an action of tc (TC_ACT_*), or the way that the packet must take instead: */
 enum ingress_way {
-	INGRESS_GENERAL = 0x100, /* it is not plain, and nothing was done about it yet */
+	INGRESS_GENERAL = 0x100, /* it is not plain, and nothing was done to it yet */
 	INGRESS_TUNNEL, /* the same, and it is tunnelled to this node */
 };
 
@@ -22,7 +22,7 @@ _Static_assert((int)INGRESS_GENERAL > (int)TC_ACT_VALUE_MAX, "no action of tc is
 
 enum { PLAIN_V4 = 0x45 }; /* the first byte of a header without options */
 
-/* The datagram that begins at this offset from the IP header, in the form that the parser wants. */
+/* The datagram that begins at this offset from the IP header, in the form that the parser needs. */
 INLINE struct packet_bytes bytes_from(const struct __sk_buff *skb, uint32_t offset)
 {
 	return (struct packet_bytes) { .bytes = packet_data(skb) + ETHERNET_BYTES + offset,
@@ -129,7 +129,10 @@ INLINE int plain_decapsulate(struct __sk_buff *skb, struct packet *outer, const 
 	return take_out(skb, &s, outer, &inner, v6);
 }
 
-/* Reads the header, and finds the entry of the destination: *ret. 0: go on; else the packet's way ends with this. */
+/*
+ * Reads the header, and finds the entry of the destination: *ret. 0: go on; otherwise this is the result for the
+ * packet.
+ */
 INLINE int plain_destination(const struct packet_bytes *b, bool v6, const struct fastpath_tables *t, struct packet *p,
 			     const struct fastpath_address **ret)
 {

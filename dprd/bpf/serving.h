@@ -37,7 +37,7 @@ INLINE bool serving_is_cluster(void *context, const struct addr *address)
 	return found && found->roles & ~(unsigned)ROLE_ALIAS;
 }
 
-/* Parses the packet within. One of the other family is parsed, too: the judgement drops it for a reason of its own. */
+/* Parses the inner packet, also one of the other family: judge() drops that for a reason of its own. */
 INLINE enum packet_kind inner_read(const struct __sk_buff *skb, const struct packet *outer, bool v6,
 				   struct packet *inner)
 {
@@ -51,7 +51,7 @@ INLINE enum packet_kind inner_read(const struct __sk_buff *skb, const struct pac
 	return packet_parse_bytes(&b, inner);
 }
 
-/* The sender of a tunnel packet. NULL: it is no living peer, and its packets are not taken. */
+/* The sender of a tunnel packet. NULL: it is not a living peer, and its packets are dropped. */
 INLINE const struct fastpath_address *living_peer(const struct fastpath_tables *t, const struct packet *outer)
 {
 	const struct fastpath_address *peer = known_own(t, &outer->source);
@@ -69,7 +69,7 @@ INLINE enum verdict_kind judge_inner(struct serving *s, const struct packet *out
 	return decapsulate_judge(&env, outer, inner, peer->member, ret_reason);
 }
 
-/* The verdict on a tunnel packet, as of decapsulate_judge(). */
+/* The verdict on a tunnel packet, as decapsulate_judge() gives it. */
 INLINE enum verdict_kind judge(struct __sk_buff *skb, const struct packet *outer, struct serving *s, bool v6,
 			       struct packet *inner, enum reason *ret_reason)
 {
@@ -107,7 +107,7 @@ INLINE bool mend_ecn(struct __sk_buff *skb, const struct packet *inner, uint8_t 
 	       !bpf_skb_store_bytes(skb, ETHERNET_BYTES, head, 2, BPF_F_RECOMPUTE_CSUM);
 }
 
-/* Adapts the checksum of a transport, which covers the address (pseudo header). at: where the checksum is. */
+/* Adapts the checksum of a transport, which covers the address (pseudo header). at: the place of the checksum. */
 INLINE int checksum_address(struct __sk_buff *skb, uint32_t at, const struct addr *from, const struct addr *to, bool v6)
 {
 	if (!v6)
@@ -255,7 +255,7 @@ INLINE bool is_served_for_peer(const struct fastpath_address *from)
 }
 
 /*
- * True when the packet is no SYN-ACK: then only an alias is changed in it. The bytes of a fragment may pass for TCP
+ * True when the packet is not a SYN-ACK: then only an alias is changed in it. The bytes of a fragment may look like TCP
  * flags; such a packet is parsed.
  */
 INLINE bool leaves_as_it_is(const struct __sk_buff *skb, const uint8_t *ip, bool v6)

@@ -3,9 +3,9 @@
  * shared.h - decides whether a frame to an address that all nodes share is for this node (docs/biactive.md). Every node
  * gets every frame and decides for itself; a node that says no keeps silent.
  *
- * Global functions judge: the kernel verifies each of them once, by itself, and not for each way that leads to it. They
- * run one after the other, since the stack has no room for all at once. Their input is copied into memory of this
- * processor.
+ * The judgement is made by global functions: the kernel verifies each of them once, and not for each path that leads to
+ * it. They run one after the other, because the stack has no room for all at once. Their input is copied into memory of
+ * this processor.
  */
 #ifndef DPRD_BPF_SHARED_H
 #define DPRD_BPF_SHARED_H
@@ -101,7 +101,7 @@ __attribute__((noinline)) int shared_look(void)
 	service[1] = load_u64(f->key.service.words + 2);
 	f->hash = bucket_hash(key, client, service, f->ports[0], f->ports[1]);
 	f->active = *(volatile const uint32_t *)&cell->active & 1;
-	/* The exact clock: at the end of the lease a tick of the coarse one would matter. */
+	/* This is the exact clock: at the end of the lease a tick of the coarse clock would matter. */
 	f->now_ns = bpf_ktime_get_ns();
 	f->until_ns = *(volatile const uint64_t *)&cell->until_ns;
 	f->changed_ns = *(volatile const uint64_t *)&cell->changed_ns;
@@ -137,8 +137,8 @@ static long shared_try(uint32_t i, void *context)
 }
 
 /*
- * bucket_owner() of the hash by one of the two shares. It runs turn by turn: Linux 6.1 refuses to verify the loop
- * itself over BUCKET_MEMBERS_MAX members. tests/bpf/test_shared.c compares the two.
+ * bucket_owner() of the hash by one of the two shares. bpf_loop() runs it turn by turn: Linux 6.1 refuses to verify a
+ * loop over BUCKET_MEMBERS_MAX members. tests/bpf/test_shared.c compares the two.
  */
 __attribute__((noinline)) int shared_owner(uint32_t which)
 {
@@ -250,7 +250,7 @@ INLINE bool shared_is_cookie(struct __sk_buff *skb, struct shared_frame *f, stru
 	       !bpf_tcp_check_syncookie(listener, f->ip, IPV4_HEADER_BYTES, tcp, TCP_HEADER_BYTES);
 }
 
-/* The verdict on a TCP segment that is no SYN. It needs no lease: a node keeps its connections. */
+/* The verdict on a TCP segment that is not a SYN. It needs no lease: a node keeps its connections. */
 INLINE enum biactive_counter shared_segment(struct __sk_buff *skb, struct shared_frame *f)
 {
 	enum biactive_counter verdict = BIACTIVE_REFUSE_SOCKET;
@@ -292,10 +292,7 @@ INLINE int shared_by_socket(struct __sk_buff *skb, struct shared_frame *f)
 	return state >= 0 && state != BPF_TCP_LISTEN ? BIACTIVE_ACCEPT_ERROR : BIACTIVE_REFUSE_ERROR;
 }
 
-/*
- * The verdict by the packet alone: enum biactive_counter, or SHARED_ASK_BUCKETS. The order of the questions is the
- * rule.
- */
+/* The verdict by the packet alone: enum biactive_counter, or SHARED_ASK_BUCKETS. The order of the questions matters. */
 __attribute__((noinline)) int shared_by_packet(struct __sk_buff *skb)
 {
 	struct shared_frame *f = shared_frame_get();

@@ -56,7 +56,7 @@ INLINE int too_big_answer(struct __sk_buff *skb, const struct packet *p, uint32_
 	return (int)bpf_redirect(skb->ifindex, 0);
 }
 
-/* It is a function of its own, since it is long, rarely needed, and called from several places. tick: now. */
+/* This is a separate function, because it is long, rarely needed, and called from several places. tick: now. */
 static __attribute__((noinline)) int too_big(struct __sk_buff *skb, const struct packet *p, uint32_t mtu, uint32_t tick)
 {
 	struct fastpath_counters *c = counters_get();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * check/host.c - checks what others set up on this host: the users of the units, rules of other firewalls, clocks.
+ * check/host.c - checks what other programs set up on this host: the users of the units, other firewall rules, clocks.
  */
 #define _GNU_SOURCE
 #include <pwd.h>
@@ -12,7 +12,7 @@
 #include "dprd/base/command.h"
 #include "dprd/check/report.h"
 
-/* Where units are: those of the administrator, of "make install", and of packages. */
+/* The directories of units: for the administrator, for "make install", and for packages. */
 static bool unit_installed(const char *name)
 {
 	static const char *const directories[] = { "/etc/systemd/system", "/usr/local/lib/systemd/system",
@@ -59,12 +59,11 @@ void preflight_firewall(struct report *r)
 				continue;
 			rule += strspn(rule, " \t");
 			snprintf(what, sizeof(what),
-				 "a rule of this host's firewall drops what arrives through the tunnel, as its source "
-				 "is "
-				 "routed elsewhere: %.120s",
+				 "a firewall rule of this host drops packets that arrive through the tunnel, because "
+				 "their source is routed elsewhere: %.120s",
 				 rule);
 			problem(r, true, what,
-				"let it pass tunnelled connections; with firewalld: IPv6_rpfilter=loose in "
+				"let this rule pass tunnelled connections; with firewalld: IPv6_rpfilter=loose in "
 				"/etc/firewalld/firewalld.conf");
 			break;
 		}

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * "dprd --check": finds what does not fit on this host, and tells the command that mends it.
- */
+/* "dprd --check": finds what does not fit on this host, and prints the command that fixes it. */
 #define _GNU_SOURCE
 #include <ifaddrs.h>
 #include <libmnl/libmnl.h>
@@ -77,13 +75,13 @@ static void check_rp_filter(struct report *r, const char *interface)
 
 	if ((all > own ? all : own) != 1)
 		return;
-	snprintf(what, sizeof(what), "rp_filter of %s is strict: the kernel drops what arrives through the tunnel",
-		 interface);
+	snprintf(what, sizeof(what),
+		 "rp_filter of %s is strict: the kernel drops packets that arrive through the tunnel", interface);
 	snprintf(mend, sizeof(mend), "sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.%s.rp_filter=2", interface);
 	problem(r, true, what, mend);
 }
 
-/* Peers' addresses are local here; without these this node would answer ARP for them. */
+/* Peers' addresses are local on this node; without these settings it would answer ARP requests for them. */
 static void check_arp(struct report *r, const char *interface)
 {
 	long ignore_all = sysctl_of("all", "arp_ignore"), ignore = sysctl_of(interface, "arp_ignore");
@@ -91,7 +89,8 @@ static void check_arp(struct report *r, const char *interface)
 	char what[200], mend[200];
 
 	if ((ignore_all > ignore ? ignore_all : ignore) < 1) {
-		snprintf(what, sizeof(what), "arp_ignore of %s is 0: this node would take its peers' addresses by ARP",
+		snprintf(what, sizeof(what),
+			 "arp_ignore of %s is 0: this node would answer ARP requests for its peers' addresses",
 			 interface);
 		snprintf(mend, sizeof(mend), "sysctl -w net.ipv4.conf.%s.arp_ignore=1", interface);
 		problem(r, true, what, mend);
@@ -210,8 +209,8 @@ static void check_peers(struct report *r, const struct config *config)
 				continue;
 			mtu = tunnel_path_mtu(from, to);
 			if (!mtu) {
-				snprintf(what, sizeof(what), "no route to %s, cluster address %s",
-					 config->member[i].name, addr_format(to, text));
+				snprintf(what, sizeof(what), "no route to the cluster address %s of %s",
+					 addr_format(to, text), config->member[i].name);
 				problem(r, false, what, "ip route get that address; bring the interface up");
 			} else if (mtu < (v6 ? MTU_LEAST_V6 : MTU_LEAST_V4)) {
 				snprintf(what, sizeof(what), "the path to %s has an MTU of %u", config->member[i].name,
@@ -309,7 +308,7 @@ static void check_way(struct report *r, const struct config *config, const struc
 		return;
 	addr_format(to, text);
 	if (!tunnel_preferred_source(to, &from) || neighbour_find(socket, &from, to, &way)) {
-		snprintf(what, sizeof(what), "no route to real server %s, address %s", backend->name, text);
+		snprintf(what, sizeof(what), "no route to the address %s of real server %s", text, backend->name);
 		snprintf(mend, sizeof(mend), "ip route get %s; bring the interface up, or correct [Backend \"%s\"]",
 			 text, backend->name);
 		problem(r, false, what, mend);
@@ -321,9 +320,9 @@ static void check_way(struct report *r, const struct config *config, const struc
 		problem(r, true, what, mend);
 	} else if (backend->form != BACKEND_NAT && is_service(config, &from)) {
 		snprintf(what, sizeof(what),
-			 "this node speaks to real server %s from its service address, which the server has as well",
+			 "this node sends to real server %s from its service address, which the server also has",
 			 backend->name);
-		snprintf(mend, sizeof(mend), "give it another address there: docs/backends.md, \"%s\"",
+		snprintf(mend, sizeof(mend), "give this node another address on that network: docs/backends.md, \"%s\"",
 			 backend->form == BACKEND_DIRECT ? "direct" : "tunnel");
 		problem(r, true, what, mend);
 	} else if (backend->form == BACKEND_NAT && !v6) {
@@ -366,7 +365,7 @@ static void check_translation(struct report *r, const struct config *config)
 			"modprobe -a nf_conntrack nft_chain_nat nft_nat nft_numgen; or Form=direct or Form=tunnel");
 }
 
-/* Lets both tools check a rule without setting it: they or the kernel may be unable to. */
+/* Lets both tools check a rule without setting it, because a tool or the kernel may be unable to set it. */
 static void check_tools(struct report *r)
 {
 	static const char *const nft[] = { "nft", "-c", "-f", "-", NULL };

@@ -10,7 +10,7 @@
 struct config;
 
 /*
- * Prints each problem with the command that mends it; when starting, logs it. Returns the number of problems that make
+ * Prints each problem with the command that fixes it; when starting, logs it. Returns the number of problems that make
  * dprd useless; *ret_warnings counts the others.
  */
 unsigned preflight(const struct config *config, bool starting, unsigned *ret_warnings);

@@ -9,9 +9,9 @@
 void problem(struct report *report, bool fatal, const char *what, const char *mend)
 {
 	if (report->to_log)
-		log_warning("%s; mend: %s", what, mend);
+		log_warning("%s; fix: %s", what, mend);
 	else
-		printf("%s: %s\n    mend: %s\n", fatal ? "ERROR" : "warning", what, mend);
+		printf("%s: %s\n    fix: %s\n", fatal ? "ERROR" : "warning", what, mend);
 	if (fatal)
 		report->errors++;
 	else

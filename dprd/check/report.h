@@ -13,10 +13,10 @@ struct config;
 struct report {
 	unsigned errors, warnings;
 	bool to_log;
-	bool redirects_told; /* for one real server; the same command mends it for all */
+	bool redirects_told; /* for one real server; the same command fixes it for all */
 };
 
-/* Prints a problem with the command that mends it; report->to_log: logs it. fatal: it makes dprd useless. */
+/* Prints a problem with the command that fixes it; report->to_log: logs it. fatal: it makes dprd useless. */
 void problem(struct report *report, bool fatal, const char *what, const char *mend);
 
 /* check/pins.c: checks that the user that dprd will run as may pin its maps. */
@@ -25,7 +25,9 @@ void preflight_pins(struct report *r, const struct config *config);
 /* check/listen.c: checks that the web server takes connections to peers' addresses. */
 void preflight_listeners(struct report *r, const struct config *config);
 
-/* check/host.c: checks the users of the units; other programs' rules, at a check alone; the time namespace. */
+/*
+ * check/host.c: checks the users of the units, the rules of other programs (only for --check), and the time namespace.
+ */
 void preflight_users(struct report *r);
 void preflight_firewall(struct report *r);
 void preflight_clocks(struct report *r);

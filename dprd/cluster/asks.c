@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* asks.c - what decide() asks about this node and its peers. */
+/* asks.c - answers the questions of decide() about this node and its peers. */
 #include "dprd/cluster/asks.h"
 
 #include <errno.h>
@@ -19,16 +19,16 @@ bool asks_node_alive(void *context, uint32_t node_id)
 	const struct node_load *load = view_node_load(asks->d, node_id);
 
 	/*
-	 * The connections of a real server that fails stay with it, but a client that begins anew should not wait for
-	 * it.
+	 * The connections of a real server that fails stay with it, but a client that makes a new connection should not
+	 * wait for it.
 	 */
 	if (config_own_backend_by_id(config, node_id) >= 0)
 		return !load || load->state == NODE_ACTIVE;
 	if (config_member_by_id(config, node_id) < 0)
 		return false;
 	/*
-	 * Without a table nothing is known against the node; nor with the table of a loadcast that has heard no node
-	 * yet.
+	 * Without a load table there is no sign that the node is dead; the same holds for the table of a loadcast that
+	 * has heard no node yet.
 	 */
 	return !load || load->age_ms == LOAD_AGE_NEVER_MS ||
 	       load_age_ms(&asks->d->table, load, asks->now_ms) < config->dead_peer_timeout_ms;
@@ -116,7 +116,7 @@ void asks_inside(struct dprd *d)
 {
 	struct inside inside;
 
-	/* The configuration changes in this thread only. If the host does not answer, what was known stays. */
+	/* The configuration changes in this thread only. If the host does not answer, the former networks stay. */
 	if (inside_read(&d->config, &inside))
 		return;
 	if (inside.left_out && !d->inside.left_out)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * asks.h - what decide() asks about this node and its peers, answered from the view, the load table and the flows.
+ * asks.h - answers the questions of decide() about this node and its peers, from the view, the load table and the
+ * flows.
  */
 #ifndef DPRD_ASKS_H
 #define DPRD_ASKS_H
@@ -27,9 +28,9 @@ bool asks_node_alive(void *context, uint32_t node_id);
  * family. context: struct asks.
  */
 bool asks_node_takes_copies(void *context, uint32_t node_id);
-/* Fills in what is the same for all packets; the questions and the packet's part are the caller's. */
+/* Fills in what is the same for all packets; the caller sets the questions and the packet's part. */
 void asks_env(struct dprd *d, struct decide_env *ret);
-/* How many flows more may be made in this second, besides those that are made but not committed yet. */
+/* How many more flows may be made in this second, besides those that are made but not committed yet. */
 unsigned asks_new_flows_left(struct dprd *d, uint64_t now_ms);
 /* The own load in the configured metric, read now; also into the view. */
 double asks_own_load(struct dprd *d);
@@ -42,7 +43,9 @@ struct sampler *asks_reconfigure(struct dprd *d, struct sampler *sampler);
 /* Looks for networks of this node alone. Main thread, lock not held. */
 void asks_inside(struct dprd *d);
 
-/* Reads the load table's file and refreshes the view with it, and the own load. Main thread, lock not held. */
+/*
+ * Reads the load table's file and the load of this node, and refreshes the view with both. Main thread, lock not held.
+ */
 void asks_refresh(struct dprd *d, uint64_t now_ms);
 
 #endif

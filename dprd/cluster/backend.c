@@ -96,8 +96,8 @@ static uint64_t rules_need(const struct dprd *d)
 }
 
 /*
- * Counts a connection of a real server. A connection that is closing makes no more work for the server. A connection
- * without packets since the server failed may be gone: the server may have forgotten it.
+ * Counts a connection of a real server. A closing connection does not count, because it makes no more work for the
+ * server. One without packets since the server failed does not count, because the server may have forgotten it.
  */
 static bool count_flow(void *context, const struct flow *flow)
 {
@@ -140,7 +140,7 @@ void backend_reserve(struct dprd *d, unsigned own, const struct flow_key *key, b
 {
 	struct backends *b = &d->backends;
 	struct flow flow;
-	/* The running count does not look again at slots that it has passed. */
+	/* The running count does not look at slots again that it has passed. */
 	bool passed = flow_find(d->flows, key, &flow) && flow.slot < b->cursor;
 
 	mutex_assert_held(&d->lock);

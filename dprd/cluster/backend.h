@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * backend.h - chooses one of the real servers behind this node, or the node itself, for a connection that decide() left
- * here. It is what Linux Virtual Server does (IPVS: NAT, DR, TUN; rr, wrr, lc, wlc), as a second stage.
+ * to this node. It does the same as Linux Virtual Server (IPVS: NAT, DR, TUN; rr, wrr, lc, wlc), as a second stage.
  *
  * A connection to a real server has a flow, like one to a peer: so copies of its SYN follow it (I4), and the flow table
  * tells how many connections each server has. The form of the real server says how packets reach it:
@@ -34,7 +34,7 @@ struct backends {
 	uint64_t failed_ms[OWN_BACKENDS_MAX]; /* when it was last seen to fail, by the flow table's clock */
 	uint32_t cursor; /* where the running count of connections goes on in the flow table */
 	unsigned counted[OWN_BACKENDS_MAX]; /* by the running count, so far */
-	unsigned connections[OWN_BACKENDS_MAX]; /* by the last whole count, and made since */
+	unsigned connections[OWN_BACKENDS_MAX]; /* by the last whole count, plus those made since */
 	double served_here; /* connections that the node itself has */
 	uint64_t told; /* the servers that the rules know as usable (backend_refresh()) */
 };
@@ -44,7 +44,7 @@ struct backend_status {
 	const char *why_not; /* why it gets no new connections (static text); NULL: it may */
 	unsigned connections; /* open; ends are seen within two seconds */
 	uint64_t chosen; /* new connections since dprd started */
-	unsigned mtu[2]; /* of the way to it, by family (0: IPv4); 0: none. Not of BACKEND_NAT */
+	unsigned mtu[2]; /* of the way to it, by family (0: IPv4); 0: none. Not for BACKEND_NAT */
 };
 
 /* All of these: lock held. */

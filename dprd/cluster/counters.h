@@ -10,8 +10,8 @@
 #include "dprd/core/decide/decide.h"
 
 /*
- * Counters besides the one per reason: X(name, text). With them holds
- * seen = served + forwarded + passed + dropped + decapsulated, each the sum of its reasons.
+ * Counters besides the one per reason: X(name, text). The law of the counters: seen = served + forwarded + passed +
+ * dropped + decapsulated, and each of these is the sum of its reasons.
  */
 #define DPRD_COUNTERS(X)                                                            \
 	X(seen, "packets that reached dprd")                                        \
@@ -21,9 +21,9 @@
 	X(decapsulated_bytes, "bytes decapsulated")                                 \
 	X(segmented, "packets too big for the tunnel, sent on as smaller segments") \
 	X(too_big_sent, "ICMP too-big messages sent to clients")                    \
-	X(tunnel_errors, "tunnel packets that the kernel would not send")           \
+	X(tunnel_errors, "tunnel packets that the kernel refused to send")          \
 	X(flows_made, "flows made")                                                 \
-	X(flows_evicted, "half-open flows that made room")                          \
+	X(flows_evicted, "half-open flows removed to make room")                    \
 	X(flows_expired, "flows that timed out")                                    \
 	X(flows_dead_peer, "flows removed because their node's host is gone")       \
 	X(queue_overruns, "ENOBUFS from the kernel's queue")                        \
@@ -31,8 +31,8 @@
 	X(rules_restored, "times the firewall table was gone and set up again")     \
 	X(set_errors, "changes of the kernel's flow set that failed")               \
 	X(stale_batches, "batches that may have waited too long")                   \
-	X(standby_served, "SYNs that passed while dprd stood still")                \
-	X(standby_tunnelled, "tunnel packets that came out while dprd stood still") \
+	X(standby_served, "SYNs served here while dprd stood still")                \
+	X(standby_tunnelled, "tunnel packets decapsulated while dprd stood still")  \
 	X(standby_forwarded, "packets of flows sent on while dprd stood still")     \
 	X(table_errors, "load tables that could not be read or checked")            \
 	X(ways_lost, "times connections to a member of one family got no answer")

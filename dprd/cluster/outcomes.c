@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* outcomes.c - counts what becomes of connections that this node forwards, and finds members where nothing does. */
+/*
+ * outcomes.c - counts the outcome of connections that this node forwards, and finds members that answer none of them.
+ */
 #include "dprd/cluster/outcomes.h"
 
 #include "dprd/base/log.h"
@@ -114,9 +116,9 @@ void outcomes_tick(struct dprd *d, uint64_t now_ms)
 			continue;
 		waiting -= o->unanswered;
 		d->counters.ways_lost++;
-		log_warning("no connection that was forwarded to %s over IPv%c was answered lately (%u); it gets new "
-			    "ones of this family only on trial: dprctl status",
-			    d->config.member[i / 2].name, i % 2 ? '6' : '4', o->unanswered);
+		log_warning("%u connections forwarded to %s over IPv%c got no answer; it gets new ones of this family "
+			    "only on trial: see dprctl status",
+			    o->unanswered, d->config.member[i / 2].name, i % 2 ? '6' : '4');
 	}
 	mutex_unlock(&d->lock);
 }

@@ -17,7 +17,7 @@ struct outcomes {
 	uint64_t standby_forwarded; /* that counter, at that time */
 };
 
-/* Lock held for all of these, except outcomes_tick(). Nodes that are no members do not count. */
+/* Lock held for all of these, except outcomes_tick(). Nodes that are not members do not count. */
 void outcomes_made(struct dprd *d, uint32_t node_id, bool v6, unsigned connections, uint64_t now_ms);
 void outcomes_confirmed(struct dprd *d, uint32_t node_id, bool v6, unsigned connections);
 void outcomes_returned(struct dprd *d, uint32_t node_id, bool v6); /* a SYN came back from there */
@@ -31,7 +31,7 @@ bool outcomes_allow(const struct dprd *d, unsigned member, bool v6, uint64_t now
 /* After a change of the configuration; members that stay keep their outcome. */
 void outcomes_reconfigure(struct dprd *d, const struct config *former);
 
-/* Every TICK_MS: finds the members whose connections do not come about. Logs them. Main thread, lock not held. */
+/* Every TICK_MS: finds and logs the members that do not answer connections. Main thread, lock not held. */
 void outcomes_tick(struct dprd *d, uint64_t now_ms);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * state.h - what the modules of dprd share: the configuration, the flows, what is known of the others; under one lock.
+ * state.h - the state that the modules of dprd share: the configuration, the flows, the knowledge about other nodes;
+ * under one lock.
  *
- * A member that one module alone uses stands in that module's own struct. dprd.h says who starts whom, and which thread
- * does what.
+ * A value that only one module uses is in that module's own struct. dprd.h says which module starts which, and which
+ * thread does what.
  */
 #ifndef DPRD_STATE_H
 #define DPRD_STATE_H
@@ -54,7 +55,7 @@ struct dprd {
 	bool routes; /* the host routes packets, or did so: answers of containers leave, too */
 	struct shared *shared; /* addresses that all nodes share; NULL: none */
 
-	struct mutex lock; /* all that follows */
+	struct mutex lock; /* guards all members that follow */
 	struct config config;
 	struct flow_table *flows;
 	struct flow_limits flow_limits;
@@ -81,7 +82,7 @@ struct dprd {
 	uint64_t last_decapsulated_ms;
 	uint64_t random_state;
 	bool rules_changed; /* the MSS or the configuration: the main thread sets up the rules again */
-	bool rules_gone; /* likewise: the kernel's set was not there */
+	bool rules_gone; /* the kernel's set was not there: the main thread sets up the rules again */
 };
 
 #endif

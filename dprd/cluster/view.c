@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * From the load table, written by a process that talks to the network, to the view that decide()
- * reads: every peer by its place in the configuration, loads in the configured metric.
+ * view.c - makes the view that decide() reads from the load table, which a process that talks to the network writes:
+ * every peer by its place in the configuration, loads in the configured metric.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +114,7 @@ bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms)
 	const struct last_heard *heard = &d->past.heard[member];
 
 	mutex_assert_held(&d->lock);
-	/* Another member had that place: this one is there since the last tick. */
+	/* Another member had that place; this member has it since the last tick. */
 	return heard->id != d->config.member[member].id || now_ms < heard->ms + DECAPSULATE_GRACE_MS;
 }
 
@@ -129,7 +129,7 @@ uint64_t view_living(const struct dprd *d, uint64_t now_ms)
 	return living;
 }
 
-/* The own slot: always there, always first. */
+/* Fills the slot of this node, which is always there and always first. */
 static void view_fill_self(struct dprd *d)
 {
 	const struct member *self = &d->config.member[d->config.self];
@@ -138,7 +138,7 @@ static void view_fill_self(struct dprd *d)
 
 	node->member = (uint16_t)d->config.self;
 	node->node_id = self->id;
-	/* One of weight 0 has a load all the same. */
+	/* A node of weight 0 has a load, too. */
 	node->weight = self->weight ? view_weight_now(self, view_node_load(d, self->id)) : 1;
 	node->arrivals_per_s = d->arrivals_per_1000_s / 1000.0;
 	node->age_ms = 0;
@@ -231,8 +231,8 @@ static void view_fill_peers(struct dprd *d, const struct load_table *former, uin
 }
 
 /*
- * A loadcast that starts has heard nobody, and one that stops may leave no table. Whom its peers serve must not suffer
- * from that, nor from a start of this dprd.
+ * Notes when each peer was heard. A loadcast that starts has heard no node, and one that stops may leave no table:
+ * neither that nor a start of this dprd may end connections that peers serve.
  */
 static void note_heard(struct dprd *d, uint64_t now_ms)
 {
@@ -281,7 +281,7 @@ void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, 
 	static struct load_table former; /* too large for a stack; the lock is held */
 
 	mutex_assert_held(&d->lock);
-	/* A file that cannot be read now leaves the last table, which goes on ageing. */
+	/* When the file cannot be read now, the last table stays and grows older. */
 	former = d->table;
 	if (!d->table_valid)
 		former.count = 0;
@@ -303,7 +303,7 @@ void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms)
 
 	mutex_assert_held(&d->lock);
 	d->past.syns_at_rate = d->counters.syns;
-	/* The mean of the new rate and the former mean is steady within a few seconds. */
+	/* The mean of the new rate and the former mean follows a change within a few seconds. */
 	d->arrivals_per_1000_s = d->arrivals_per_1000_s / 2 + rate / 2;
 }
 

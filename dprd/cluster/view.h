@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * view.h - what is known of the members now, and who may get a connection.
- */
+/* view.h - the present knowledge about the members, and which of them may get a connection. */
 #ifndef DPRD_VIEW_H
 #define DPRD_VIEW_H
 
@@ -41,8 +39,10 @@ struct view_past {
 /* Lock held for all that follow. */
 /* Connections were sent to this node of the view at now_ms (CLOCK_BOOTTIME). */
 void view_count_sent(struct dprd *d, unsigned view_index, bool v6, unsigned connections, uint64_t now_ms);
-/* A fresh load table into d->table and d->view; NULL: there was none, only its age goes on. missing:
- * the file is not there at all. */
+/*
+ * Puts a fresh load table into d->table and d->view; NULL: there is none, and only the age of the former one grows.
+ * missing: the file does not exist.
+ */
 void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, uint64_t now_ms);
 void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms); /* each second: the rate of SYNs here */
 /* Sets view.nodes[].eligible for SYNs of this family to this port; port 0: to any port. fresh: to a service address that
@@ -64,15 +64,17 @@ struct view_node *view_node(struct dprd *d, uint32_t node_id);
 const struct node_load *view_node_load(const struct dprd *d, uint32_t node_id); /* NULL: not in the table */
 /* The weight that counts: the lower one of the configured and the announced weight. load NULL: 0. */
 unsigned view_weight(const struct member *member, const struct node_load *load);
-/* The same less what the node holds back for now (SlowStart=). */
+/* The same, less the part that the node holds back for now (SlowStart=). */
 double view_weight_now(const struct member *member, const struct node_load *load);
 /* True when a member may get new connections; if not, *ret_why_not gives the reason (static text). */
 bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms, const char **ret_why_not);
-/* True when a new connection of this family may go to the member: there is a way, and connections come about. */
+/*
+ * True when a new connection of this family may go to the member: there is a way, and connections by it are answered.
+ */
 bool view_way_works(const struct dprd *d, unsigned member, bool v6, uint64_t now_ms);
 /* True when tunnel packets from a member are taken: it was heard, or first configured, within DECAPSULATE_GRACE_MS. */
 bool view_member_living(const struct dprd *d, unsigned member, uint64_t now_ms);
-/* All of these, a bit each. Lock held. */
+/* A bit for each member for which view_member_living() is true. Lock held. */
 uint64_t view_living(const struct dprd *d, uint64_t now_ms);
 
 #endif

@@ -65,7 +65,7 @@ struct way way_to_backend(const struct config *config, unsigned own, bool v6, co
 
 	if (address)
 		way.destination = *address;
-	/* Its connections go on without an address in the configuration: the kernel remembers the translation. */
+	/* Its connections go on also when the configuration has no address: the kernel remembers the translation. */
 	if (backend->form == BACKEND_NAT) {
 		way.form = WAY_FORM_NAT;
 		way.mark = own + 1;
@@ -151,7 +151,7 @@ void ways_refresh(struct ways *ways, const struct config *config, struct mutex *
 
 /* --- the whole --- */
 
-/* The next hop is asked for again, since the address may be another one. */
+/* Asks for the next hop again, because the address may have changed. */
 static struct way_facts facts_of_member(const struct way *way)
 {
 	return (struct way_facts) { .mtu = way->mtu };

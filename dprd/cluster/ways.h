@@ -14,8 +14,8 @@
 #include "dprd/host/neighbour.h"
 
 enum {
-	WAY_MTU_LEAST = 256, /* a narrower path is no way: headers, and something to carry */
-	WAY_MTU_DEFAULT = 1500, /* stands for all paths as long as none is known */
+	WAY_MTU_LEAST = 256, /* a narrower path is not used: it has room for little more than headers */
+	WAY_MTU_DEFAULT = 1500, /* used while the MTU of no path is known */
 };
 
 enum way_form {
@@ -28,10 +28,10 @@ enum way_form {
 
 struct way {
 	enum way_form form;
-	struct addr source, destination; /* of the outer header; of a direct way, the same addresses */
+	struct addr source, destination; /* of the outer header; a direct way has the same addresses */
 	struct neighbour next_hop; /* interface 0: unknown, the kernel's routing finds it */
 	uint16_t mtu; /* of the path, outer header included; 0: no route */
-	uint16_t inner_mtu; /* a client's packet of so many bytes fits, in this form; 0: no way */
+	uint16_t inner_mtu; /* the largest packet of a client that fits, in this form; 0: no way */
 	uint16_t tunnel_mtu; /* the same with an outer header, which a member takes at any time */
 	uint16_t mss; /* TCP payload of a packet of inner_mtu bytes, without TCP options */
 	uint32_t mark; /* NAT: the number by which the rules know the real server (marks.h), else 0 */
@@ -47,7 +47,7 @@ struct ways {
 /* The kernel's answers about the path to an address. All zero: there is no path. */
 struct way_facts {
 	unsigned mtu; /* of the path; 0: no route */
-	struct addr source; /* for real servers: the kernel's, as they have the service addresses, too */
+	struct addr source; /* for real servers: the kernel's choice; they have the service addresses, too */
 	struct neighbour next_hop;
 };
 
@@ -66,14 +66,14 @@ void ways_open(struct ways *ways, const struct config *config);
 void ways_close(struct ways *ways);
 
 /*
- * After a change of the configuration: a node that stays keeps its path MTU, so that it does not lose its way until the
- * next ways_refresh(). former: NULL at start. Lock held.
+ * After a change of the configuration: a node that stays keeps its path MTU, so that it has a way until the next
+ * ways_refresh(). former: NULL at start. Lock held.
  */
 void ways_reconfigure(struct ways *ways, const struct config *config, const struct config *former);
 
 /*
- * Each second: asks the kernel about all paths and fills the ways. The answers are waited for without the lock, so that
- * SYNs go on; it is taken for each way. Sets *changed when a way to a member has another MSS now. Main thread.
+ * Each second: asks the kernel about all paths and fills the ways. It waits for the answers without the lock, so that
+ * SYNs go on, and takes the lock for each way. Sets *changed when a way to a member has another MSS now. Main thread.
  */
 void ways_refresh(struct ways *ways, const struct config *config, struct mutex *lock, bool *changed);
 

@@ -28,7 +28,7 @@ static bool has_alias(const struct aliases *book, const struct addr *alias)
 	return false;
 }
 
-/* True while a peer of the file needs the pair. */
+/* True when a peer in the file needs the pair. */
 static bool is_needed(const struct config *config, const struct alias *pair)
 {
 	int member = config_member_by_service(config, &pair->service);
@@ -36,7 +36,7 @@ static bool is_needed(const struct config *config, const struct alias *pair)
 	return member >= 0 && (unsigned)member != config->self && is_in_range(config, &pair->alias);
 }
 
-/* The pairs that the file needs go to the end, so that the others stand in the order in which they left it. */
+/* Moves the pairs that the file needs to the end, so that the others stay in the order in which they left the file. */
 static void move_needed(struct aliases *book, const struct config *config, struct aliases *needed)
 {
 	unsigned kept = 0;
@@ -69,7 +69,7 @@ static bool forget_in_range(struct aliases *old, const struct config *config, bo
 	return false;
 }
 
-/* The first free alias of the range from the one of the place in the file. All zero: the range is full. */
+/* The first free alias of the range, beginning with the alias of the place in the file. All zero: the range is full. */
 static struct addr find_free(const struct aliases *old, const struct aliases *needed, const struct config *config,
 			     unsigned member, unsigned service)
 {
@@ -95,7 +95,7 @@ static void assign_new(struct aliases *old, struct aliases *needed, struct confi
 	do {
 		alias = find_free(old, needed, config, member, service);
 	} while (addr_is_zero(&alias) && forget_in_range(old, config, addr_is_v4(&m->service[service])));
-	/* One of another range. */
+	/* Forgets an alias of another range. */
 	known = find_service(old, &m->service[service]);
 	if (known)
 		forget(old, (unsigned)(known - old->pair));
@@ -111,7 +111,7 @@ void aliases_assign(struct aliases *book, struct config *config)
 	if (config->member[config->self].own_cluster_address)
 		return;
 	move_needed(book, config, &needed);
-	/* First those that stay: a new address must not get one of theirs. */
+	/* Addresses that stay come first: a new address must not get one of their aliases. */
 	for (unsigned i = 0; i < config->member_count; i++) {
 		struct member *m = &config->member[i];
 

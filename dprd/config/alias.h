@@ -3,8 +3,8 @@
  * alias.h - the aliases of peers' service addresses, which survive every change of the file.
  *
  * An alias is in use on one node alone, so nodes need not agree on it. On that node it must stay for as long as
- * connections use it: whatever members the file gains, loses or moves. So dprd keeps a book of the aliases that it gave
- * out, and passes it on to its successor.
+ * connections use it, also when members are added to the file, removed or moved. So dprd keeps a book of the aliases
+ * that it gave out, and leaves it to the next dprd.
  */
 #ifndef DPRD_CONFIG_ALIAS_H
 #define DPRD_CONFIG_ALIAS_H
@@ -27,8 +27,8 @@ struct aliases {
 
 /*
  * Gives each service address of a peer its alias in config. An address of the book keeps its alias while [Alias] Range=
- * contains it. A new one gets the alias of its place in the file, as all did in former versions, or the next that is
- * free. The aliases of addresses that left the file stay reserved until there is no other.
+ * contains it. A new address gets the alias of its place in the file, as in former versions, or the next free one. The
+ * aliases of addresses that left the file stay reserved until no other alias is free.
  */
 void aliases_assign(struct aliases *book, struct config *config);
 

@@ -2,7 +2,7 @@
 /*
  * config/check.c - finds what is wrong with the file as a whole.
  *
- * A check reports nothing where a line that was reported already may be the cause.
+ * A check reports nothing when the cause may be a line that was reported already.
  */
 #include "dprd/config/reading.h"
 
@@ -24,7 +24,7 @@ static void check_timeout_order(struct parse *p, const char *shorter, unsigned s
 			     longer, short_ms, long_ms);
 }
 
-/* Flows to a silent peer end after DeadPeerTimeout: it must not come before the peer counts as dead. */
+/* Flows to a silent peer end after DeadPeerTimeout, which must not pass before the peer counts as dead. */
 static void check_dead_peers(struct parse *p)
 {
 	const struct config *c = p->config;
@@ -308,20 +308,20 @@ void config_check_self(struct parse *p, const char *node_name)
 		return;
 	if (node_name) {
 		if (!find_self(c, node_name))
-			config_error(p, p->line, "--node=%.64s is no member (members: %s)", node_name, list);
+			config_error(p, p->line, "--node=%.64s is not a member (members: %s)", node_name, list);
 		return;
 	}
 	if (line) {
 		if (c->node_name[0] && !find_self(c, c->node_name))
-			config_error(p, line, "Name: \"%s\" is no member (members: %s)", c->node_name, list);
+			config_error(p, line, "Name: \"%s\" is not a member (members: %s)", c->node_name, list);
 		return;
 	}
 	if (gethostname(host, sizeof(host) - 1) < 0)
 		host[0] = '\0';
 	snprintf(brief, sizeof(brief), "%.*s", (int)strcspn(host, "."), host);
 	if (!find_self(c, brief) && !find_self(c, host))
-		config_error(
-			p, section_line(p, SECTION_NODE),
-			"host name \"%.64s\" is no member (members: %s; say which is this node with Name= in [Node])",
-			host, list);
+		config_error(p, section_line(p, SECTION_NODE),
+			     "host name \"%.64s\" is not a member (members: %s; say which is this node with Name= in "
+			     "[Node])",
+			     host, list);
 }

@@ -32,7 +32,7 @@ static void check_node(struct parse *p, unsigned index)
 		if (strcmp(c->member[i].name, node) == 0)
 			return;
 	config_list_members(c, list, sizeof(list));
-	config_error(p, p->backend[index].node, "Node: \"%s\" is no member (members: %s)", node, list);
+	config_error(p, p->backend[index].node, "Node: \"%s\" is not a member (members: %s)", node, list);
 }
 
 /* "service" or "cluster" when the member has this address; else NULL. */
@@ -125,7 +125,7 @@ static void list_own(struct parse *p)
 }
 
 /*
- * True when connections that peers forward here find a server: only NAT takes them to a real server. Where no server has
+ * True when connections that peers forward here find a server: only NAT leads them to a real server. When no server has
  * a weight, peers forward none.
  */
 static bool serves_landed(const struct config *c)

@@ -16,7 +16,7 @@
 
 enum { CONFIG_FILE_BYTES_MAX = 256 * 1024, LINE_BYTES = 200 };
 
-/* The struct that a key of the current section belongs to. */
+/* The struct to which a key of the current section belongs. */
 static void *section_base(const struct parse *p, enum config_section section)
 {
 	struct config *c = p->config;

@@ -224,12 +224,12 @@ struct config_errors {
 int config_read(const char *path, const char *node_name, struct config *ret, struct config_errors *errors);
 
 /*
- * Reads [Run] Directory= and Table= alone, errors elsewhere or not; where the file has none of them, their defaults. For
- * a tool that asks a dprd which still runs with the former file. Without memory both stay as they are.
+ * Reads only [Run] Directory= and Table=, also when the file has errors elsewhere; a missing key has its default. For a
+ * tool that asks a dprd which still runs with the former file. Without memory it changes neither.
  */
 void config_read_places(const char *path, char run_dir[PATH_BYTES], char table_file[PATH_BYTES]);
 
-/* The name of the first [Member "name"] of the file, errors elsewhere or not. False: there is none. */
+/* The name of the first [Member "name"] of the file, also when the file has errors elsewhere. False: there is none. */
 bool config_first_member(const char *path, char name[NAME_BYTES]);
 
 /* The same as config_read(), from memory; name stands in the messages. For tests and fuzzers. */
@@ -290,8 +290,8 @@ void config_shared_mac(const struct config *config, const struct addr *shared, u
 
 /*
  * The alias of a peer's service address on this node; all zero when the peer has a cluster address of its own (its
- * service addresses are then local as they are). After config_read() it is the one of the place in the file; dprd then
- * keeps those that were given out before (alias.h).
+ * service addresses are then local as they are). After config_read() it is the alias of the place in the file; dprd
+ * then restores the aliases that it gave out before (alias.h).
  */
 struct addr config_alias(const struct config *config, unsigned member, unsigned service);
 /* For alias.h: the number of aliases in the range of the family; the alias of a number, 0..room - 1; and the number of

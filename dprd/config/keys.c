@@ -24,7 +24,7 @@ const char *const config_section_names[SECTIONS] = {
 	[SECTION_BACKEND] = "Backend",
 };
 
-/* The code of policies is in dprd/core/policy/. Their names are here as well, for loadcast reads the same file. */
+/* The code of policies is in dprd/core/policy/. Their names are here as well, because loadcast reads the same file. */
 const char *const config_policy_names[] = {
 	"li", "local", "random", "least", "inverse", "p2c", "rr", "wrr", "lc", "wlc", NULL,
 };
@@ -204,7 +204,7 @@ void config_suggest_key(enum config_section section, const char *name, char sugg
 	if (*suggestion)
 		return;
 	for (unsigned i = 0; i < config_key_count; i++) {
-		/* A key of another section costs more: between equals the section at hand was meant. */
+		/* A key of the present section wins a tie with a key of another section. */
 		unsigned letters = config_distance(name, config_keys[i].name);
 		unsigned cost = 2 * letters + (config_keys[i].section == section ? 0 : 1);
 

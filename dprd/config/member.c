@@ -31,7 +31,7 @@ uint32_t member_id(const char *name)
 
 uint32_t backend_id(const char *name)
 {
-	/* The blank makes sure that the text is no member's name: no name has one. */
+	/* The blank makes sure that the text is not a member's name: no name has one. */
 	char other[sizeof("backend ") + NAME_BYTES];
 
 	snprintf(other, sizeof(other), "backend %s", name);
@@ -263,6 +263,6 @@ uint32_t config_service_hash(const struct config *config)
 	}
 	put_be64(bytes + 16, members);
 	put_be64(bytes + 24, shared);
-	/* Without shared addresses the hash is the one of versions that do not know them. */
+	/* Without shared addresses the hash is the same as in versions that do not know them. */
 	return (uint32_t)(hash64(bytes, config->shared_count ? 32 : 24) >> 32);
 }

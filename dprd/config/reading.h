@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * config/reading.h - what the files of config/ share; no other folder includes it.
+ * config/reading.h - the part that the files of config/ share; no other folder includes it.
  *
  * A line takes this way: config.c finds line and section, keys.c the key, value.c or a file of another kind of
  * values puts its text into a field; at the end check.c checks the whole. All of them report to report.c.
@@ -50,7 +50,7 @@ struct member_lines {
 	bool service_tried; /* a Service= line was there, right or wrong */
 };
 
-/* The same of a real server. */
+/* The same for a real server. */
 struct backend_lines {
 	unsigned header, node, port;
 	unsigned address[2]; /* by family: 0 IPv4, 1 IPv6 */
@@ -66,7 +66,7 @@ struct parse {
 
 	enum config_section section;
 	unsigned section_line[SECTIONS]; /* first header of each; 0: none */
-	/* After one of these, a section or key that seems to be missing may only be misspelt. */
+	/* After such an error, a section or key that seems to be missing may only be misspelt. */
 	bool bad_header;
 	bool unknown_key[SECTIONS];
 	unsigned seen[CONFIG_KEYS_MAX]; /* line of the first use of config_keys[i]; 0: none */
@@ -119,7 +119,7 @@ unsigned config_key_line(const struct parse *parse, enum config_section section,
 void config_suggest_key(enum config_section section, const char *name, char suggestion[SUGGESTION_BYTES]);
 void config_suggest_section(const char *name, char suggestion[SUGGESTION_BYTES]);
 
-/* config/near.c: how many letters to change, add or remove, without regard to case; the limit for longer words. */
+/* config/near.c: the number of letters to change, add or remove, letter case ignored; the limit for longer words. */
 enum { CONFIG_NEAR_LETTERS_MAX = 40 };
 unsigned config_distance(const char *a, const char *b);
 /* True when this number of wrong letters can be a slip of the finger. */
@@ -151,7 +151,7 @@ bool config_is_name(const char *text);
 bool config_number(const char *text, double *ret);
 /* The shortest decimal text that config_number() reads back as the same value. */
 void config_number_text(double value, char text[40]);
-/* False after a report: text is no whole number within the range of the key. */
+/* False after a report: text is not a whole number within the range of the key. */
 bool config_count(struct parse *parse, const struct config_key *key, const char *text, unsigned *ret);
 /* Index into key->choices; -1 after a report. */
 int config_choice(struct parse *parse, const struct config_key *key, const char *text);
@@ -164,7 +164,7 @@ void config_print(FILE *out, const struct config_key *key, const char *format, .
 
 /* config/addr.c: the kind of an address that no node can have, such as "a multicast address"; NULL: a node can. */
 const char *config_address_fault(const struct addr *address);
-/* False after a report: text is no address that a node can have. */
+/* False after a report: text is not an address that a node can have. */
 bool config_read_address(struct parse *parse, const struct config_key *key, const char *text, struct addr *ret);
 /* The first address of the range of this prefix that holds address. */
 struct addr config_range_base(const struct addr *address, unsigned prefix);

@@ -42,7 +42,7 @@ static void print_ports(FILE *out, const struct config_key *key, const void *fie
 
 const struct config_type config_type_ports = { set_ports, print_ports };
 
-/* The struct has the name only: loadcast, which reads it too, has no policies. */
+/* The struct has only the name, because loadcast also reads the file, and has no policies. */
 static void set_policy(struct parse *p, const struct config_key *key, void *field, const char *text)
 {
 	if (config_choice(p, key, text) >= 0)

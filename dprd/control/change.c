@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* control/change.c - drain, undrain and reload; and config, which shows the configuration in effect. */
+/* control/change.c - drain, undrain, reload; and config, which shows the configuration in effect. */
 #include "dprd/control/control.h"
 
 #include <stdlib.h>
@@ -69,7 +69,7 @@ json_t *control_reload(struct dprd *d, const struct control_query *query)
 		json_array_append_new(texts, control_text(errors->text[i]));
 	if (!errors->count)
 		json_array_append_new(texts, control_text(strerror(-error)));
-	answer = control_error("the running configuration was not touched");
+	answer = control_error("the reload failed: dprd goes on with the former configuration");
 	json_object_set_new(answer, "errors", texts);
 	free(errors);
 	return answer;

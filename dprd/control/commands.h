@@ -12,11 +12,11 @@
 /* The users of a command. */
 enum command_rights {
 	RIGHTS_ANYBODY, /* dprctl answers by itself, without configuration and dprd */
-	RIGHTS_SOCKET, /* all that may open the control socket: root, dprd's user and its group */
+	RIGHTS_SOCKET, /* every user that may open the control socket: root, dprd's user and its group */
 	RIGHTS_CHANGE, /* root and dprd's user: it changes something */
 };
 
-/* Which options go with a command; dprctl/table.c has the options. */
+/* The options that go with a command; dprctl/table.c has the options themselves. */
 enum command_options {
 	WITH_JSON = 1 << 0,
 	WITH_HEADING = 1 << 1,
@@ -25,7 +25,7 @@ enum command_options {
 	WITH_FILTER = 1 << 4, /* --to, --client, --state, --limit */
 	WITH_ALL = 1 << 5,
 	WITH_WAIT = 1 << 6, /* --wait, --timeout */
-	WITH_ANYTHING = -1, /* takes no notice of options and arguments */
+	WITH_ANYTHING = -1, /* ignores options and arguments */
 };
 
 /* X(name, argument or "", rights, options, help) */
@@ -35,7 +35,7 @@ enum command_options {
 	X(status, "", RIGHTS_SOCKET, WITH_JSON | WITH_HEADING | WITH_WATCH,                                        \
 	  "this node, its cluster, and what to do (the default)")                                                  \
 	X(peers, "", RIGHTS_SOCKET, WITH_JSON | WITH_HEADING | WITH_WATCH | WITH_DUMP,                             \
-	  "all that is known of each member")                                                                      \
+	  "all that is known about each member")                                                                   \
 	X(backends, "", RIGHTS_SOCKET, WITH_JSON | WITH_HEADING | WITH_WATCH, "the real servers behind this node") \
 	X(flows, "", RIGHTS_SOCKET, WITH_JSON | WITH_HEADING | WITH_WATCH | WITH_FILTER,                           \
 	  "connections that this node forwards")                                                                   \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * control.h - what the files of the control socket share.
+ * control.h - the part that the files of the control socket share.
  *
- * A request is one JSON object on one line, {"command":"status"}. The answer is one or more lines, each
- * a JSON object; the last of them, and only that one, has "schema" or "error". socket.c moves the bytes,
- * request.c finds the command in commands.h, and a file for each subject makes the answer, from what
- * snapshot.h copied, with the values of json.h. Calls go this way only. All of it runs in the main thread,
- * which alone changes struct config and therefore reads it without the lock.
+ * A request is one JSON object on one line, {"command":"status"}. The answer is one or more lines, each a JSON object;
+ * the last of them, and only that one, has "schema" or "error". socket.c moves the bytes, request.c finds the command
+ * in commands.h, and a file for each subject makes the answer from the copy of snapshot.h, with the values of json.h.
+ * Calls go in this direction only. All of it runs in the main thread, which alone changes struct config and therefore
+ * reads it without the lock.
  */
 #ifndef DPRD_CONTROL_H
 #define DPRD_CONTROL_H
@@ -78,7 +78,7 @@ json_t *control_status_backends(const struct config *config, const struct contro
 json_t *control_status_shared(struct dprd *d);
 /* control/warnings.c: an array of {"text","advice"}, worst first. */
 json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s, const struct control_recent *recent);
-/* An array of texts about what is normal for a while, such as members of different versions. */
+/* An array of texts about states that are normal for a while, such as members of different versions. */
 json_t *control_notes(const struct config *config, const struct control_snapshot *s);
 
 /* control/flows.c: an array of the next lines, perhaps empty; the last line of all ends the listing. NULL: no memory. */

@@ -72,7 +72,7 @@ json_t *control_flows(struct dprd *d, const struct control_query *query)
 	listing.client_port = htons((uint16_t)control_get_count(request, "port", UINT16_MAX, 0, &bad));
 	listing.limit = control_get_count(request, "limit", CONTROL_FLOWS_LIMIT_MAX, CONTROL_FLOWS_LIMIT_MAX, &bad);
 	if (bad)
-		return control_error("flows: client, node and state are texts, port and limit are whole numbers");
+		return control_error("flows: client, node and state must be strings, port and limit whole numbers");
 	if (client && !parse_prefix(client, &listing))
 		return control_error("flows: %.60s is neither an address nor a prefix", client);
 	if (state && !parse_state(state, &listing.state))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* control/json.c - the values that all answers are made of, and what a request says. */
+/* control/json.c - makes the values of all answers, and reads the values of a request. */
 #include "dprd/control/json.h"
 
 #include <math.h>

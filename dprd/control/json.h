@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * control/json.h - the values that all answers are made of, and what a request says.
+ * control/json.h - makes the values of all answers, and reads the values of a request.
  *
  * A value that is not known is null, never 0. Functions that make a value return NULL without memory.
  */
@@ -17,7 +17,7 @@ struct config;
 /* {"error":text} */
 json_t *control_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Text of an object's member; NULL when it is absent. Sets *bad when it is no text. */
+/* Text of an object's member; NULL when it is absent. Sets *bad when it is not a text. */
 const char *control_get_text(const json_t *request, const char *key, bool *bad);
 
 /* A whole number from 0 to max; the value of absent when there is none. Sets *bad when it is anything else. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* control/request.c - from one line of a client to the command that answers it. */
+/* control/request.c - finds the command that answers one line of a client. */
 #include "dprd/control/control.h"
 
 static const struct {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* control/snapshot.c - copies under the lock all that an answer needs, and works with the copy. */
+/* control/snapshot.c - copies all that an answer needs, under the lock. */
 #include "dprd/control/snapshot.h"
 
 #include "dprd/base/clock.h"

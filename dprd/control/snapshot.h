@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * control/snapshot.h - all that answers need of the running dprd, copied at once: what one answer says
- * fits together, and the lock is held shortly.
+ * control/snapshot.h - a copy of all that answers need from the running dprd: the values of one answer fit together,
+ * and the lock is held only shortly.
  */
 #ifndef DPRD_CONTROL_SNAPSHOT_H
 #define DPRD_CONTROL_SNAPSHOT_H
@@ -27,7 +27,7 @@ struct control_snapshot {
 	bool table_valid;
 	struct view_node nodes[MEMBERS_MAX];
 	unsigned node_count;
-	bool eligible[MEMBERS_MAX]; /* by member; so are the next ones */
+	bool eligible[MEMBERS_MAX]; /* by member, as the next ones */
 	const char *why_not[MEMBERS_MAX];
 	struct way way[MEMBERS_MAX][2];
 	struct outcome outcome[MEMBERS_MAX][2];
@@ -39,7 +39,7 @@ struct control_snapshot {
 	const char *decided_why; /* with Decide=auto or kernel: why not the programs, for each port alike; else NULL */
 	uint32_t arrivals_per_1000_s;
 	struct backend_status backends[OWN_BACKENDS_MAX]; /* by number */
-	bool serves_here; /* the own web server gets connections, too */
+	bool serves_here; /* the web server of this node gets connections, too */
 };
 
 struct control_totals {

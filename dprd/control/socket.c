@@ -29,7 +29,7 @@ struct client {
 	sd_event_source *source; /* owns fd; NULL: the slot is free */
 	int fd;
 	bool may_change;
-	bool closing; /* as soon as the output is gone */
+	bool closing; /* close the client as soon as the output is sent */
 	uint64_t active_ms; /* the time of its last request, or when it last took output */
 	char in[CONTROL_REQUEST_BYTES + 1]; /* a line with its end */
 	size_t in_bytes;
@@ -42,7 +42,7 @@ struct control {
 	struct dprd *d;
 	char path[PATH_BYTES + 16];
 	sd_event_source *listener, *timer;
-	int spare_fd; /* given up for a moment when there is no descriptor for a client; -1: not there */
+	int spare_fd; /* closed for a moment when there is no descriptor for a client; -1: it is closed */
 	struct log_limit full_log;
 	struct control_recent recent;
 	uint64_t overruns[CONTROL_RECENT_S]; /* the counter at each of the last seconds */
@@ -77,13 +77,13 @@ static bool client_put(struct client *c, const json_t *line)
 	return more;
 }
 
-/* Puts a whole answer, or says that it could not be made, and ends the connection then. */
+/* Appends a whole answer; when it cannot be made, appends an error and ends the connection. */
 static void client_answer(struct client *c, json_t *line)
 {
 	json_t *error;
 
 	if (!client_put(c, line)) {
-		error = control_error("no memory for the answer, or it is too long");
+		error = control_error("out of memory, or the answer is too long");
 		c->closing = !client_put(c, error);
 		json_decref(error);
 	}
@@ -204,8 +204,8 @@ static void refuse(int fd, const char *text)
 }
 
 /*
- * This process has no descriptor for a client that waits. The client learns it by means of the spare one; without
- * that, the listener rests until the next tick, or the loop would turn without a pause.
+ * This process has no descriptor for a client that waits. The spare descriptor serves to tell the client; without it,
+ * the listener rests until the next tick, because the loop would run without a pause.
  */
 static void refuse_without_descriptor(struct control *control, int listen_fd, int error)
 {
@@ -213,14 +213,14 @@ static void refuse_without_descriptor(struct control *control, int listen_fd, in
 	int fd = -1;
 
 	if (log_allowed(&control->full_log, clock_now_ms(), CONTROL_LOG_MS, &held_back))
-		log_warning("cannot take a client of the control socket: %s (LimitNOFILE= in dprd's unit)",
+		log_warning("cannot accept a client of the control socket: %s (raise LimitNOFILE= in dprd's unit)",
 			    strerror(error));
 	if (control->spare_fd >= 0) {
 		close(control->spare_fd);
 		fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	}
 	if (fd >= 0)
-		refuse(fd, "dprd has no file descriptor left (LimitNOFILE= in its unit)");
+		refuse(fd, "dprd has no file descriptor left (raise LimitNOFILE= in its unit)");
 	control->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		sd_event_source_set_enabled(control->listener, SD_EVENT_OFF);
@@ -228,7 +228,7 @@ static void refuse_without_descriptor(struct control *control, int listen_fd, in
 
 /*
  * A free place for a client. When all are taken, the client that has been silent for longest makes room, so that idle
- * ones never keep an operator out. NULL: all of them are being answered.
+ * ones never keep an operator out. NULL: all clients are waiting for an answer.
  */
 static struct client *client_place(struct control *control)
 {
@@ -345,7 +345,7 @@ static int open_socket(const char *path)
 	int fd;
 
 	if (strlen(path) >= sizeof(address.sun_path)) {
-		log_err("%s: too long for a socket; shorten [Run] Directory=", path);
+		log_err("%s: the path is too long for a socket; shorten [Run] Directory=", path);
 		return -ENAMETOOLONG;
 	}
 	memcpy(address.sun_path, path, strlen(path) + 1);

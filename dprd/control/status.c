@@ -161,7 +161,7 @@ static json_t *members_json(const struct config *config, const struct control_sn
 	return members;
 }
 
-/* null: not known, since loadcast does not run. */
+/* null: not known, because loadcast does not run. */
 static json_t *loadcast_has_file_json(const struct config *config, const struct control_snapshot *s)
 {
 	if (!control_table_fresh(config, s))

@@ -24,7 +24,7 @@ struct warnings {
 	char text[CONFIG_ERROR_BYTES];
 };
 
-/* say() notes what is wrong; advise() adds what to do, and both become one warning. */
+/* say() notes the fault; advise() adds what the operator can do, and both become one warning. */
 static void say(struct warnings *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void advise(struct warnings *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -330,7 +330,7 @@ static void warn_plane(struct warnings *w)
 	if (!plane_is_second_choice(w->d))
 		return;
 	say(w, "Plane=auto uses the slower plane nfqueue: %s", plane_why(w->d));
-	advise(w, "dprd --check, then: systemctl restart dprd. Plane=nfqueue in [Datapath] if it is meant so");
+	advise(w, "dprd --check, then: systemctl restart dprd. If you want this plane: Plane=nfqueue in [Datapath]");
 }
 
 static void warn_counters(struct warnings *w, const struct control_recent *recent)
@@ -345,7 +345,8 @@ static void warn_counters(struct warnings *w, const struct control_recent *recen
 	}
 	if (control_passes_flood(w->d)) {
 		say(w,
-		    "a flood of SYNs, now or in the last %d s: this node serves them undecided, except one of %d; "
+		    "a flood of SYNs, now or in the last %d s: this node serves all except one of %d without a "
+		    "decision; "
 		    "%lld so far",
 		    FLOOD_LASTS_MS / 1000, FLOOD_DECIDED_OF,
 		    (long long)(recent->undecided > 0 ? recent->undecided : 0));
@@ -357,7 +358,7 @@ static void warn_counters(struct warnings *w, const struct control_recent *recen
 		advise(w, "Raise [Flows] MaxFlows= and restart dprd");
 	}
 	if (recent->strangers_recent > 0) {
-		say(w, "%lld tunnel packets of hosts that are no members were dropped in the last minute",
+		say(w, "%lld tunnel packets of hosts that are not members were dropped in the last minute",
 		    (long long)recent->strangers_recent);
 		advise(w, "Find the sender: tcpdump -ni any 'ip proto 4 or ip6 proto 41'");
 	}
@@ -374,7 +375,7 @@ static void warn_shared(struct warnings *w)
 	if (!s)
 		return;
 	if (s->used == SHARED_USES_NONE) {
-		say(w, "nothing answers for the shared addresses on this node: %s", s->why);
+		say(w, "this node answers for no shared address: %s", s->why);
 		advise(w, "dprd --check");
 	} else if (!s->had_lease) {
 		say(w, "this node has no lease: it accepts no new connection to the shared addresses");

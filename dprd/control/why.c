@@ -52,7 +52,7 @@ json_t *control_why(struct dprd *d, const struct control_query *query)
 	unsigned cursor = 0, count = 0, i;
 
 	if (bad || !client)
-		return control_error("why: client is an address, port and limit (to %d) are whole numbers",
+		return control_error("why: client must be an address, port and limit (at most %d) whole numbers",
 				     CONTROL_WHY_MAX);
 	if (!addr_parse(client, &address))
 		return control_error("why: %.60s is not an address", client);

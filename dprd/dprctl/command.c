@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dprctl/command.c - the commands: each asks, shows, and tells by its exit status how things are. */
+/* dprctl/command.c - the commands: each asks dprd, shows the answer, and returns the exit status. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ bool dprctl_is_meant(const struct dprctl *c)
 	const char *node;
 	bool meant = true;
 
-	/* Without an answer, the command itself tells why. */
+	/* Without an answer, the command itself prints the reason. */
 	if (c->node_name &&
 	    !dprctl_ask_one(c->run_dir, json_pack("{s:s}", "command", "status"), c->answer_ms, &answer)) {
 		node = json_string_value(json_object_get(answer, "node"));
@@ -208,7 +208,7 @@ static json_t *flows_request(const struct dprctl *c)
 		return NULL;
 	}
 	if (c->client && !parse_endpoint(c->client, true, &client)) {
-		fprintf(stderr, "dprctl: %s is no client: say 203.0.113.7, 203.0.113.0/24 or [2001:db8::7]:50122\n",
+		fprintf(stderr, "dprctl: %s is not a client: say 203.0.113.7, 203.0.113.0/24 or [2001:db8::7]:50122\n",
 			c->client);
 		json_decref(request);
 		return NULL;
@@ -253,7 +253,7 @@ int command_why(struct dprctl *c, char **arguments)
 	unsigned shown;
 
 	if (!parse_endpoint(arguments[0], false, &client)) {
-		fprintf(stderr, "dprctl: %s is no client: say 203.0.113.7:50122 or [2001:db8::7]:50122\n",
+		fprintf(stderr, "dprctl: %s is not a client: say 203.0.113.7:50122 or [2001:db8::7]:50122\n",
 			arguments[0]);
 		return DPRCTL_FAILED;
 	}
@@ -386,7 +386,7 @@ int command_metrics(struct dprctl *c, char **arguments)
 	json_t *answer = ask(c, command_request("status"));
 
 	(void)arguments;
-	/* A collector keeps what it has, so it must be told that dprd is away. */
+	/* A collector keeps the last values, so it must be told that dprd is away. */
 	if (!answer) {
 		render_up(stdout, false);
 		return DPRCTL_FAILED;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dprctl/completion.c - what bash, zsh and fish offer behind "dprctl", made of the two tables. */
+/* dprctl/completion.c - writes the completions for bash, zsh and fish from the two tables. */
 #include "dprd/dprctl/dprctl.h"
 
 #include <string.h>

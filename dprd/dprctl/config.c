@@ -28,7 +28,6 @@ bool dprctl_read_config(struct dprctl *c)
 	config_read_places(path, run_dir, table_file);
 	c->run_dir = run_dir;
 	c->table_file = table_file;
-	fprintf(stderr, "dprctl: asking the dprd at %s all the same; see all errors with dprd --check-config\n",
-		c->run_dir);
+	fprintf(stderr, "dprctl: asking the dprd at %s anyway; see all errors with dprd --check-config\n", c->run_dir);
 	return true;
 }

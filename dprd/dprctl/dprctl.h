@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * dprctl.h - what the files of the operator's tool share.
+ * dprctl.h - the part that the files of the operator's tool share.
  *
- * dprctl asks dprd by its control socket and shows the answer. The render functions take the answer
- * as JSON and write text; what the answer does not say is "?", never 0.
+ * dprctl asks dprd by its control socket and shows the answer. The render functions take the answer as JSON and write
+ * text; a value that is not in the answer is shown as "?", never as 0.
  */
 #ifndef DPRD_DPRCTL_H
 #define DPRD_DPRCTL_H
@@ -53,9 +53,9 @@ bool parse_endpoint(const char *text, bool prefix_allowed, struct endpoint *ret)
 bool parse_count(const char *text, unsigned long max, unsigned long *ret);
 
 /*
- * dprctl/socket.c: sends the request and calls line for each line of the answer, the last one
- * included; line returns false to stop. Frees the request. 0, or -errno: -ENOENT and -ECONNREFUSED when
- * no program listens, -ETIMEDOUT when nothing came for answer_ms, -EPROTO when the answer is not dprd's.
+ * dprctl/socket.c: sends the request and calls line for each line of the answer, the last one included; line returns
+ * false to stop. Frees the request. 0, or -errno: -ENOENT and -ECONNREFUSED when no program listens, -ETIMEDOUT when
+ * nothing came for answer_ms, -EPROTO when the answer does not come from dprd.
  */
 typedef bool answer_fn(void *context, const json_t *line);
 int dprctl_ask(const char *run_dir, json_t *request, unsigned answer_ms, answer_fn *line, void *context);
@@ -64,7 +64,7 @@ int dprctl_ask_one(const char *run_dir, json_t *request, unsigned answer_ms, jso
 
 /* dprctl/text.c: members of an object as text. */
 enum { CELL_BYTES = 48 };
-const char *text_of(const json_t *object, const char *key); /* "?" when it is no text */
+const char *text_of(const json_t *object, const char *key); /* "?" when it is not a text */
 bool flag_of(const json_t *object, const char *key);
 bool number_of(const json_t *object, const char *key, double *ret);
 /* A number with this number of digits behind the point; "?" when there is none. Returns cell. */
@@ -140,7 +140,7 @@ enum {
 	OPTIONS_MAX = 32,
 };
 
-/* Which words a shell offers as an option's argument. */
+/* The words that a shell offers as an option's argument. */
 enum option_completes { COMPLETES_NOTHING, COMPLETES_FILES, COMPLETES_MEMBERS, COMPLETES_NODES };
 
 struct dprctl_option {

@@ -41,7 +41,7 @@ struct left {
 	const char *not_known;
 };
 
-/* The service ports that dprd runs with; the file may have others, or errors. False: dprd does not name them. */
+/* The service ports that dprd runs with; the file may have others, or errors. False: the answer does not have them. */
 static bool take_ports(const json_t *status, uint16_t ports[PORTS_MAX], unsigned *ret_count)
 {
 	const json_t *list = json_object_get(status, "ports"), *port;
@@ -69,7 +69,7 @@ static void count_here(const json_t *status, struct left *left)
 	unsigned count, i;
 
 	if (!take_ports(status, ports, &count)) {
-		left->not_known = "dprd does not name its ports";
+		left->not_known = "the answer of dprd has no ports";
 		return;
 	}
 	for (i = 0; i < 2; i++) {
@@ -79,12 +79,12 @@ static void count_here(const json_t *status, struct left *left)
 		if (!tcp && i && errno == ENOENT)
 			continue;
 		if (!tcp) {
-			left->not_known = "/proc/net/tcp cannot be read";
+			left->not_known = "cannot read /proc/net/tcp";
 			return;
 		}
 		left->served += count_served(tcp, ports, count);
 		if (ferror(tcp))
-			left->not_known = "/proc/net/tcp cannot be read";
+			left->not_known = "cannot read /proc/net/tcp";
 		fclose(tcp);
 	}
 }
@@ -124,7 +124,7 @@ static void show_timeout(const struct left *left, unsigned elapsed_s)
 	fprintf(stderr, "%sdprctl: after %u s, ", isatty(STDERR_FILENO) ? "\n" : "", elapsed_s);
 	if (left->not_known)
 		fprintf(stderr,
-			"%ld forwarded flows are left. How many connections the web server has is not known: %s.\n"
+			"%ld forwarded flows are left. It is not known how many connections the web server has: %s.\n"
 			"Count them before you stop this node: ss -tn state established\n",
 			left->flows, left->not_known);
 	else

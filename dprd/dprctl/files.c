@@ -37,7 +37,7 @@ static void explain(json_t *status, const struct dprctl *c, int error)
 		warn(status, text, "systemctl start dprd; its log: journalctl -u dprd");
 		break;
 	case -ETIMEDOUT:
-		snprintf(text, sizeof(text), "dprd does not answer for %d s: it is frozen or very busy",
+		snprintf(text, sizeof(text), "dprd has not answered for %d s: it is frozen or very busy",
 			 DPRCTL_ANSWER_MS / 1000);
 		warn(status, text, "systemctl restart dprd; its log: journalctl -u dprd");
 		break;
@@ -47,12 +47,12 @@ static void explain(json_t *status, const struct dprctl *c, int error)
 		break;
 	default:
 		snprintf(text, sizeof(text), "%s/control: %s", c->run_dir,
-			 error == -EPROTO ? "the answer is not dprd's" : strerror(-error));
+			 error == -EPROTO ? "the answer does not come from dprd" : strerror(-error));
 		warn(status, text, "systemctl status dprd");
 	}
 }
 
-/* The part of one member. */
+/* The entry of one member. */
 static const struct node_load *node_of(const struct load_table *table, uint32_t id)
 {
 	uint32_t i;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dprctl/list.c - flows, a line each; decisions, a paragraph each. */
+/* dprctl/list.c - prints flows, a line each, and decisions, a paragraph each. */
 #include "dprd/dprctl/dprctl.h"
 
 #include <math.h>

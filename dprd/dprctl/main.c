@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dprctl: the operator's tool. Here are its options, and the way to the command. */
+/* dprctl: the operator's tool. This file reads its options and calls the command. */
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static void take_text(struct dprctl *c, int code)
 	*place = optarg;
 }
 
-/* Puts one option into *c. Returns which commands it is for; 0: all. */
+/* Puts one option into *c. Returns the commands that it goes with; 0: all. */
 static int take_option(struct dprctl *c, int code, int argc, char **argv)
 {
 	switch (code) {

@@ -50,7 +50,7 @@ static void info(FILE *out, const json_t *status)
 	};
 	size_t i;
 
-	family(out, "dprd_info", "gauge", "What runs on this node.");
+	family(out, "dprd_info", "gauge", "Version, policy, plane and state of this dprd.");
 	fputs("dprd_info{", out);
 	for (i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
 		if (i)
@@ -185,16 +185,16 @@ static void counters(FILE *out, const json_t *status)
 		{ "dprd_forwarded_bytes_total", "Bytes forwarded, without outer headers.", "forward_bytes" },
 		{ "dprd_decapsulated_bytes_total", "Bytes decapsulated.", "decapsulated_bytes" },
 		{ "dprd_flows_made_total", "Forwarded flows made.", "flows_made" },
-		{ "dprd_flows_evicted_total", "Half-open flows that made room.", "flows_evicted" },
+		{ "dprd_flows_evicted_total", "Half-open flows removed to make room.", "flows_evicted" },
 		{ "dprd_flows_expired_total", "Flows that timed out.", "flows_expired" },
 		{ "dprd_queue_overruns_total", "Overruns of the kernel's queue.", "queue_overruns" },
-		{ "dprd_tunnel_errors_total", "Tunnel packets that the kernel would not send.", "tunnel_errors" },
+		{ "dprd_tunnel_errors_total", "Tunnel packets that the kernel refused to send.", "tunnel_errors" },
 		{ "dprd_set_errors_total", "Changes of the kernel's flow set that failed.", "set_errors" },
 		{ "dprd_too_big_total", "ICMP too-big messages sent to clients.", "too_big_sent" },
 		{ "dprd_standby_served_total", "SYNs that the standby process let pass while dprd stood still.",
 		  "standby_served" },
 		{ "dprd_standby_tunnelled_total",
-		  "Tunnel packets that the standby process took out while dprd stood still.", "standby_tunnelled" },
+		  "Tunnel packets that the standby process decapsulated while dprd stood still.", "standby_tunnelled" },
 		{ "dprd_standby_forwarded_total",
 		  "Packets of flows that the standby process sent on while dprd stood still.", "standby_forwarded" },
 		{ "dprd_table_errors_total", "Load tables that could not be read.", "table_errors" },
@@ -206,9 +206,9 @@ static void counters(FILE *out, const json_t *status)
 		single(out, counts, table[i].name, "counter", table[i].help, table[i].key);
 	single(out, status, "dprd_announcements_rejected_total", "counter", "Announcements that were not accepted.",
 	       "announcements_rejected");
-	single(out, status, "dprd_served_undecided_total", "counter", "SYNs of floods that dprd did not see.",
-	       "served_undecided");
-	single(out, status, "dprd_strangers_dropped_total", "counter", "Tunnel packets of hosts that are no members.",
+	single(out, status, "dprd_served_undecided_total", "counter",
+	       "SYNs of floods that this node served without a decision.", "served_undecided");
+	single(out, status, "dprd_strangers_dropped_total", "counter", "Tunnel packets of hosts that are not members.",
 	       "strangers_dropped");
 	family(out, "dprd_flows", "gauge", "Forwarded flows.");
 	sample(out, "dprd_flows", "state", "half_open", flows, "half_open", 1);

@@ -80,7 +80,7 @@ void render_state(FILE *out, const json_t *member, int width, const struct style
 		fprintf(out, "%-*s", width, word);
 }
 
-/* Old numbers of a silent node would look like new ones. */
+/* True for a node whose old numbers would look like new ones. */
 static bool is_silent(const json_t *member)
 {
 	const char *word = member_state_word(member);
@@ -210,7 +210,7 @@ void render_peers_dump(FILE *out, const json_t *members)
 
 			if (k)
 				fputc('\t', out);
-			/* Nothing bars the member: that is known, so it is no "?". */
+			/* Nothing keeps connections from the member: that is a known value, not "?". */
 			if (json_is_null(value) && strcmp(keys[k], "why_not") == 0)
 				fputc('-', out);
 			else

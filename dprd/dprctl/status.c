@@ -62,7 +62,7 @@ static const json_t *least_loaded(const json_t *status)
 	return best;
 }
 
-/* Tells what happens to a new connection at this moment, in the words of decide(). */
+/* Says how decide() would treat a new connection at this moment. */
 static const char *deciding(const json_t *status, const json_t *least)
 {
 	double own, max;
@@ -76,14 +76,15 @@ static const char *deciding(const json_t *status, const json_t *least)
 	if (strcmp(state, "draining") == 0)
 		return "forward: this node drains";
 	if (strcmp(state, "unhealthy") == 0)
-		return "forward: the own web server fails its health check";
+		return "forward: this node's web server fails its health check";
 	if (strcmp(text_of(status, "policy"), "local") == 0)
 		return "serve here: policy local";
 	if (!flag_of(status, "policy_threshold"))
 		return "the policy chooses";
 	if (!loads)
 		return "?";
-	return own < max ? "serve here: the own load is below MaxLoad" : "the policy chooses: MaxLoad is reached";
+	return own < max ? "serve here: the load of this node is below MaxLoad"
+			 : "the policy chooses: MaxLoad is reached";
 }
 
 /* "shared   192.0.2.100 (01:00:5e:00:02:64) by bpf: why; lease ...; n1 33.2 %, ..." */

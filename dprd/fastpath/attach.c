@@ -21,7 +21,7 @@
 #include "dprd/fastpath/private.h"
 
 enum {
-	TCX_INGRESS = 46, /* enum bpf_attach_type; not in the headers of all systems that this is built on */
+	TCX_INGRESS = 46, /* enum bpf_attach_type; missing in the headers of some systems on which dprd is built */
 	TCX_EGRESS = 47,
 	TCX_BEFORE = 8, /* BPF_F_BEFORE; without a program that it names: before all others */
 };
@@ -50,7 +50,8 @@ static int link_take_over(const struct fastpath *f, uint32_t interface, int out,
 	if (fd < 0)
 		return -errno;
 	/*
-	 * The number of the interface lies where struct xdp has it. The link of an interface that is gone has 0 there.
+	 * struct xdp has the number of the interface at the same place as the struct of tcx. The link of an interface
+	 * that is gone has 0 there.
 	 */
 	if (!bpf_obj_get_info_by_fd(fd, &info, &size) && info.xdp.ifindex == interface &&
 	    !bpf_link_update(fd, program_fd(f, out), NULL))
@@ -61,8 +62,8 @@ static int link_take_over(const struct fastpath *f, uint32_t interface, int out,
 }
 
 /*
- * The link comes before those of other programs: one that accepts all packets would keep them from dprd, so that nothing
- * is forwarded, and what peers forward here is lost.
+ * The link comes before those of other programs: a program that accepts all packets would keep them from dprd. Then
+ * nothing would be forwarded, and connections that peers forward here would be lost.
  */
 static int link_new(const struct fastpath *f, uint32_t interface, int out, const char *path)
 {
@@ -192,7 +193,7 @@ static int attach_interface(struct fastpath *f, const char *name, char why[FASTP
 		return error;
 	}
 	f->links[f->link_count++] = link;
-	log_debug("BPF programs on %s, %s", name, link.fd[0] >= 0 ? "tcx" : "clsact");
+	log_debug("the BPF programs are attached to %s, by %s", name, link.fd[0] >= 0 ? "tcx" : "clsact");
 	return 0;
 }
 

@@ -137,7 +137,7 @@ bool fastpath_possible(const struct config *config, char why[FASTPATH_WHY_BYTES]
 
 	if (!f)
 		return false;
-	/* The start of dprd makes the last part of the path. */
+	/* dprd makes the last part of the path when it starts. */
 	snprintf(directory, sizeof(directory), "%s", config->pin_dir);
 	slash = strrchr(directory, '/');
 	if (access(directory, F_OK) && slash > directory)

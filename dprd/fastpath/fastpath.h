@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fastpath.h - the BPF plane as dprd sees it: how the programs are loaded, attached and pinned (fastpath.c, attach.c,
- * pins.c), and the tables that they read (tables.c).
+ * fastpath.h - the BPF plane, seen from dprd: loads, attaches and pins the programs (fastpath.c, attach.c, pins.c), and
+ * fills the tables that they read (tables.c).
  *
  * Pinned are the flow table and the links: <Pins>/v1/flows, in-<interface>, out-<interface>; with shared addresses also
- * lease and refused. They outlive dprd. A new dprd takes over the flow table (into a table of another size where it
- * must), makes and fills the other maps, and then replaces the program of each link in one step.
+ * lease and refused. They outlive dprd. A new dprd takes over the flow table (into a table of another size if the
+ * configuration asks for it), makes and fills the other maps, and then replaces the program of each link in one step.
  */
 #ifndef DPRD_FASTPATH_H
 #define DPRD_FASTPATH_H
@@ -39,7 +39,7 @@ struct fastpath {
 	struct fastpath_tables *tables; /* two of them */
 	struct fastpath_way *ways;
 	const uint32_t *confirmed; /* by way: connections that clients confirmed */
-	uint32_t confirmed_seen[FASTPATH_WAYS]; /* as dprd read it last */
+	uint32_t confirmed_seen[FASTPATH_WAYS]; /* as dprd last read them */
 	struct fastpath_schedule *schedules; /* FASTPATH_SCHEDULES */
 	const struct fastpath_recent *recent;
 	const struct bucket_lease_cell *lease; /* of shared addresses */
@@ -82,8 +82,8 @@ int fastpath_purge(const struct config *config);
 int fastpath_adopt(const struct config *config, struct flow_table *table);
 
 /*
- * Pins a flow table of another size in place of the former one, and adopts what changed there until now. Part of
- * fastpath_attach(). 0 or -errno.
+ * Pins a flow table of another size in place of the former one, and adopts the flows that changed there meanwhile. Part
+ * of fastpath_attach(). 0 or -errno.
  */
 int fastpath_pin_flows(struct fastpath *f);
 
@@ -107,11 +107,17 @@ struct fastpath_shared {
 bool fastpath_tables_fill(struct fastpath_tables *t, const struct config *config, struct flow_table *flows,
 			  const struct fastpath_shared *shared, uint64_t living, const uint16_t mss[2]);
 
-/* The inactive tables, to be filled; and the change over to them. */
+/*
+ * fastpath_tables_inactive(): the tables that are not in use, which the caller fills. fastpath_tables_switch(): puts
+ * them into use.
+ */
 struct fastpath_tables *fastpath_tables_inactive(struct fastpath *f);
 void fastpath_tables_switch(struct fastpath *f);
 
-/* The schedule of a family that is in use, or the other one; and the change over to the other one. */
+/*
+ * fastpath_schedule(): the schedule of a family that is in use, or the other one. fastpath_schedule_switch(): puts the
+ * other one into use.
+ */
 struct fastpath_schedule *fastpath_schedule(struct fastpath *f, bool v6, bool in_use);
 uint32_t *fastpath_cursor(struct fastpath *f, bool v6, bool in_use); /* how many of its verdicts were used */
 void fastpath_schedules_switch(struct fastpath *f);
@@ -125,7 +131,7 @@ int fastpath_lease_fd(const struct fastpath *f);
  */
 int fastpath_clock_set(struct fastpath *f, uint32_t *ret_tick);
 
-/* Tells the programs that dprd works now, or that it does not: then they leave new connections to this node. */
+/* Tells the programs whether dprd works now. While it does not, this node serves new connections. */
 void fastpath_heartbeat(struct fastpath *f, bool works);
 
 /* Tells the programs that dprd took packets from a queue, or found it empty. Any thread may call it; cheap. */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* fastpath/pins.c - what outlives dprd: pinned maps and links, and classifiers, which stay by themselves. */
+/*
+ * fastpath/pins.c - handles the parts that outlive dprd: pinned maps and links, and classifiers, which stay by
+ * themselves.
+ */
 #define _GNU_SOURCE
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fastpath/private.h - what the files of fastpath/ share. fastpath.c asks attach.c and pins.c, attach.c asks pins.c.
+ * fastpath/private.h - the part that the files of fastpath/ share. fastpath.c asks attach.c and pins.c, attach.c asks
+ * pins.c.
  */
 #ifndef DPRD_FASTPATH_PRIVATE_H
 #define DPRD_FASTPATH_PRIVATE_H
@@ -9,7 +10,7 @@
 
 enum {
 	CLASSIFIER_HANDLE = 1,
-	CLASSIFIER_PRIORITY = 221, /* dprd's alone: it replaces and removes no other program's classifier */
+	CLASSIFIER_PRIORITY = 221, /* only dprd uses it, so dprd replaces and removes no other program's classifier */
 };
 
 /* attach.c */

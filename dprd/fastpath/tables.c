@@ -37,7 +37,7 @@ static bool add_address(struct fastpath_tables *t, const struct addr *address, u
 		place->address = *address;
 		place->roles |= (uint8_t)roles;
 		place->member = (uint8_t)member;
-		/* A cluster address may be a service address, too. Only service addresses have a number. */
+		/* A cluster address may also be a service address. Only service addresses have a number. */
 		if (roles & (ROLE_OWN_SERVICE | ROLE_PEER_SERVICE | ROLE_ALIAS))
 			place->service = (uint8_t)service;
 		return true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The kernel knows the tuples of forwarded flows from an nftables map, so that only their packets
- * wake dprd. Keys are written as the concatenation of the rule: address, port, address, port,
- * each padded to four bytes. The value is the mark, which says whether they wait while dprd is away.
- * (No verdict: with "goto" as a value each change makes the kernel walk all of the map.)
+ * The kernel knows the tuples of forwarded flows from an nftables map, so that only their packets wake dprd. A key is
+ * the concatenation that the rule uses: address, port, address, port, each padded to four bytes. The value is the mark,
+ * which decides whether packets wait while dprd is away. (It is not a verdict: with "goto" as a value, the kernel would
+ * walk the whole map at each change.)
  */
 #include <endian.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ struct flowset *flowset_new(void)
 	if (!set)
 		return NULL;
 	set->socket = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
-	/* Else an error comes with the message that it is about, and the answer is too long for its place. */
+	/* Without this option an error comes with a copy of the message, and the answer is too long for its place. */
 	if (!set->socket || mnl_socket_bind(set->socket, 0, MNL_SOCKET_AUTOPID) < 0 ||
 	    mnl_socket_setsockopt(set->socket, NETLINK_CAP_ACK, &on, sizeof(on)) < 0) {
 		flowset_free(set);
@@ -94,7 +94,7 @@ static void put_element(struct nlmsghdr *message, enum flowset_change change, co
 	mnl_attr_nest_end(message, element);
 }
 
-/* The packets that a counter has seen, of the message that says what it is. False: there are none in it. */
+/* Reads the number of packets of a counter from the message about it. False: the message has none. */
 static bool read_counter(const struct nlmsghdr *message, uint64_t *ret_packets)
 {
 	const struct nlattr *attribute, *inner;
@@ -116,8 +116,9 @@ static bool read_counter(const struct nlmsghdr *message, uint64_t *ret_packets)
 }
 
 /*
- * The kernel answers one acknowledgement, or one error; before it what was asked for. Others' sequence numbers are
- * left-overs. ret_packets: of the counter that was asked for; NULL: none was.
+ * The kernel answers with one acknowledgement or one error, and before it with the object that was asked for. Answers
+ * with another sequence number are left over from former requests. ret_packets: of the counter that was asked for;
+ * NULL: none was.
  */
 static int wait_for_ack(struct flowset *set, uint64_t *ret_packets)
 {
@@ -149,8 +150,10 @@ static int wait_for_ack(struct flowset *set, uint64_t *ret_packets)
 	}
 }
 
-/* The message that adds or removes those of the keys that are of this family, at this place of the buffer. The
- * place behind it; 0: there are none. */
+/*
+ * Writes at this place of the buffer the message that adds or removes the keys of this family. Returns the place behind
+ * it; 0: there are no such keys.
+ */
 static size_t put_change(struct flowset *set, size_t at, enum flowset_change change, uint16_t ack,
 			 const struct flow_key *keys, unsigned count, bool v6)
 {
@@ -173,7 +176,7 @@ static size_t put_change(struct flowset *set, size_t at, enum flowset_change cha
 	return used ? at + NLMSG_ALIGN(message->nlmsg_len) : 0;
 }
 
-/* One transaction with those of the keys that are of this family. replace: each is there, and is removed first. */
+/* One transaction with the keys of this family. replace: each of them is there, and is removed first. */
 static int change_family(struct flowset *set, enum flowset_change change, bool replace, const struct flow_key *keys,
 			 unsigned count, bool v6)
 {
@@ -183,7 +186,7 @@ static int change_family(struct flowset *set, enum flowset_change change, bool r
 	set->sequence++;
 	message = message_begin(set, 0, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
 	at = NLMSG_ALIGN(message->nlmsg_len);
-	/* One answer for all: the last message's, or the error of one. */
+	/* There is one answer for all messages: that of the last one, or the error of one. */
 	if (replace)
 		at = put_change(set, at, FLOWSET_REMOVE, 0, keys, count, v6);
 	if (at)
@@ -197,7 +200,9 @@ static int change_family(struct flowset *set, enum flowset_change change, bool r
 	return wait_for_ack(set, NULL);
 }
 
-/* A transaction that removes fails whole when one element is not there: then one by one. */
+/*
+ * A transaction that removes elements fails as a whole when one of them is missing. Then they are removed one by one.
+ */
 static int remove_family(struct flowset *set, const struct flow_key *keys, unsigned count, bool v6)
 {
 	int error = change_family(set, FLOWSET_REMOVE, false, keys, count, v6);
@@ -213,13 +218,16 @@ static int remove_family(struct flowset *set, const struct flow_key *keys, unsig
 	return 0;
 }
 
-/* An element with the other value: older kernels say EBUSY. */
+/* The element is there with the other value: older kernels answer EBUSY. */
 static bool is_clash(int error)
 {
 	return error == -EEXIST || error == -EBUSY;
 }
 
-/* Likewise one that adds, when one is there with the other value, as after a flow went elsewhere by a new SYN. */
+/*
+ * A transaction that adds elements fails when one of them is there with the other value. That happens when a new SYN
+ * led its flow elsewhere.
+ */
 static int add_family(struct flowset *set, enum flowset_change change, const struct flow_key *keys, unsigned count,
 		      bool v6)
 {
@@ -274,7 +282,7 @@ static int ask(struct flowset *set, uint16_t kind, const char *chain)
 
 bool flowset_present(struct flowset *set)
 {
-	/* Whatever else goes wrong is no sign that the table is gone. */
+	/* Any other error does not show that the table is gone. */
 	return ask(set, NFT_MSG_GETTABLE, NULL) != -ENOENT;
 }
 

@@ -17,10 +17,12 @@ void flowset_free(struct flowset *set); /* NULL is fine */
 enum flowset_change {
 	FLOWSET_REMOVE,
 	FLOWSET_ADD, /* its packets wait while dprd is away */
-	FLOWSET_ADD_NAT, /* they go on: the kernel's NAT knows their way */
+	FLOWSET_ADD_NAT, /* its packets go on: the kernel's NAT knows their way */
 };
-/* Adds or removes the tuples in one transaction per family. Adding what is there and removing what is
- * not are no errors. 0, or -errno: nothing of that family was changed (-ENOENT: the table is gone). */
+/*
+ * Adds or removes the tuples in one transaction per family. It is no error to add a tuple that is there, or to remove
+ * one that is not. 0, or -errno: nothing of that family was changed (-ENOENT: the table is gone).
+ */
 int flowset_change(struct flowset *set, enum flowset_change change, const struct flow_key *keys, unsigned count);
 /* True when the table exists. Cheap. */
 bool flowset_present(struct flowset *set);

@@ -27,7 +27,7 @@ static int configure(struct nfqueue *queue, struct nlmsghdr *message)
 	message->nlmsg_flags |= NLM_F_ACK;
 	if (mnl_socket_sendto(queue->socket, message, message->nlmsg_len) < 0)
 		return -errno;
-	/* A packet may come before the acknowledgement. It is lost, and its client sends it again. */
+	/* A packet may come before the acknowledgement. It is lost here, and its client sends it again. */
 	do {
 		bytes = mnl_socket_recvfrom(queue->socket, answer, sizeof(answer));
 		if (bytes < 0 && errno != EINTR)
@@ -45,7 +45,10 @@ int nfqueue_check(uint16_t number)
 
 	if (!queue.socket)
 		return -errno;
-	/* To set an option of a queue that this socket has not taken fails: the error says whether another has it. */
+	/*
+	 * Setting an option of a queue that this socket has not bound fails, and the error tells whether another socket
+	 * has it.
+	 */
 	message = nfq_nlmsg_put(buffer, NFQNL_MSG_CONFIG, number);
 	mnl_attr_put_u32(message, NFQA_CFG_QUEUE_MAXLEN, htonl(1));
 	error = mnl_socket_bind(queue.socket, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : configure(&queue, message);

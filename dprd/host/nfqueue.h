@@ -40,7 +40,7 @@ int nfqueue_check(uint16_t number);
 struct nfqueue_packet {
 	uint32_t id, mark;
 	uint8_t *bytes; /* the datagram, within the message; NULL: nothing was copied */
-	uint32_t captured; /* bytes of it that are here */
+	uint32_t captured; /* number of bytes that were copied */
 };
 
 enum nfqueue_message {
@@ -62,9 +62,7 @@ struct nfqueue_verdict {
 	uint32_t replace_bytes;
 };
 
-/*
- * Writes a message with the verdict at buffer, which is aligned to 4 bytes and has the room. The bytes that it takes.
- */
+/* Writes a message with the verdict at buffer, which is aligned to 4 bytes and has the room. Returns its size. */
 size_t nfqueue_write(void *buffer, uint16_t queue, const struct nfqueue_verdict *verdict);
 
 /* Sends messages that nfqueue_write() wrote one behind the other. False: the kernel did not take them. */

@@ -105,7 +105,7 @@ static int take_answers(struct socket_lookup *lookup, uint32_t first, unsigned c
 		const struct nlmsghdr *message = (const void *)lookup->answers[i];
 		unsigned bytes = lookup->messages[i].msg_len;
 
-		/* Else an answer to a former question that was given up. */
+		/* Otherwise it is an answer to a former question that was given up. */
 		if (bytes < MNL_NLMSG_HDRLEN || message->nlmsg_seq - first >= count)
 			continue;
 		found[message->nlmsg_seq - first] = owns_tuple(message, bytes);

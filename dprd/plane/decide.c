@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * plane/decide.c - Decide=kernel, and auto while SYNs come fast: at every tick the programs get the verdicts on the
- * next connections, and dprd learns how many of the last ones were used, and by whom.
+ * next connections, and dprd learns how many of the last ones were used, and for which connections.
  */
 #include <stdlib.h>
 
@@ -49,10 +49,13 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Connections sent to a node count from now on, whatever its present place in the view. */
+/* Counts connections sent to a node, also when its place in the view has changed. */
 static void count_sent(struct dprd *d, const struct ahead *a, bool v6, unsigned used)
 {
-	/* The programs do not say when within the last tick: none of them counts too early. */
+	/*
+	 * The programs do not say at which moment of the last tick: with the present time none of them counts too
+	 * early.
+	 */
 	uint64_t now_ms = clock_now_ms();
 	unsigned i, node, sent[MEMBERS_MAX] = { 0 };
 
@@ -65,7 +68,10 @@ static void count_sent(struct dprd *d, const struct ahead *a, bool v6, unsigned 
 	}
 }
 
-/* Policies that go round have moved on by what was used: decided once more, on what was known then. */
+/*
+ * Moves the state of a round-robin policy on by the verdicts that were used: decides them once more, with the facts of
+ * that time.
+ */
 static void catch_up(struct dprd *d, const struct ahead *a, const struct decide_env *env, bool v6, unsigned used)
 {
 	static struct schedule_entry again[FASTPATH_SCHEDULE_MAX]; /* too large for a stack; main thread only */
@@ -81,7 +87,7 @@ static void catch_up(struct dprd *d, const struct ahead *a, const struct decide_
 	schedule_make(&then, d->config.factors.connections, a->seed, again, used);
 }
 
-/* Most of what came since the last tick found no room. */
+/* True when most connections since the last tick found no room. */
 static bool is_flood(const struct fastpath_control *control)
 {
 	uint32_t made = __atomic_load_n(&control->made, __ATOMIC_RELAXED), room = control->room;
@@ -133,8 +139,8 @@ void plane_decide_remember(struct dprd *d, const struct decide_env *env)
 }
 
 /*
- * Twice what the last tick used, so that a schedule seldom has to start anew. In a flood it does: its verdicts are in
- * proportion anyway, and a real SYN waits for the processor that makes them.
+ * Twice the number that the last tick used, so that the programs seldom reach the end of a schedule. In a flood they
+ * may reach it: the verdicts are in proportion anyway, and making more would delay real SYNs.
  */
 static unsigned wanted(uint32_t used, bool flood)
 {
@@ -169,7 +175,7 @@ static uint32_t entry_of(struct dprd *d, const struct ahead *a, unsigned i)
 	return (uint32_t)a->entries[i].alternative << 16 | (uint32_t)node << 8 | reason;
 }
 
-/* A member whose connections get no answer is tried with one of them: this node serves the others. */
+/* A member whose connections get no answer gets one connection as a trial; this node serves the others. */
 static void keep_one_trial(const struct dprd *d, struct ahead *a, bool v6)
 {
 	bool tried[MEMBERS_MAX] = { false };
@@ -228,7 +234,7 @@ static uint32_t left(uint32_t most, uint32_t used)
 	return used < most ? most - used : 0;
 }
 
-/* Old half-open flows go, until there is room for twice the connections that came in the last tick. */
+/* Removes old half-open flows until there is room for twice the connections that came in the last tick. */
 static void make_room(struct dprd *d, unsigned came)
 {
 	uint32_t room = left(d->config.max_half_open, flow_counts(d->flows).half_open);
@@ -237,14 +243,14 @@ static void make_room(struct dprd *d, unsigned came)
 		d->counters.flows_evicted++;
 }
 
-/* How many flows may be made until the next tick, and why no more. */
+/* Sets how many flows may be made until the next tick, and the reason for the limit. */
 static void set_room(struct dprd *d, uint64_t now_ms)
 {
 	struct fastpath_control *control = d->fastpath->control;
 	struct flow_counts counts;
 	uint32_t came, made, behind, rate, table, room = control->room;
 
-	/* No more are made while they are counted: else these might count for neither tick. */
+	/* No flow is made while they are counted: it might count for neither tick. */
 	__atomic_store_n(&control->room, 0, __ATOMIC_SEQ_CST);
 	came = __atomic_exchange_n(&control->made, 0, __ATOMIC_SEQ_CST);
 	made = least(came, room);

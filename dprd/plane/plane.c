@@ -40,7 +40,7 @@ int plane_open(struct dprd *d)
 
 	d->plane = calloc(1, sizeof(*d->plane));
 	if (!d->plane) {
-		log_err("start: out of memory");
+		log_err("cannot start: out of memory");
 		return -ENOMEM;
 	}
 	if (d->config.plane == PLANE_NFQUEUE) {
@@ -53,7 +53,7 @@ int plane_open(struct dprd *d)
 		return 0;
 	}
 	if (d->config.plane == PLANE_BPF) {
-		log_err("%s; Plane=auto or Plane=nfqueue in [Datapath] does without", why);
+		log_err("%s; without BPF: Plane=auto or Plane=nfqueue in [Datapath]", why);
 		return -ENOTSUP;
 	}
 	snprintf(d->plane->why, sizeof(d->plane->why), "%.*s", (int)sizeof(d->plane->why) - 1, why);
@@ -70,8 +70,9 @@ static void describe(struct dprd *d)
 }
 
 /*
- * True when tunnel packets come in on interfaces that have the programs. They come in where this node sends them out.
- * On another interface nothing would take them out of the tunnel, although peers forward connections here.
+ * True when tunnel packets come in on interfaces that have the programs. They come in by the interface by which this
+ * node sends tunnel packets. On another interface nothing would decapsulate them, although peers forward connections
+ * here.
  */
 static bool sees_tunnel(const struct dprd *d, char why[FASTPATH_WHY_BYTES])
 {
@@ -148,11 +149,11 @@ int plane_attach(struct dprd *d)
 		return 0;
 	}
 	if (d->config.plane == PLANE_BPF) {
-		log_err("%s; Plane=auto or Plane=nfqueue in [Datapath] does without", why);
+		log_err("%s; without BPF: Plane=auto or Plane=nfqueue in [Datapath]", why);
 		return error;
 	}
 	snprintf(d->plane->why, sizeof(d->plane->why), "%.*s", (int)sizeof(d->plane->why) - 1, why);
-	/* Where they fit already, another try would fail as well. */
+	/* When all interfaces fit already, another try would fail as well. */
 	d->plane->waits = !interfaces_fit(d);
 	*d->plane->unseen = '\0';
 	fastpath_pin_flows(d->fastpath);
@@ -172,7 +173,10 @@ bool plane_carries(const struct dprd *d)
 
 void plane_started(struct dprd *d)
 {
-	/* Now the rules do the work of the programs; or the queues exist to which the programs may hand packets. */
+	/*
+	 * On the nfqueue plane, the rules do the work of the programs now; on the BPF plane, the queues exist now to
+	 * which the programs hand packets.
+	 */
 	if (!d->fastpath)
 		fastpath_purge(&d->config);
 	else
@@ -273,8 +277,8 @@ static struct fastpath_way program_way(const struct way *from)
 /*
  * Replaces a way that programs may read at this moment. Nearly always only the time is new: then one store writes it.
  * When a route, an MTU or a hardware address changes, a program may read a mixture of both ways and send one packet by
- * it. That is harmless: the packet is lost, as if it had left just before the change, or a host gets it that drops it,
- * because a node takes tunnel packets only from members and only to itself. The client sends the packet again.
+ * it. That is harmless: the packet is lost, as if it had left just before the change, or it goes to a host that drops
+ * it, because a node takes tunnel packets only from members and only for itself. The client sends the packet again.
  */
 static void tell_way(struct fastpath_way *told, const struct fastpath_way *way)
 {
@@ -327,8 +331,8 @@ static void update_tables(struct dprd *d, uint64_t living)
 		fastpath_tables_switch(d->fastpath);
 		d->plane->living_told = living;
 	} else {
-		log_warning(
-			"the addresses of the cluster do not fit the BPF programs' table; they keep what they have");
+		log_warning("the addresses of the cluster do not fit into the table of the BPF programs; they keep the "
+			    "former ones");
 	}
 }
 
@@ -361,7 +365,7 @@ void plane_update(struct dprd *d)
 	if (failed && !d->fastpath->failed)
 		log_warning("%s", why);
 	else if (!failed && d->fastpath->failed)
-		log_info("the programs are attached again");
+		log_info("the BPF programs are attached again");
 	d->fastpath->failed = failed;
 	check_tunnel(d);
 }

@@ -14,10 +14,10 @@ struct dprd;
 int plane_open(struct dprd *d);
 /* BPF plane: attaches the programs. Needs the view and the ways. 0 or -errno. */
 int plane_attach(struct dprd *d);
-/* After the rules are set up: removes what the other plane left. */
+/* After the rules are set up: removes the remains of the other plane. */
 void plane_started(struct dprd *d);
 /*
- * True when this dprd uses the plane nfqueue because addresses or routes were missing when it started, and they are
+ * True when this dprd uses the plane nfqueue only because addresses or routes were missing at its start, and they are
  * there now: a new process would use the programs.
  */
 bool plane_is_outdated(const struct dprd *d);

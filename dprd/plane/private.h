@@ -16,7 +16,7 @@ struct plane {
 	char unseen[PLANE_WHY_BYTES]; /* the member whose tunnel packets the programs do not see, and why; "": none */
 	uint64_t living_told; /* members whose tunnel packets the programs take */
 	struct plane_decide *ahead; /* Decide=auto or kernel; else NULL */
-	bool waits; /* Plane=auto: for interfaces that can carry the programs */
+	bool waits; /* Plane=auto: dprd waits for interfaces that can carry the programs */
 	size_t flow_bytes; /* of the file that holds the flow table; 0: nfqueue plane not open */
 };
 

@@ -68,7 +68,7 @@ static void decide_all(struct path *p)
 	p->served = 0;
 }
 
-/* --- what must happen outside the lock --- */
+/* --- work outside the lock --- */
 
 /* Takes back new flows whose connection has a socket on this node already: such a flow would break the connection. */
 static void keep_local_sockets(struct path *p)
@@ -191,7 +191,7 @@ void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct
 			packet_parse(q->bytes, q->captured, &q->packet);
 	}
 	mutex_lock(&d->lock);
-	/* If dprd was held up until now, the packets count as if they had waited in the queue. */
+	/* If dprd was delayed until now, the packets count as if they had waited in the queue. */
 	batch->maybe_stale = batch->maybe_stale || path_is_late(&p);
 	decide_all(&p);
 	mutex_unlock(&d->lock);

@@ -26,7 +26,7 @@ struct queued {
 	uint8_t *bytes; /* the datagram, which may be rewritten in place */
 	uint32_t mark; /* when the packet came */
 	uint16_t head_room; /* bytes in front of the datagram that may be overwritten */
-	uint32_t backend_mark; /* BACKEND_MARK_SELF, or that of a real server; 0: the packet keeps its mark */
+	uint32_t backend_mark; /* BACKEND_MARK_SELF, or the mark of a real server; 0: the packet keeps its mark */
 	uint8_t *replace; /* DECAPSULATE: the datagram that the stack gets instead */
 	uint32_t replace_bytes;
 	bool set_add, set_remove, evict; /* changes of the kernel's flow set */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * path_batch.h - one batch on its way: path.c decides its packets with path_syn.c and path_tunnel.c, drops what is late
- * with path_late.c, sends what leaves with path_send.c and counts all of it with path_commit.c. Private to these.
+ * path_batch.h - one batch on its way: path.c decides its packets with path_syn.c and path_tunnel.c, drops late packets
+ * with path_late.c, sends forwarded ones with path_send.c, and counts all of them with path_commit.c. Private to these
+ * files.
  */
 #ifndef DPRD_PATH_BATCH_H
 #define DPRD_PATH_BATCH_H
@@ -21,7 +22,7 @@ struct path {
 	be16 port; /* for which it is selected, too; 0: any port */
 	bool ports_differ; /* view_ports_differ() */
 	bool fresh; /* the view is selected for a service address that peers may not know */
-	unsigned served; /* connections that dprd let this node serve, and that the programs are not told of yet */
+	unsigned served; /* connections that dprd left to this node, and about which the programs do not know yet */
 	struct decide_env env;
 	struct asks asks; /* the context of env's questions */
 	/* Added to the counters by path_commit(). */
@@ -35,26 +36,27 @@ void path_env(struct path *p);
 /* The part of env that differs from one SYN to the next. */
 void path_env_syn(struct path *p, const struct packet *packet);
 /*
- * Reads the own load, at most once each ms since that takes two files of /proc, and tells the BPF programs how many
- * connections this node takes by it. Connections served since are added as they come. Before path_env_syn().
+ * Reads the load of this node, at most once each ms because that takes two files of /proc, and tells the BPF programs
+ * how many connections this node takes with that load. Connections served later are added one by one. Call it before
+ * path_env_syn().
  */
 void path_read_own_load(struct path *p);
 
 /* The verdict on a SYN of a client of this node, with all that path_plan_syn() does. */
 void path_decide_syn(struct path *p, struct queued *q);
 /*
- * Finds what the verdict on a SYN needs: a way, a real server, a flow, which it reserves. Changes the verdict
- * otherwise.
+ * Finds what the verdict on a SYN needs: a way, a real server, a flow, which it reserves. If it finds one of them
+ * missing, it changes the verdict.
  */
 void path_plan_syn(struct path *p, struct queued *q);
 /* The way to the target of a FORWARD verdict; false: the packet cannot go there. */
 bool path_find_way(struct path *p, struct queued *q);
 /*
- * Notes the loads as they are now, for "dprctl why". Only the first call for a packet does. path_commit() adds the
+ * Notes the present loads for "dprctl why". Only the first call for a packet has an effect. path_commit() adds the
  * verdict.
  */
 void path_note_why(struct path *p, struct queued *q);
-/* A SYN is served here after all, which is always right (I11), and its copies with it. Its flow is withdrawn. */
+/* Changes the verdict: this node serves the SYN and its copies, which is always right (I11). Removes its flow. */
 void path_serve_instead(struct path *p, struct queued *q, enum reason reason);
 /* True when the batch has copies of this SYN, which are to follow its new flow. */
 bool path_has_copies(const struct path *p, const struct queued *q);

@@ -44,7 +44,7 @@ void path_commit(struct path *p)
 	counters->tunnel_errors += p->tunnel_errors;
 	for (i = 0; i < p->batch->count; i++)
 		commit_one(p, &p->batch->packets[i]);
-	/* Those that were to be forwarded and are served here after all. */
+	/* Counts SYNs that should have been forwarded and are now served here. */
 	plane_served(p->d, p->served);
 	mutex_unlock(&p->d->lock);
 }

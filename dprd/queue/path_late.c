@@ -4,9 +4,9 @@
  * between any two instructions, and the standby process serves meanwhile (standby.h).
  *
  * From the moment when the kernel knows a flow, all copies follow it, and its first SYN may leave at any time. So the
- * clock is read after that moment. If it is not late, no copy came before. If it is late, a copy may have been served
- * here (its connection may be over, so the absence of a socket proves nothing), or it may have followed the flow. In
- * both cases the copy is the client's connection, and the held SYN must not be sent.
+ * clock is read after that moment. If the batch is not late, no copy came before. If it is late, a copy may have been
+ * served here (its connection may be over, so the absence of a socket proves nothing), or it may have followed the
+ * flow. In both cases the copy is the client's connection, and the held SYN must not be sent.
  */
 #include "dprd/base/clock.h"
 #include "dprd/cluster/state.h"

@@ -11,8 +11,8 @@
 #include "dprd/queue/path_batch.h"
 
 /*
- * True for a SYN that may be sent back: not for a copy, nor for one that came back already. With a shared address this
- * node cannot tell.
+ * True for a SYN that may be sent back: not for a copy, and not for one that came back already. With a shared address
+ * this node cannot tell them apart.
  */
 static bool may_return(const struct path *p, const struct queued *q)
 {

@@ -2,10 +2,10 @@
 /*
  * path_syn.c - the verdict on a SYN, and what it needs: a way, a real server, a flow.
  *
- * A new flow is reserved when the SYN is decided: it stands in the table from then on, so that copies of the SYN, which
- * another worker may decide at the same time, follow it; and the decisions that come next reckon with it. It is made
- * for good by path_commit(), once the SYN has left. When the plan fails before that (this node has a socket, the kernel
- * does not take the flow into its set, the SYN cannot be sent), the flow is withdrawn, and the SYN is served here.
+ * A new flow is reserved when the SYN is decided: it is in the table from then on. So copies of the SYN, which another
+ * worker may decide at the same time, follow it, and later decisions count it. It is made for good by path_commit(),
+ * once the SYN has left. When the plan fails before that (this node has a socket, the kernel does not take the flow
+ * into its set, the SYN cannot be sent), the flow is withdrawn, and the SYN is served here.
  */
 #include <string.h>
 
@@ -24,7 +24,10 @@ enum { TOO_BIG_PER_S = 100 }; /* ICMP messages to clients */
 
 static uint64_t next_random(struct dprd *d)
 {
-	/* A counter is mixed, not a chain of mixed values: policies take further bits from policy_mix(random). */
+	/*
+	 * Each number is policy_mix() of a counter, not of the last number, because policies take more bits from
+	 * policy_mix(random).
+	 */
 	return policy_mix(d->random_state++);
 }
 
@@ -47,7 +50,7 @@ void path_read_own_load(struct path *p)
 	if (p->d->queue->own_load_ms == p->now_ms)
 		return;
 	asks_own_load(p->d);
-	/* The programs know no ports: while one fails, dprd looks at all that lands. */
+	/* The programs do not know which ports fail: while one fails, dprd looks at all SYNs of peers. */
 	p->env.unhealthy = view_own_server_fails(p->d, 0);
 	plane_second_look(p->d, &p->env);
 	p->served = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * NFQUEUE: batches in, verdicts out. A worker has three queues: "decide" (SYNs and ICMP errors; by-pass
- * and fail-open, so that with dprd away, frozen or behind the kernel serves locally), "forward"
- * (forwarded flows) and "tunnel" (tunnel packets); those wait, and are dropped when too many.
+ * NFQUEUE: batches in, verdicts out. A worker has three queues: "decide" (SYNs and ICMP errors; by-pass and fail-open,
+ * so that this node serves when dprd is away, frozen or too slow), "forward" (forwarded flows) and "tunnel" (tunnel
+ * packets); packets in the last two wait, and are dropped when there are too many.
  *
- * A packet's age cannot be read off it. But a worker looks at its queues at least every POLL_MS; if
- * more than STALE_MS went by since it last looked (frozen, starved), whatever is found queued may be
- * that old: all of it counts as stale until the queue was empty once, or its length went through.
+ * A packet does not tell its age. But a worker looks at its queues at least every POLL_MS. If it last looked more than
+ * STALE_MS ago (because it was frozen, or got no processor), every queued packet may be that old: all packets count as
+ * stale until the queue was empty once, or as many packets came out as the queue holds.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -53,9 +53,9 @@ struct worker {
 	pthread_t thread;
 	bool running;
 	int stop_fd;
-	int timer_fd; /* how late does this thread get the processor? */
+	int timer_fd; /* measures how late this thread gets the processor */
 	uint64_t timer_us; /* when the timer expires; 0: it does not run */
-	bool is_scheduled; /* by somebody else, who knows better */
+	bool is_scheduled; /* the operator chose how this thread is scheduled */
 	struct wakeup wakeup;
 	_Atomic uint64_t heartbeat_ms; /* when it last looked at a queue */
 	uint64_t *stamp_ms; /* the same, for the standby process */
@@ -93,7 +93,7 @@ static void take_message(struct worker *w, uint8_t *bytes, unsigned length)
 	w->batch.count++;
 }
 
-/* The worker looks at its queues: at what may be old, when it has not done so for long. */
+/* Notes that the worker looks at its queues. If it has not done so for long, their packets may be old. */
 static void heartbeat(struct worker *w)
 {
 	uint64_t now_ms = clock_now_ms();
@@ -160,7 +160,7 @@ static bool is_accepted(const struct queued *q)
 	return q->verdict.kind != VERDICT_DROP;
 }
 
-/* Packets that go on into the stack keep no mark of dprd, except that of a real server. */
+/* The mark of a packet that goes on into the stack: without the marks of dprd, except that of a real server. */
 static uint32_t mark_behind(const struct queued *q)
 {
 	uint32_t mark = q->mark & ~(uint32_t)MARK_FORWARD;
@@ -180,7 +180,7 @@ static struct nfqueue_verdict verdict_of(const struct queued *q)
 					  .mark = mark_behind(q) };
 }
 
-/* Accept or drop, and nothing else. */
+/* True for a verdict that only accepts or drops. */
 static bool is_plain(const struct nfqueue_verdict *verdict)
 {
 	return !verdict->replace && !verdict->set_mark;
@@ -254,7 +254,9 @@ static void timer_set(struct worker *w, uint64_t us)
 		w->timer_us = us;
 }
 
-/* The timer expired. Unless the thread was at work meanwhile, that is how late it gets the processor. */
+/*
+ * The timer expired. Unless the thread was at work meanwhile, its delay shows how late the thread gets the processor.
+ */
 static void timer_expired(struct worker *w, uint64_t slept_from_us)
 {
 	uint64_t now_us = clock_now_us();
@@ -264,7 +266,7 @@ static void timer_expired(struct worker *w, uint64_t slept_from_us)
 	timer_set(w, now_us + WAKEUP_TIMER_MS * 1000);
 }
 
-/* Carries out what wakeup.h says, as long as nobody else has a say in how this thread is scheduled. */
+/* Changes how this thread is scheduled, as wakeup.h decides, unless the operator has chosen it. */
 static void change_wakeup(struct worker *w)
 {
 	bool waits = w->timer_us > 0;
@@ -302,8 +304,8 @@ static void *worker_run(void *argument)
 		if (w->d->fastpath)
 			fastpath_answered(w->d->fastpath);
 		/*
-		 * A queue that poll() found empty was read, unless that was so long ago that its packets may be stale
-		 * now.
+		 * A queue that poll() found empty was read completely, unless that was so long ago that its packets may
+		 * be stale now.
 		 */
 		for (i = 0; i < QUEUES; i++) {
 			if (fds[i].revents || queues[i]->stale_left)
@@ -346,7 +348,7 @@ static int worker_open(struct worker *w, struct dprd *d, unsigned index)
 	unsigned length = d->config.queue_length, decide_length = length;
 	int error;
 
-	/* Nothing but SYNs is in it then. Under a flood it is always full, and its length is their delay. */
+	/* On the BPF plane this queue has only SYNs. In a flood it is always full, and its length is their delay. */
 	if (d->fastpath && length > DECIDE_LENGTH_LEAST * DECIDE_LENGTH_PART)
 		decide_length = length / DECIDE_LENGTH_PART;
 
@@ -417,7 +419,7 @@ static int standby_open(struct dprd *d)
 
 		queues[count++] = standby_queue_of(&w->decide, i, STANDBY_DECIDE);
 		queues[count++] = standby_queue_of(&w->tunnelled, i, STANDBY_TUNNEL);
-		/* The programs see to their flows by themselves, whether dprd works or not. */
+		/* The programs handle their flows by themselves, also when dprd does not work. */
 		if (!d->fastpath)
 			queues[count++] = standby_queue_of(&w->forward, i, STANDBY_FORWARD);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* standby.c - dprd's side of the standby process: starts it, tells it what it has to know, and ends it. */
+/* standby.c - dprd's side of the standby process: starts it, gives it its facts, and ends it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,10 @@ struct standby {
 	bool complained;
 };
 
-/* Starts the process with its files at their numbers. The files are duplicated above these numbers first: so none is
- * overwritten before its turn. */
+/*
+ * Starts the process with its files at their numbers. The files are duplicated above these numbers first, so that none
+ * is overwritten before it was moved.
+ */
 static int spawn(struct standby *s, int pipe_end)
 {
 	char *const arguments[] = { (char *)(uintptr_t) "dprd", (char *)(uintptr_t)STANDBY_OPTION, NULL };
@@ -48,7 +50,7 @@ static int spawn(struct standby *s, int pipe_end)
 		else
 			posix_spawn_file_actions_adddup2(&actions, high[fd], fd);
 	}
-	/* The same program, even when its file was replaced meanwhile. */
+	/* This runs the same program, also when its file was replaced meanwhile. */
 	if (!error)
 		error = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, arguments, environment);
 	if (!error)
@@ -162,7 +164,7 @@ void standby_stop(struct standby *standby)
 		standby->page->stops = 1;
 		close(standby->pipe_fd);
 		for (waited_ms = 0; waitpid(standby->pid, NULL, WNOHANG) == 0; waited_ms += STOP_TRY_MS) {
-			/* Somebody may have stopped the process itself. */
+			/* An operator may have stopped the process itself. */
 			if (waited_ms == STOP_MS)
 				kill(standby->pid, SIGKILL);
 			usleep(STOP_TRY_MS * 1000);

@@ -70,7 +70,7 @@ static struct flow_table *map_flows(const char *run_dir)
 	return flows;
 }
 
-/* Opens all when the first packet comes: until then the process asks nothing of the host. */
+/* Opens all when the first packet comes: until then the process uses nothing of the host. */
 static bool is_ready(struct standby_forwarder *f, const struct standby_members *members)
 {
 	if (f->tried)
@@ -122,7 +122,10 @@ enum standby_fate standby_forward(struct standby_forwarder *f, const struct stan
 	packet_parse(datagram, bytes, &packet);
 	fate = standby_judge_forward(f->flows, members, &packet, &way);
 	if (fate == STANDBY_SERVE) {
-		/* First the flow, then its element of the set: the other way round dprd might add the element again. */
+		/*
+		 * The flow is removed first, then its element of the set: in the other order dprd might add the element
+		 * again.
+		 */
 		flow_remove(f->flows, &way.flow);
 		flowset_change(f->set, FLOWSET_REMOVE, &packet.key, 1);
 	}

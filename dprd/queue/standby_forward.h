@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * standby_forward.h - the standby process sends on what belongs to forwarded flows, on the plane without BPF programs.
+ * standby_forward.h - the standby process sends on the packets of forwarded flows, on the plane without BPF programs.
  *
- * It finds them where dprd has them, in the flow table, which is a file that both map. By a tunnel, whatever dprd
- * prefers: a peer takes that at any time. It makes no flow; what is new it lets pass, also a SYN that takes the place
- * of a flow that has ended. That one it forgets, in the table as in the kernel's set, or what follows would be sent
- * away. A packet that it cannot send is dropped, and comes again: too big for the tunnel, or of a flow to a real
- * server.
+ * It finds the flows in the flow table of dprd, a file that both map. It always uses a tunnel, because a peer takes
+ * tunnel packets at any time. It makes no flow: it lets new connections pass, also a SYN that takes the place of an
+ * ended flow. It removes that flow from the table and from the kernel's set, because later packets would be sent away.
+ * It drops a packet that it cannot send, which is too big for the tunnel or belongs to a flow to a real server; the
+ * client sends it again.
  */
 #ifndef DPRD_STANDBY_FORWARD_H
 #define DPRD_STANDBY_FORWARD_H
@@ -19,12 +19,12 @@
 /* The facts that dprd tells the standby process. */
 struct standby_members {
 	struct config config;
-	uint64_t living; /* those that were heard of lately, a bit each */
+	uint64_t living; /* a bit for each member that was heard lately */
 	uint16_t inner_mtu[MEMBERS_MAX][2]; /* bytes that fit the tunnel to one, by family (0: IPv4); 0: no way */
 };
 
 enum standby_fate {
-	STANDBY_PASS, /* no flow's: to the stack */
+	STANDBY_PASS, /* it belongs to no flow: to the stack */
 	STANDBY_DROP,
 	STANDBY_SEND, /* to ret->member */
 	STANDBY_SERVE, /* a new connection: ret->flow has ended */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * standby_page.h - what dprd and its standby process share: the numbers of the process's files, and the page of memory.
+ * standby_page.h - the part that dprd and its standby process share: the numbers of the process's files, and a page of
+ * memory.
  */
 #ifndef DPRD_STANDBY_PAGE_H
 #define DPRD_STANDBY_PAGE_H
@@ -26,7 +27,8 @@ struct standby_page {
 	uint32_t count;
 	struct standby_queue queues[STANDBY_QUEUES_MAX];
 	/*
-	 * dprd writes the one that is not in use. It was in use 50 ms ago at the latest: nobody reads it for so long.
+	 * dprd writes the entry that is not in use. It has not been in use for at least 50 ms, and no reader takes that
+	 * long.
 	 */
 	struct standby_members members[2];
 	uint32_t current; /* the one in use */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* standby_process.c - the standby process itself: it finds out that a worker stands still, and answers its queues. */
+/* standby_process.c - the standby process itself: finds out that a worker stands still, and answers its queues. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 enum {
 	MESSAGE_BYTES = 16 * 1024, /* more than the kernel copies of a packet */
 	VERDICT_BYTES = MESSAGE_BYTES, /* with a packet in it */
-	DRAIN_MAX = 4096, /* packets at a time: then the worker may be back */
+	DRAIN_MAX = 4096, /* packets at a time; after that the worker may be back */
 	LINGER_LOOK_MS = 5,
 };
 
@@ -81,7 +81,7 @@ static bool has_packet(int socket)
 	return poll(&fd, 1, 0) > 0 && fd.revents & POLLIN;
 }
 
-/* Which of the queues a packet came from. */
+/* The socket of the queue from which a packet came. */
 static int socket_of(unsigned number)
 {
 	return STANDBY_QUEUE_FD + (int)number;
@@ -98,7 +98,7 @@ static void answer(struct process *p, unsigned number, const struct nfqueue_pack
 						 .set_mark = accept && packet->mark & MARK_FORWARD,
 						 .mark = packet->mark & ~(uint32_t)MARK_FORWARD };
 
-	/* When the kernel does not take it, the packet has gone already. */
+	/* When the kernel refuses the verdict, the packet is gone already. */
 	nfqueue_send(socket_of(number), p->verdict,
 		     nfqueue_write(p->verdict, p->page->queues[number].number, &verdict));
 }
@@ -204,7 +204,7 @@ static void drain(struct process *p, unsigned number)
 }
 
 /*
- * Looks at all workers, and does the work of those that stand still. Returns for how many ms to sleep; -1: until a
+ * Looks at all workers, and does the work of those that stand still. Returns the time to sleep in ms; -1: until a
  * packet comes.
  */
 static int look(struct process *p, struct pollfd *fds, uint64_t watched_from_ms)
@@ -232,9 +232,9 @@ static int look(struct process *p, struct pollfd *fds, uint64_t watched_from_ms)
 
 /*
  * dprd is gone. The packets that it had in hand are lost, and the clients send them again; those that it had not read
- * are not lost. When dprd did not end by itself, this process goes on: for a moment in any case, since peers do not
- * know it yet, and then until the next dprd has the lock and wants the queues. A lock that was never free may be the
- * next dprd's.
+ * are not lost. When dprd did not end by itself, this process goes on: first for a moment in any case, because peers do
+ * not know about it yet, and then until the next dprd has the lock and asks for the queues. A lock that was never free
+ * may be the next dprd's.
  */
 static void linger(struct process *p, struct pollfd *fds)
 {
@@ -277,7 +277,7 @@ int standby_run(void)
 		return EXIT_FAILURE;
 	}
 	process.page = page;
-	/* The name in systemd's log and in ps(1). Else it would be that of the file: exe. */
+	/* The name in systemd's log and in ps(1), instead of the name of the file, which is "exe". */
 	prctl(PR_SET_NAME, "dprd-standby");
 	while (!fds[0].revents) {
 		int sleep_ms = look(&process, &fds[1], watched_from_ms);

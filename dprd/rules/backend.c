@@ -5,7 +5,7 @@
  *   prerouting -100  backend: a SYN goes where dprd's mark says (BACKEND_MARK_*). A SYN without a mark, because dprd
  *                    is away or the SYN was tunnelled here, goes to one of the servers or to this node, by weight
  *   prerouting  -90  backend_end: removes these marks, and drops packets that need a translation and have none
- *   postrouting 150  backend_leaving, nfqueue plane: does for answers what chain output does for this node's own
+ *   postrouting 150  backend_leaving, nfqueue plane: treats answers of servers as chain output treats this node's own
  *
  * All packets except SYNs find their way by connection tracking. So only a connection's SYN meets these rules, and dprd
  * may come and go.
@@ -90,7 +90,7 @@ static void write_choice(FILE *out, struct dprd *d, bool v6)
 	}
 	fprintf(out, "add rule inet dprd backend_choose%c meta mark & 0x%08x == 0x%08x accept\n", f, BACKEND_MARK_MASK,
 		(unsigned)BACKEND_MARK_SELF << BACKEND_MARK_SHIFT);
-	/* Each server draws against those behind it; this node gets the rest. */
+	/* Each server draws against those that follow in the list; this node gets the rest. */
 	for (own = 0; own < config->own_backend_count; own++) {
 		if (!shares.backend[own])
 			continue;
@@ -104,7 +104,7 @@ static void write_choice(FILE *out, struct dprd *d, bool v6)
 
 /*
  * The programs recognise this node's packets to a shared address by flow or socket. A SYN that passed by dprd's queue
- * has no flow: behind NAT its later packets would belong to no node.
+ * has no flow: with NAT its later packets would belong to no node.
  */
 static void write_passed_by(FILE *out, struct dprd *d, bool v6)
 {
@@ -130,8 +130,8 @@ static void write_family(FILE *out, struct dprd *d, bool v6)
 	rules_write_set(out, &d->config, "set", "backend_server", v6, address, list_servers);
 	fprintf(out, "add chain inet dprd backend_choose%c\nflush chain inet dprd backend_choose%c\n", f, f);
 	/*
-	 * The answer to a server's own request to the service would come back to it past this node, where no
-	 * translation is found.
+	 * When a server itself asks for the service, the answer would reach it without passing this node, and would not
+	 * be translated back.
 	 */
 	if (config_has_nat(&d->config)) {
 		fprintf(out, "add rule inet dprd backend %s saddr @backend_server%c accept\n", ip, f);
@@ -143,15 +143,15 @@ static void write_family(FILE *out, struct dprd *d, bool v6)
 		if (d->fastpath)
 			write_passed_by(out, d, v6);
 		/*
-		 * A packet that connection tracking does not count to its connection is not translated: the own stack
-		 * would reset it.
+		 * A packet that connection tracking does not assign to its connection is not translated: this node's
+		 * stack would answer it with a reset.
 		 */
 		fprintf(out,
 			"add rule inet dprd backend_end iifname != \"lo\" ct state invalid "
 			"%s daddr . tcp dport @backend_service%c drop\n",
 			ip, f);
 	}
-	/* The client's next SYN may find a server; a reset of the own stack would end its attempt. */
+	/* The client's next SYN may find a server; a reset of this node's stack would end the attempt. */
 	if (!d->config.serve_here)
 		fprintf(out,
 			"add rule inet dprd backend_end iifname != \"lo\" meta mark & 0x%08x == 0 "
@@ -172,14 +172,14 @@ static void write_chains(FILE *out, bool bpf_plane)
 			"flush chain inet dprd " RULES_NAT_LEAVING "\n");
 }
 
-/* Only where the chain exists: removing a hook drops the packets that wait in the queues. */
+/* Only if the chain exists: removing a hook drops the packets that wait in the queues. */
 static void write_removal(FILE *out, struct flowset *set, bool bpf_plane)
 {
 	unsigned v6;
 
 	if (!flowset_chain_present(set, "backend_end"))
 		return;
-	/* All chains are added before they are deleted, so that a new table lacks nothing either. */
+	/* All chains are added before they are deleted, so that deleting does not fail in a new table. */
 	write_chains(out, bpf_plane);
 	fprintf(out, "delete chain inet dprd unmark\ndelete chain inet dprd backend\n"
 		     "delete chain inet dprd backend_end\n");

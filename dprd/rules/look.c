@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * rules/look.c - checks that all rules exist: in each chain as many as a set-up writes, and the jump to them. It asks
- * the kernel by netlink: the tools would take 0.2 s on a busy host, in which the main thread would stand still.
+ * rules/look.c - checks that all rules exist: in each chain the number that a set-up writes, and the jump to the chain.
+ * It asks the kernel by netlink: the tools would take 0.2 s on a busy host, and the main thread would stand still
+ * meanwhile.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,7 +22,7 @@
 enum {
 	CHAINS_MAX = 16, /* of one table, which get rules */
 	CHAIN_NAME_BYTES = 32,
-	TRIES = 4, /* the kernel's list is invalid after a change meanwhile; each flow is one */
+	TRIES = 4, /* the kernel's list is invalid after a change meanwhile; each flow is such a change */
 };
 
 /* The rules of one chain. */
@@ -135,7 +136,7 @@ static int on_rule(const struct nlmsghdr *message, void *context)
 static int list_rules(struct look *look)
 {
 	struct mnl_socket *socket = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
-	static char buffer[32768]; /* the kernel fills as much of it as it can; main thread only */
+	static char buffer[32768]; /* the kernel fills as much of it as possible; main thread only */
 	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
 	struct nfgenmsg *header = mnl_nlmsg_put_extra_header(message, sizeof(*header));
 	ssize_t bytes;
@@ -180,7 +181,9 @@ static bool all_found(struct look *look)
 	return error || !look->jump_to || look->jumps;
 }
 
-/* True when everything that this writes is in a table. start: the beginning of a line that is a rule. */
+/*
+ * True when everything that this input of a tool sets up is in a table. start: the beginning of a line that is a rule.
+ */
 static bool table_present(struct dprd *d, struct look look, const char *start,
 			  void (*write)(FILE *out, struct dprd *d, bool v6))
 {

@@ -46,7 +46,7 @@ static unsigned write_removals(FILE *out, const struct config *config, const cha
 	unsigned count = 0;
 
 	for (; present && *present; present = strchr(present, '\n') ? strchr(present, '\n') + 1 : NULL) {
-		/* One less than there is room for. */
+		/* The width is one less than the room. */
 		if (sscanf(present, "local %47s", word) != 1 || !addr_parse(word, &local) || is_wanted(config, &local))
 			continue;
 		fprintf(out, "route del local %s dev lo proto " ROUTE_PROTOCOL "\n", word);
@@ -71,7 +71,7 @@ unsigned rules_routes_write(FILE *out, const struct config *config, bool v6, con
 			count++;
 		}
 	}
-	/* Removals come last: where another program has removed a route, ip(8) stops. */
+	/* Removals come last: ip(8) stops at a route that another program has removed. */
 	return count + write_removals(out, config, present);
 }
 

@@ -6,7 +6,7 @@
  *
  *   prerouting -305  forwarded flow, or tunnel packet to us   -> mark FORWARD
  *                    SYN or ICMP error to an own service      -> mark DECIDE (in a flood: few)
- *   prerouting -300  raw: FORWARD -> queue, no by-pass: with dprd away these must wait, never reach
+ *   prerouting -300  raw: FORWARD -> queue, no by-pass: with dprd away these must wait, and never reach
  *                         the own stack, which would reset them
  *                         DECIDE  -> queue with by-pass: with dprd away serve locally
  *                         Rules behind the queues see no mark: DECIDE is removed in front of its queue, FORWARD
@@ -48,7 +48,7 @@ enum {
  */
 static const char *const iptables_chain[IPTABLES_CHAINS] = { RULES_QUEUES, "DPRD-FORWARD", "DPRD-DECIDE" };
 
-/* Not with real servers: there the choice of the server is made for each SYN. */
+/* Not with real servers, because dprd or the rules choose a server for each SYN. */
 static bool floods_pass(const struct dprd *d)
 {
 	return d->flood.on && !d->config.own_backend_count;
@@ -59,8 +59,8 @@ static void write_decide(FILE *out, const struct dprd *d)
 {
 	fprintf(out, "add chain inet dprd decide\nflush chain inet dprd decide\n");
 	/*
-	 * The set remembers for a second that SYNs come too fast. Its only element is "tcp", but an expired one takes a
-	 * place until the kernel sweeps; and SYNs must also pass when the set is full.
+	 * The set remembers for a second that SYNs come too fast. Its only element is "tcp", but an expired element
+	 * takes a place until the kernel removes it, and SYNs must also pass when the set is full.
 	 */
 	if (floods_pass(d))
 		fprintf(out,
@@ -216,7 +216,7 @@ static void write_small_table(FILE *out, struct dprd *d)
 }
 
 /*
- * A base chain that stays is never deleted, not even to be made anew: with a hook the kernel drops the packets that
+ * A base chain that stays is never deleted and made anew: when a hook is removed, the kernel drops the packets that
  * wait in the queues.
  */
 static void write_full_table(FILE *out, struct dprd *d)
@@ -293,7 +293,7 @@ int rules_set_flood(struct dprd *d)
 	fclose(out);
 	error = command_run_logged(nft, script, false);
 	free(script);
-	rules_watch_hit(d->rules_watch); /* the watch saw this change; a flood leaves no time to check the rules */
+	rules_watch_hit(d->rules_watch); /* forgets our own change: a flood leaves no time to check the rules */
 	return error;
 }
 
@@ -429,7 +429,7 @@ int rules_remove(const struct config *config, unsigned workers, bool keep_forwar
 int rules_count(struct dprd *d, struct rules_counts *ret)
 {
 	static const char *const name[] = { UNDECIDED, "stranger4", "stranger6" };
-	/* Main thread only. Counts found at the first reading are from before. */
+	/* Main thread only. The counts of the first reading are from before the start of dprd. */
 	static struct {
 		bool known;
 		uint64_t packets;

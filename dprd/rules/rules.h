@@ -13,8 +13,8 @@ struct dprd;
 struct rules_watch;
 
 /*
- * All of these are idempotent. They return 0 or -errno, and log the failure, except while d->rules_failed: it was
- * logged before.
+ * All of these are idempotent. They return 0 or -errno, and log the failure, unless d->rules_failed is set: then a
+ * failure was logged before.
  */
 int rules_install(struct dprd *d);
 /* True when the host routes packets: its web server may be in a container. */
@@ -22,8 +22,8 @@ bool rules_host_routes(void);
 /* keep_forwarding: removes only the rules that hand new SYNs to dprd; forwarded flows then wait for the next dprd. */
 int rules_remove(const struct config *config, unsigned workers, bool keep_forwarding);
 /*
- * True when everything that rules_install() sets up exists, except routes and sets' elements; also when the kernel
- * gives no answer. Main thread only, lock not held.
+ * True when everything that rules_install() sets up exists (routes and sets' elements are not checked), and also when
+ * the kernel gives no answer. Main thread only, lock not held.
  */
 bool rules_present(struct dprd *d);
 /*
@@ -37,7 +37,7 @@ bool rules_watch_hit(struct rules_watch *w);
 int rules_set_flood(struct dprd *d);
 /* Packets that the firewall counted since dprd started. */
 struct rules_counts {
-	int64_t strangers; /* tunnel packets of no member, dropped */
+	int64_t strangers; /* tunnel packets that did not come from a member, dropped */
 	int64_t undecided; /* SYNs that passed by dprd in a flood (flood.h) */
 };
 

@@ -153,7 +153,7 @@ void rules_write_sets(FILE *out, const struct config *config, bool v6)
 	char pair[64], map[64], peers[64];
 
 	snprintf(pair, sizeof(pair), "%s . inet_service", address);
-	/* With a known size it is the kernel's fastest kind of set: each tunnel packet is looked up in it. */
+	/* With a known size the kernel uses its fastest kind of set: each tunnel packet is looked up in it. */
 	snprintf(peers, sizeof(peers), "%s ; size %d", address, MEMBERS_MAX);
 	snprintf(map, sizeof(map), "%s : %s", address, address);
 	fprintf(out, "add map inet dprd flows%c { type %s . %s : mark ; size %u ; }\n", v6 ? '6' : '4', pair, pair,

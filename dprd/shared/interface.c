@@ -131,5 +131,5 @@ void shared_interface_send(int fd, const char *name, const uint8_t *frame, unsig
 	memcpy(to.sll_addr, frame, 6);
 	memcpy(&to.sll_protocol, frame + 12, 2);
 	if (sendto(fd, frame, bytes, 0, (struct sockaddr *)&to, sizeof(to)) < 0)
-		log_debug("%s: a frame about a shared address was not sent: %s", name, strerror(errno));
+		log_debug("%s: cannot send a frame about a shared address: %s", name, strerror(errno));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * shared/lease.c - the lease of shared addresses: its memory, and the way in which loadcast gets it. loadcast has no
- * rights on BPF programs; it gets the descriptor of the map, and keeps the memory when dprd is gone.
+ * shared/lease.c - the lease of shared addresses: reads it, and gives its memory to loadcast. loadcast has no rights on
+ * BPF programs; it gets the descriptor of the map, and keeps the memory when dprd is gone.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -120,6 +120,6 @@ void shared_lease_offer(struct dprd *d)
 		close(fd);
 		return;
 	}
-	log_info("loadcast has got the lease of the shared addresses");
+	log_info("loadcast has taken the map that holds the lease of the shared addresses");
 	s->loadcast_fd = fd;
 }

@@ -43,7 +43,10 @@ static struct nlmsghdr *start(struct conversation *talk, uint16_t family, uint8_
 	return message;
 }
 
-/* Sends, then gives every attribute of the answer to attribute; an acknowledgement without attributes is one, too. */
+/*
+ * Sends the request, then calls attribute() for every attribute of the answer. An acknowledgement without attributes is
+ * an answer, too.
+ */
 static int ask(struct conversation *talk, struct nlmsghdr *message, mnl_attr_cb_t attribute, void *context)
 {
 	const struct nlmsghdr *answer = (const struct nlmsghdr *)talk->buffer;
@@ -94,7 +97,7 @@ static void end(struct conversation *talk)
 	talk->socket = NULL;
 }
 
-/* A socket and the number of the family; end() follows, whatever this returns. */
+/* Opens a socket and gets the number of the family. The caller must call end() in any case. */
 static int begin(struct conversation *talk)
 {
 	const struct timeval patience = { .tv_sec = TIMEOUT_S };

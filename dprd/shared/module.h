@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * shared/module.h - the kernel module dprd_biactive as dprd sees it: generic netlink, one request and one answer.
+ * shared/module.h - talks to the kernel module dprd_biactive: generic netlink, one request and one answer.
  *
  * Every call opens a new socket and belongs to the network namespace of its thread. It needs CAP_NET_ADMIN. All return
  * 0 or -errno; -ENOENT: the kernel has no such module.
@@ -50,7 +50,7 @@ int shared_module_set(const struct shared_module_setup *setup);
 
 int shared_module_get(struct shared_module_state *ret);
 
-/* No more hooks, and no lease. */
+/* Removes the hooks and the lease. */
 int shared_module_clear(void);
 
 #endif

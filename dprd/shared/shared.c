@@ -15,7 +15,7 @@
 #include "dprd/core/packet/shared_frame.h"
 #include "dprd/shared/module.h"
 
-enum { ANNOUNCEMENTS = 3 /* of one change: a frame may be lost */ };
+enum { ANNOUNCEMENTS = 3 /* for one change, because a frame may be lost */ };
 
 void shared_key(const uint8_t cluster_key[32], const char *cluster_name, uint64_t ret[2])
 {
@@ -48,7 +48,7 @@ static bool read_key(struct dprd *d)
 	return true;
 }
 
-/* The interfaces of the families that have shared addresses, and the frames that these let in. */
+/* Finds the interfaces of the families that have shared addresses, and makes them receive the frames. */
 static bool find_interfaces(struct dprd *d)
 {
 	struct shared *s = d->shared;
@@ -69,7 +69,7 @@ static bool find_interfaces(struct dprd *d)
 		config_shared_mac(&d->config, address, mac);
 		error = shared_interface_join(s->interface[v6], mac, true);
 		if (error && error != -EEXIST)
-			log_warning("%s does not let frames to shared addresses in: %s", s->interface[v6],
+			log_warning("%s: cannot make it receive frames to shared addresses: %s", s->interface[v6],
 				    strerror(-error));
 		s->programs.interface[v6] = if_nametoindex(s->interface[v6]);
 		shared_interface_hardware(s->interface[v6], s->programs.hardware);
@@ -139,8 +139,7 @@ static enum shared_used choose_form(struct dprd *d)
 			 form == SHARED_BPF ? "as configured" : "the kernel module is not loaded");
 		return SHARED_USES_BPF;
 	}
-	snprintf(s->why, SHARED_WHY_BYTES,
-		 "no BPF programs without plane bpf, and the kernel module dprd_biactive is not loaded");
+	snprintf(s->why, SHARED_WHY_BYTES, "the plane is not bpf, and the kernel module dprd_biactive is not loaded");
 	return SHARED_USES_NONE;
 }
 
@@ -176,7 +175,8 @@ int shared_open(struct dprd *d)
 	s->loadcast_fd = -1;
 	s->packet_fd = shared_interface_socket();
 	if (s->packet_fd < 0)
-		log_warning("neighbours and switches are told nothing about shared addresses: packet socket: %s",
+		log_warning("cannot open a packet socket (%s): neighbours and switches learn nothing about shared "
+			    "addresses",
 			    strerror(-s->packet_fd));
 	d->shared = s;
 	if (read_key(d))

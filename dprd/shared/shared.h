@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * shared.h - addresses that all nodes share (docs/biactive.md), as dprd handles them: it sets up the judges of frames,
- * hands the lease over to loadcast, and tells neighbours and switches. It does not decide on shares: these go on
- * without dprd.
+ * shared.h - addresses that all nodes share (docs/biactive.md), the part of dprd: it sets up the judges of frames,
+ * gives the memory of the lease to loadcast, and informs neighbours and switches. It does not decide about shares,
+ * which change without dprd.
  *
  * Only the main thread calls these functions.
  */
@@ -30,17 +30,17 @@ struct shared {
 	enum shared_used used;
 	enum shared_used told_used; /* the last one that was logged; valid with told */
 	bool told;
-	char why[SHARED_WHY_BYTES]; /* this form, or none */
+	char why[SHARED_WHY_BYTES]; /* the reason for this form, or for none */
 	char interface[2][INTERFACE_BYTES]; /* by family; empty: there is none */
 	struct fastpath_shared programs;
 	uint64_t counters[BIACTIVE_COUNTER_COUNT];
 	int packet_fd; /* sends frames */
 	int loadcast_fd; /* loadcast has the map as long as this is connected; -1 */
 	uint64_t second_ms, router_ms; /* when each second's work, and an advertisement, was last done */
-	unsigned announcements; /* still to be made of the addresses, one each second */
+	unsigned announcements; /* announcements of the addresses that are still to be sent, one each second */
 	bool had_lease;
 	uint64_t announced_change_ns;
-	/* The part of the buckets of each member, in permille; for the share of that time. */
+	/* The part of the buckets that each member has, in permille; computed for the share of parts_of_ns. */
 	uint64_t parts_of_ns;
 	unsigned part[BUCKET_MEMBERS_MAX];
 };

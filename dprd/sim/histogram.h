@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * histogram.h - counts delays in bins of 1/128 of a power of two: a percentile is off by less than 0.6 %. Mean and
- * maximum are exact.
+ * histogram.h - counts delays in bins of 1/128 of a power of two: the error of a percentile is less than 0.6 %. Mean
+ * and maximum are exact.
  */
 #ifndef DPRD_SIM_HISTOGRAM_H
 #define DPRD_SIM_HISTOGRAM_H

@@ -159,7 +159,10 @@ static struct proof find_proof(const struct knowledge *k, const struct flight *f
 	return proof;
 }
 
-/* table.c's judge_epoch(): a node born again must prove it while its former life still sounds alive. */
+/*
+ * table.c's judge_epoch(): a node that comes back must prove that it is alive while its former life still counts as
+ * alive.
+ */
 static bool takes_epoch(const struct knowledge *k, struct heard *m, const struct flight *flight, unsigned to,
 			const struct proof *proof)
 {

@@ -6,7 +6,7 @@
  * It works as loadcast/core/table.c and dprd/cluster/view.c do: a node counts the connections that it sent to another
  * one since its last announcement. The next announcement clears the count, also of connections that its sender did not
  * know yet. A member is eligible after an announcement not older than dead_periods that echoes one of ours not older
- * than that. A node that is born again must prove that it is alive.
+ * than that. A node that comes back after a kill must prove that it is alive.
  *
  * Without loss and failures every node has heard the same, and one table serves all (SHARED). Otherwise each node has
  * its own (OWN). REAL uses loadcast/core/table.c itself, with datagrams, keys and echoes.

@@ -28,8 +28,8 @@ static bool is_eligible(const struct heard *m, uint64_t now_ms, double dead_ms)
 }
 
 /*
- * As in dprd/cluster/view.c: an announcement leaves the connections that were sent after it was heard; those that were
- * sent before go into the rate before, as one half of it.
+ * As in dprd/cluster/view.c: a new announcement keeps the count of connections that were sent after it was heard; those
+ * that were sent before become one half of the rate before.
  */
 static void count_from(struct sent_to *sent, uint32_t sequence, uint64_t heard_ms)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dpr-sim: simulates dprd in a cluster that you do not have yet. */
+/* dpr-sim: simulates dprd in a cluster that need not exist. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -87,7 +87,7 @@ static int simulate(const struct options *o, struct report *report)
 	return error;
 }
 
-/* True when writing succeeded; otherwise the error was printed. */
+/* True when writing succeeded; otherwise prints the error. */
 static bool wrote(const char *path, int error)
 {
 	if (error)
@@ -126,7 +126,7 @@ static void warn_short(const struct options *o)
 	for (unsigned i = 0; i < o->period_count; i++)
 		longest_s = o->period_s[i] > longest_s ? o->period_s[i] : longest_s;
 	if (o->setup.load > 0 && run_s < PERIODS_LEAST * longest_s)
-		fprintf(stderr, "dpr-sim: the run has only %.1f announcement periods of %g ms: more --connections\n",
+		fprintf(stderr, "dpr-sim: the run has only %.1f announcement periods of %g ms: raise --connections\n",
 			run_s / longest_s, 1000 * longest_s);
 }
 

@@ -37,12 +37,12 @@ const char options_usage[] =
 	"  --jitter SHARE          [50%] of the period, up and down\n"
 	"  --delay TIME            [0.2ms] --loss SHARE [0] of announcements\n"
 	"  --dead-periods N        [5]\n"
-	"  --tick TIME             [0] how often dprd looks into its load table (it does every 50ms)\n"
+	"  --tick TIME             [0] how often dprd reads its load table (in reality every 50ms)\n"
 	"  --tables KIND           [auto] shared, own, or real: loadcast's own table, at most 64 nodes\n"
 	"the decision\n"
 	"  --policy NAME,...|all   [li]\n"
 	"  --max-load auto|X       [auto] --min-advantage X [0]\n"
-	"  --second-look yes|no    [yes] a forwarded SYN that lands on a node that has no room goes back\n"
+	"  --second-look yes|no    [yes] a forwarded SYN that comes to a node without room goes back\n"
 	"                          once, for a second decision\n"
 	"  --suspicion yes|no      [yes] a node whose connections suddenly end much sooner counts as busy\n"
 	"  --flows N               [0] MaxFlows= of each node; 0: no limit\n"
@@ -51,7 +51,7 @@ const char options_usage[] =
 	"  --warmup SHARE|TIME     [10%] of the run, not in the figures\n"
 	"  --kill N@TIME --revive N@TIME   node N dies, comes back; again for more\n"
 	"  --fail N@TIME           the web server of node N answers with errors from now on, quickly\n"
-	"  --fail-times X          [100] so many times as fast as before\n"
+	"  --fail-times X          [100] it answers X times as fast as before\n"
 	"  --seed N                [1] the same seed: the same run\n"
 	"  --repeat R              [1] with R seeds from --seed on; shown is the median\n"
 	"the results\n"
@@ -413,10 +413,10 @@ static const char *hint(enum option_code option)
 	case OPTION_LAW:
 		return "exp, det, pareto:ALPHA, pareto:ALPHA:MOST (in means), lognormal:SIGMA";
 	case OPTION_SKEW:
-		return "uniform, zipf:S, or a list of at most so many numbers as nodes, like 4:1:1";
+		return "uniform, zipf:S, or a list with no more numbers than nodes, like 4:1:1";
 	case OPTION_CAPACITY:
 	case OPTION_WEIGHT:
-		return "a list of at most so many numbers as nodes, like 1:3";
+		return "a list with no more numbers than nodes, like 1:3";
 	case OPTION_TABLES:
 		return "auto, shared, own or real";
 	case OPTION_POLICY:
@@ -456,7 +456,7 @@ static bool is_failure(enum option_code option)
 	return option == OPTION_KILL || option == OPTION_REVIVE || option == OPTION_FAIL;
 }
 
-/* Collects every option once, except those that may be repeated: these are taken as they come. */
+/* Collects the value of every option once, except those that may be repeated: they take effect at once. */
 static bool collect(int argc, char **argv, struct options *o, const char **given, char error[OPTIONS_ERROR_BYTES])
 {
 	static const char present[] = "";

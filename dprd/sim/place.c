@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* place.c - places a connection: asks decide() as dprd/queue/path.c does, and acts on its verdict. */
+/* place.c - places a connection: calls decide() as dprd/queue/path.c does, and acts on its verdict. */
 #include <stdlib.h>
 
 #include "dprd/sim/run.h"

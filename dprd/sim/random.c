@@ -119,7 +119,7 @@ void alias_start(struct alias *alias, const double *share, unsigned count)
 			small[smalls++] = rich;
 		}
 	}
-	/* Columns that rounding leaves over keep all of their own share, but a share of 0 stays 0. */
+	/* Columns that are left over because of rounding keep all of their own share, but a share of 0 stays 0. */
 	while (larges)
 		alias->keep[large[--larges]] = 1;
 	while (smalls) {

@@ -28,7 +28,7 @@ struct landing {
 
 /* The burst of a setup, as far as it has come. */
 struct burst {
-	unsigned left; /* have not arrived */
+	unsigned left; /* have not arrived yet */
 	unsigned placing; /* have arrived, and are on their way to a server */
 	double next_s; /* the next arrival; INFINITY: none */
 	struct ring holds; /* connections that end after hold_s */

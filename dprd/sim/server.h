@@ -16,7 +16,7 @@
 struct connection {
 	double arrived_s;
 	double work_s; /* time on a worker of capacity 1 */
-	double ends_at; /* PS: it ends when its server's clock of work shows this */
+	double ends_at; /* PS: it ends when the work clock of its server shows this */
 	uint64_t number; /* its place in the order of arrival */
 	uint32_t next; /* in the queue, or in the pool's free list */
 	uint16_t entry, server;
@@ -41,7 +41,7 @@ struct server {
 	double busy_since_s, busy_worker_s; /* work done up to busy_since_s, as busy workers times time */
 	unsigned workers, open;
 	unsigned held; /* connections of a burst, not in open */
-	double held_from_s; /* those of before died with the host */
+	double held_from_s; /* burst connections before this time died with the host */
 	/* FIFO */
 	uint32_t first_waiting, last_waiting;
 	unsigned busy;

@@ -2,8 +2,8 @@
 /*
  * server_shared.c - processor sharing: n connections get speed * min(1, workers / n) each.
  *
- * All get the same, so one clock that shows the work done for each keeps them in order: a connection ends when the
- * clock has gone on by its work. Only the next end needs a timer.
+ * All get the same, so one clock is enough, which shows the work done for each connection: a connection ends when the
+ * clock has moved on by its work. Only the next end needs a timer.
  */
 #include "dprd/sim/server_private.h"
 

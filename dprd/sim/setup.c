@@ -85,9 +85,9 @@ static const char *nodes_error(const struct sim_setup *setup)
 static const char *law_error(const struct sim_setup *setup)
 {
 	if (setup->law.kind == SIM_LAW_PARETO && !(setup->law.shape > 0 && setup->law.most > 1))
-		return "pareto wants an alpha above 0, and its largest value above the mean";
+		return "pareto needs an alpha above 0, and its largest value above the mean";
 	if (setup->law.kind == SIM_LAW_LOGNORMAL && !(setup->law.shape >= 0 && setup->law.shape <= 5))
-		return "lognormal wants a sigma from 0 to 5";
+		return "lognormal needs a sigma from 0 to 5";
 	if (!(setup->service_mean_s > 0) || !isfinite(setup->load) ||
 	    !(setup->load > 0 || (setup->load >= 0 && setup->burst.connections)))
 		return "load and mean service time must be above 0; with a burst the load may be 0";
@@ -121,10 +121,10 @@ static const char *real_error(const struct sim_setup *setup)
 	if (setup->nodes > MEMBERS_MAX)
 		return "real tables hold 64 nodes: fewer nodes, or other tables";
 	if (period_ms < 50 || period_ms > 10000 || fabs(period_ms - round(period_ms)) > 1e-6)
-		return "real tables want a period from 50ms to 10s in whole milliseconds";
+		return "real tables need a period from 50ms to 10s in whole milliseconds";
 	for (unsigned i = 0; i < setup->nodes; i++)
 		if (fabs(setup->weight[i] - round(setup->weight[i])) > 0 || setup->weight[i] > 1000)
-			return "real tables want whole weights up to 1000";
+			return "real tables need whole weights up to 1000";
 	return NULL;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sim.h - simulates a cluster with a virtual clock: the decisions of dprd, and the time that connections take.
+ * sim.h - simulates a cluster with a virtual clock: the decisions of dprd, and the duration of connections.
  *
  * A discrete-event simulation. Every decision is made by decide() and the policies of the daemon, on views that are
  * filled as dprd/cluster/view.c fills them; only the network, the web servers and the clients are models. The same
@@ -87,7 +87,7 @@ struct sim_setup {
 	double max_load, min_advantage; /* as in dprd.conf */
 	bool second_look; /* as in dprd.conf */
 	bool suspicion; /* dprd/core/policy/suspicion.h */
-	double fail_times; /* so many times as fast are servers that fail */
+	double fail_times; /* servers that fail are this many times as fast */
 	enum sim_tables tables;
 	unsigned flows; /* of each node's flow table; 0: tables that are never full */
 	uint64_t connections; /* the run ends after this many arrivals */

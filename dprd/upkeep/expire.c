@@ -10,7 +10,7 @@
 #include "dprd/host/flowset.h"
 
 enum {
-	EXPIRE_TICK_STEPS = 65536, /* slots looked at per tick, at most */
+	EXPIRE_TICK_STEPS = 65536, /* limit of slots looked at per tick */
 	EXPIRE_STEPS = 16384, /* slots looked at without giving the lock back */
 	EXPIRE_EMPTY_PART = 8, /* a table without flows is looked through this many times more slowly */
 	GONE_MAX = 256, /* flows taken out of the kernel's set in one transaction */
@@ -50,10 +50,10 @@ static void remove_dead_peers(struct dprd *d, struct gone *gone, uint64_t now_ms
 	gone->counter = &d->counters.flows_dead_peer;
 	for (i = 0; d->table_valid && i < d->table.count; i++) {
 		const struct node_load *load = &d->table.nodes[i];
-		/* Silence since loadcast started is not yet evidence: it may have heard nobody. */
+		/* Silence since loadcast started is no evidence: it may have heard no node yet. */
 		bool dead = load->age_ms != LOAD_AGE_NEVER_MS &&
 			    load_age_ms(&d->table, load, now_ms) >= d->config.dead_peer_timeout_ms;
-		/* When the table itself is old, it is this node that is deaf. */
+		/* When the load table itself is old, the fault is on this node. */
 		bool deaf = !clock_is_recent(d->table.published_ms, now_ms, d->config.dead_peer_timeout_ms / 2);
 
 		if (dead && !deaf && load->id != d->config.member[d->config.self].id)
@@ -126,7 +126,7 @@ void expire_reconfigure(struct dprd *d, const struct config *former)
 		flow_table_set_timeouts(d->flows, &d->flow_limits);
 	if (!former)
 		return;
-	/* A member that is no longer one has no address to forward to. */
+	/* A removed member has no address to which packets could be forwarded. */
 	for (i = 0; i < former->member_count; i++) {
 		if (config_member_by_id(&d->config, former->member[i].id) < 0)
 			expire_node(d, former->member[i].id);

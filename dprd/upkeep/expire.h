@@ -11,7 +11,7 @@
 struct config;
 struct dprd;
 
-/* Each tick: ends what timed out in a part of the table; each second also the flows of peers that are dead. */
+/* Each tick: ends the flows that timed out, in a part of the table. Each second: also the flows to dead peers. */
 void expire_tick(struct dprd *d, uint64_t now_ms, bool each_second);
 /* After a change of the configuration: new timeouts; the flows to removed nodes end. former: NULL at start. Lock held. */
 void expire_reconfigure(struct dprd *d, const struct config *former);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Sets the firewall rules up again when somebody flushed them, when they must change, and when setting them up failed;
- * switches their limit of SYNs on and off as a flood begins and ends.
+ * Sets the firewall rules up again when another program removed them, when they must change, and when setting them up
+ * failed. Switches their limit of SYNs on when a flood begins, and off when it ends.
  */
 #include "dprd/upkeep/keep_rules.h"
 
@@ -15,7 +15,7 @@
 
 enum {
 	RULES_CHECK_MS = 2000, /* between two looks */
-	RULES_DOUBT_MS = 1000, /* the same after a change of the firewall by others */
+	RULES_DOUBT_MS = 1000, /* the same after another program changed the firewall */
 	RULES_RETRY_MS = 1000, /* after a tool failed */
 };
 
@@ -29,8 +29,8 @@ static void set_up_rules(struct dprd *d)
 		mutex_unlock(&d->lock);
 	}
 	if (failed && !d->rules_failed)
-		log_warning("the firewall rules are incomplete; trying again each second; new connections are "
-			    "served here");
+		log_warning("the firewall rules are incomplete; trying again each second; until then new connections "
+			    "are served here");
 	else if (!failed && d->rules_failed)
 		log_info("the firewall rules are complete");
 	d->rules_failed = failed;
@@ -80,7 +80,7 @@ void keep_rules_tick(struct dprd *d, uint64_t now_ms)
 	if (!wanted)
 		return;
 	if (gone)
-		log_warning("firewall rules of dprd were gone; setting them up again");
+		log_warning("the firewall rules of dprd were gone; setting them up again");
 	set_up_rules(d);
 }
 
@@ -93,7 +93,7 @@ void keep_rules_second(struct dprd *d)
 	mutex_unlock(&d->lock);
 }
 
-/* Not with real servers: their rules could not tell that a SYN which bypassed dprd is a new connection. */
+/* This is not done with real servers: their rules could not recognise a SYN that bypassed dprd as a new connection. */
 void keep_rules_flood(struct dprd *d, uint64_t now_ms)
 {
 	struct keep_rules *k = &d->upkeep->keep_rules;
@@ -114,15 +114,15 @@ void keep_rules_flood(struct dprd *d, uint64_t now_ms)
 	if (!changed)
 		return;
 	if (d->flood.on)
-		log_warning("a flood of SYNs: this node serves them without a decision, except one of %d",
+		log_warning("a flood of SYNs: this node serves all except one of %d without a decision",
 			    FLOOD_DECIDED_OF);
 	else
 		log_info("the flood of SYNs is over");
 	if (!rules_set_flood(d))
 		return;
-	log_warning("the firewall rules are as before; check that this kernel has CONFIG_NFT_LIMIT");
+	log_warning("cannot change the firewall rules for the flood: check that this kernel has CONFIG_NFT_LIMIT");
 	k->flood_refused = d->flood.on;
-	/* A flood that could not be ended is ended when it seems to be over once more. */
+	/* When the end of a flood could not be set up, it is tried again when the flood seems to be over once more. */
 	d->flood = (struct flood) { .on = !d->flood.on, .since_ms = now_ms };
 }
 

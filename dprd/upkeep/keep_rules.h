@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * keep_rules.h - keeps the firewall rules as they must be.
- */
+/* keep_rules.h - keeps the firewall rules complete and up to date. */
 #ifndef DPRD_KEEP_RULES_H
 #define DPRD_KEEP_RULES_H
 
@@ -13,7 +11,7 @@ struct dprd;
 
 struct keep_rules {
 	uint64_t checked_ms, doubt_checked_ms;
-	bool doubted; /* somebody changed the firewall: dprd must look whether its rules are there */
+	bool doubted; /* another program changed the firewall: dprd must check that its rules are there */
 	uint64_t tried_ms; /* when they were last set up, after the start */
 	bool flood_refused; /* this kernel's firewall has no limit: dprd does not ask again */
 };

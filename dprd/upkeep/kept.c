@@ -34,7 +34,7 @@ static void write_aliases(const struct dprd *d, const struct config *config)
 			    path, strerror(-error));
 }
 
-/* No file: the first start, or a former version ran, whose aliases were those of the places in the file. */
+/* Without a file this is the first start, or a former version ran, which gave aliases by the place in the file. */
 static void read_aliases(struct dprd *d)
 {
 	char path[PATH_BYTES + 16], *text = malloc(ALIASES_TEXT_BYTES + 1);
@@ -46,7 +46,7 @@ static void read_aliases(struct dprd *d)
 	if (size >= 0)
 		text[size] = '\0';
 	if ((size < 0 && size != -ENOENT) || (size >= 0 && !aliases_parse(&d->upkeep->aliases, text)))
-		log_warning("%s: %s; giving out aliases by the order of the members", path,
+		log_warning("%s: %s; aliases follow the order of the members", path,
 			    size < 0 ? strerror(-size) : "not a file of dprd");
 	free(text);
 }

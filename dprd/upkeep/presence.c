@@ -2,8 +2,8 @@
 /*
  * Tells others about this dprd: loadcast by the status file, the service manager by its socket.
  *
- * Peers go on forwarding until they learn that this dprd stops. SYNs that they forward after it has gone are lost, and
- * sent again a second later. So dprd says that it stops, and goes a moment later.
+ * Peers go on forwarding until they learn that this dprd stops. SYNs that they forward after dprd has ended are lost,
+ * and clients send them again a second later. So dprd announces that it stops, and ends a moment later.
  */
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -16,9 +16,9 @@
 #include "dprd/upkeep/upkeep.h"
 
 /*
- * loadcast looks every 100 ms (DPRD_LOOK_MS) and announces at once, a peer's dprd reads that every TICK_MS. The rest
- * is for a busy host: each of these may come late, and while dprd waits for its tools (a reload, 0.2 s there) it does not
- * read.
+ * loadcast looks every 100 ms (DPRD_LOOK_MS) and announces at once; a peer's dprd reads the announcement within
+ * TICK_MS. The rest is for a busy host: each of these may be late, and dprd does not read while it waits for its tools
+ * (0.2 s there, at a reload).
  */
 enum { LEAVE_MS = 500 };
 
@@ -114,7 +114,7 @@ static int on_left(sd_event_source *source, uint64_t at_us, void *context)
 static int leave(struct dprd *d)
 {
 	struct presence *p = &d->upkeep->presence;
-	/* A second request must not wait, and without peers there is nobody to tell. */
+	/* A second request must not wait, and without peers there is no need to wait. */
 	bool at_once = p->leaving || d->config.member_count < 2;
 
 	p->leaving = true;

@@ -13,7 +13,7 @@ struct dprd;
 struct presence {
 	uint64_t status_ms; /* when the status file was last written */
 	bool renews; /* a new process takes its place */
-	bool leaving; /* peers learn at this moment that dprd stops */
+	bool leaving; /* dprd has announced that it stops, and waits until peers know it */
 	uint64_t watchdog_ms; /* the service manager's limit between two pings; 0: it wants none */
 	uint64_t watchdog_pinged_ms;
 };
@@ -30,10 +30,11 @@ void presence_ping(struct dprd *d, uint64_t now_ms);
 void presence_alive(void);
 /* Each second: the line that systemctl status shows. */
 void presence_second(struct dprd *d, uint64_t now_ms);
-/* dprd works no more: the status file goes. */
+/* Removes the status file, because dprd no longer works. */
 void presence_withdraw(const struct dprd *d);
 /*
- * Ends the event loop a moment later. Meanwhile peers learn of it, and what they still forward is served. 0 or -errno.
+ * Ends the event loop a moment later. Meanwhile peers learn about the stop, and this node serves the connections that
+ * they still forward. 0 or -errno.
  */
 int presence_leave(struct dprd *d);
 /* The same, but this process starts the program anew afterwards (presence.renews). */

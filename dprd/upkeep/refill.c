@@ -44,7 +44,7 @@ static bool refill_one(void *context, const struct flow *flow)
 	return refill->count[nat] < REFILL_MAX || refill_flush(refill, nat);
 }
 
-/* Half-open flows that the kernel is asked about. */
+/* Half-open flows for which the kernel may have a socket. */
 struct served_here {
 	struct dprd *d;
 	struct socket_lookup *lookup;

@@ -21,10 +21,10 @@
 #include "loadcast/sample.h"
 
 /*
- * The order matters. Under the lock, so that no packet meets half of a change: the programs stop to decide, because their
- * verdicts are for the former members, addresses and ports; flows to removed nodes end before the
- * others forget these nodes; real servers ask for the ways. Then, without the lock, whatever asks the kernel: the paths,
- * with them the view, with both the programs and the rules.
+ * The order matters. Under the lock, so that no packet meets half of a change: the programs stop deciding, because their
+ * verdicts are for the former members, addresses and ports; flows to removed nodes end before the others forget these
+ * nodes; real servers ask for the ways. Then, without the lock, the parts that ask the kernel: first the ways; with them
+ * the view; with both, the programs and the rules.
  */
 static void reconfigure(struct dprd *d, const struct config *fresh, const struct config *former,
 			struct sampler *sampler)
@@ -62,7 +62,7 @@ int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG
 	if (!sampler) {
 		error = -errno;
 		errors->count = 1;
-		snprintf(errors->text[0], CONFIG_ERROR_BYTES, "cannot read the load of this machine: %s",
+		snprintf(errors->text[0], CONFIG_ERROR_BYTES, "cannot read the load of this host: %s",
 			 strerror(-error));
 		return error;
 	}

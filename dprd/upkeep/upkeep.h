@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * upkeep.h - the state of what goes on beside the packets. The main thread's.
- */
+/* upkeep.h - the state of the work beside the packets. The main thread's. */
 #ifndef DPRD_UPKEEP_H
 #define DPRD_UPKEEP_H
 

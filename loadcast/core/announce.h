@@ -25,7 +25,7 @@ enum {
 	ANNOUNCE_PERIOD_MIN_MS = 50,
 	ANNOUNCE_PERIOD_MAX_MS = 10000,
 	ANNOUNCE_WEIGHT_MAX = 1000,
-	ANNOUNCE_LOAD_MAX = 1000000000, /* any count above is taken as this */
+	ANNOUNCE_LOAD_MAX = 1000000000, /* a larger count is taken as this */
 };
 
 /*
@@ -40,10 +40,10 @@ enum {
 	X(LENGTH, "length field and datagram disagree", true)                               \
 	X(RESERVED, "reserved header bytes are not zero", true)                             \
 	X(SOURCE, "source address is not that of the sending member", true)                 \
-	X(OWN, "our own, come back", false)                                                 \
+	X(OWN, "sent by this node itself", false)                                           \
 	X(DUPLICATE, "a copy of the newest one", false)                                     \
-	X(LATE, "a copy overtaken by a newer one", false)                                   \
-	X(OLD_SEQUENCE, "older than what was heard", true)                                  \
+	X(LATE, "a late copy: a newer one came before", false)                              \
+	X(OLD_SEQUENCE, "older than one that was accepted", true)                           \
 	X(RATE, "too many per second", true)                                                \
 	X(KEY_ID, "made with a key that is not ours", true)                                 \
 	X(MAC, "wrong MAC", true)                                                           \
@@ -67,7 +67,7 @@ const char *reject_text(enum reject reason);
 bool reject_counts(enum reject reason);
 
 struct announce_key {
-	uint8_t id; /* stands in the header */
+	uint8_t id; /* the number in the header */
 	uint8_t mac_key[32]; /* derived from the key and the cluster's name */
 };
 
@@ -105,7 +105,7 @@ struct announcement {
 	struct addr service[MEMBER_SERVICES_MAX];
 	unsigned port_count;
 	uint16_t port[PORTS_MAX];
-	unsigned serving_count; /* NODE_UNHEALTHY: of the ports that work all the same */
+	unsigned serving_count; /* NODE_UNHEALTHY: number of the ports that still work */
 	uint16_t serving[PORTS_MAX];
 	uint32_t held_permille; /* as in struct node_load */
 	unsigned echo_count;

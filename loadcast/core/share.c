@@ -28,7 +28,7 @@ static bool is_silent(const struct share *share, const struct share_peer *p, uin
 	return p->level == SHARE_OUT && now_ms >= p->heard_ms + takeover_from_ms(share, p);
 }
 
-/* The shortest period of all that are heard or count: each of them may take over by it. */
+/* The shortest period of all peers that are heard or count: each of them may take over after that period. */
 static unsigned pace_heard_ms(const struct share *share)
 {
 	unsigned shortest = share->config->period_ms;
@@ -43,7 +43,7 @@ static unsigned pace_heard_ms(const struct share *share)
 }
 
 /*
- * When this node's period became longer, peers may still take over by the shorter one. That holds for a peer that is
+ * True while peers may still take over by the shorter period that this node had before. That holds for a peer that is
  * heard and has not echoed an announcement from well after the change, and for a while for any peer.
  */
 static bool plays_shorter(const struct share *share, uint64_t sent_ms)
@@ -73,7 +73,7 @@ static uint64_t lease_end_ms(const struct share *share, uint64_t sent_ms)
 	return sent_ms + SHARE_LEASE_PERIODS * lease_period_ms(share, sent_ms);
 }
 
-/* The period by the oldest announcement from which a lease may count now. */
+/* The period at the time of the oldest announcement from which a lease may count now. */
 static unsigned pace_ms(const struct share *share)
 {
 	uint64_t oldest_ms = share->sent_ms;
@@ -114,8 +114,8 @@ void share_init(struct share *share, const struct config *config, uint64_t now_m
 }
 
 /*
- * The period became longer. A still shorter, earlier one counts as long as a lease may last that began with an
- * announcement of that time.
+ * Call it when the period became longer. An even shorter, earlier period counts for as long as a lease lasts that began
+ * with an announcement of that time.
  */
 static void keep_shorter(struct share *share, const struct share *old, uint64_t now_ms)
 {
@@ -140,8 +140,8 @@ unsigned share_period_ms(const struct share *share, uint64_t now_ms)
 }
 
 /*
- * A node asks for this long before it takes: a peer that is left out may not hear it, and may have a lease by a longer
- * period.
+ * The time for which a node asks before it takes a share: a peer that is left out may not hear it, and may have a lease
+ * by a longer period.
  */
 static unsigned asking_ms(const struct share *share)
 {
@@ -165,7 +165,7 @@ void share_reconfigure(struct share *share, const struct config *config, uint64_
 	share_init(share, config, now_ms);
 	if (former->member[former->self].id != config->member[config->self].id)
 		return;
-	/* A longer period does not start a wait again that is over. */
+	/* A longer period does not start a wait again that has ended. */
 	listens = now_ms < old.started_ms + SHARE_LISTEN_PERIODS * former->period_ms;
 	waits = now_ms < old.wanted_ms + asking_ms(&old);
 	share->started_ms = listens ? old.started_ms : 0;
@@ -257,8 +257,8 @@ void share_sent(struct share *share, uint64_t now_ms)
 }
 
 /*
- * True when several peers fell silent together with this one and no other is heard: the fault is then ours or
- * everybody's, and not this peer's.
+ * True when several peers fell silent together with this one and no other is heard: then the fault is on this node or
+ * on the network, and not on this peer.
  */
 static bool was_deaf(const struct share *share, const struct share_peer *p, uint64_t now_ms)
 {
@@ -278,7 +278,7 @@ static bool was_deaf(const struct share *share, const struct share_peer *p, uint
 	return together > 1;
 }
 
-/* A peer is heard again. One that came and went before has to stay for a while first. */
+/* A peer is heard again. A peer that came and went before must stay for a while first. */
 static void come(struct share *share, struct share_peer *p, uint64_t now_ms)
 {
 	if (was_deaf(share, p, now_ms)) {
@@ -290,7 +290,7 @@ static void come(struct share *share, struct share_peer *p, uint64_t now_ms)
 		p->hold_ms = 0;
 }
 
-/* After a partition both sides come back to each other: if both waited, no node would serve. */
+/* After a partition each side sees the other come back: if both waited, no node would serve. */
 static bool is_held(const struct share_peer *p, uint64_t now_ms)
 {
 	return p->grant && now_ms < p->came_ms + p->hold_ms;
@@ -357,7 +357,7 @@ static void lose(struct share_peer *p, uint64_t now_ms)
 	p->grant = 0;
 }
 
-/* Its own silence, or its missing echo, would end our lease soon. */
+/* True when the peer's silence, or its missing echo, would end our lease soon. */
 static bool wants_asking(const struct share *share, const struct share_peer *p, uint64_t now_ms)
 {
 	unsigned patience_ms = SHARE_ASK_PERIODS * pace_ms(share);
@@ -427,7 +427,10 @@ bool share_is_minority(const struct share *share)
 	return 2 * heard < all || (2 * heard == all && all > 2 && !first);
 }
 
-/* A grant of more than we have does not count if the peer gave it before we asked: the peer may be taking it back. */
+/*
+ * A grant of more than we have does not count if the peer gave it before we asked: the peer may take it back at this
+ * moment.
+ */
 static uint32_t grant_of(const struct share *share, const struct share_peer *p)
 {
 	if (p->grant > share->used && (!p->echoed || p->echoed_ms <= share->raised_ms))

@@ -4,13 +4,27 @@
  *
  * docs/biactive.md argues why no two nodes ever own a bucket at once. The rules, for a node and its peers:
  *
- * - A peer counts while it is heard (SHARE_HEARD). It is left out (SHARE_OUT) only when nothing was heard of it for share_takeover_ms() and it did not answer several questions.
- * - A peer that counts gets its part of the buckets (SHARE_IN) once it hears us and was heard for share_takeover_ms(), as it also waits that long itself. We tell it only after our kernel has a share that includes the peer. The weight that our kernel gives it is the grant.
- * - This node takes for itself the least of what all peers that count grant it, in announcements that are newer than its wish for that weight. Its lease ends share_lease_ms() after it sent the newest announcement that all of
- *   them have echoed with a grant.
- * - share_lease_ms() < share_takeover_ms(): a node that is left out has no lease any more. Where nodes announce different periods, a lease goes by the shortest of all that are heard, and a node that takes over from a peer waits by the longer of both. So either of the two may have missed the other's last change. A node whose period becomes longer announces and has leases by the shorter one for five more short periods, and until all nodes that are heard have echoed a later announcement.
- * - A node announces which peers it refuses a share: silent ones, and ones that came and went before and have not stayed long enough since. No node gets a share in our kernel while a peer that counts refuses it. A node that is refused for share_takeover_ms() asks for nothing. Otherwise some nodes would leave buckets to a node that may not take them.
- * - After a start, after standing still for longer than a lease, and whenever it had no share before, a node announces its wish for share_takeover_ms() before it takes anything, or for as long as a peer that is left out may have a lease by its longer period: peers that it does not hear may hear it, and count on it. With a shorter period this wait begins anew, because the wish was not announced often enough.
+ * - A peer counts while it is heard (SHARE_HEARD). It is left out (SHARE_OUT) only when nothing was heard of it for
+ *   share_takeover_ms() and it did not answer several questions.
+ * - A peer that counts gets its part of the buckets (SHARE_IN) once it hears us and was heard for share_takeover_ms(),
+ *   as it also waits that long itself. We tell it only after our kernel has a share that includes the peer. The weight
+ *   that our kernel gives it is the grant.
+ * - This node takes for itself the least of what all peers that count grant it, in announcements that are newer than
+ *   its wish for that weight. Its lease ends share_lease_ms() after it sent the newest announcement that all of them
+ *   have echoed with a grant.
+ * - share_lease_ms() < share_takeover_ms(): a node that is left out has no lease any more. Where nodes announce
+ *   different periods, a lease goes by the shortest of all that are heard, and a node that takes over from a peer waits
+ *   by the longer of both. So the rule holds also when one of the two missed the other's last change. A node whose
+ *   period becomes longer announces and has leases by the shorter one for five more short periods, and until all nodes
+ *   that are heard have echoed a later announcement.
+ * - A node announces which peers it refuses a share: silent ones, and ones that came and went before and have not
+ *   stayed long enough since. No node gets a share in our kernel while a peer that counts refuses it. A node that is
+ *   refused for share_takeover_ms() asks for nothing. Otherwise some nodes would leave buckets to a node that may not
+ *   take them.
+ * - After a start, after standing still for longer than a lease, and whenever it had no share before, a node announces
+ *   its wish for share_takeover_ms() before it takes anything, or for as long as a peer that is left out may have a
+ *   lease by its longer period: peers that it does not hear may hear it, and count on it. With a shorter period this
+ *   wait begins anew, because the wish was not announced often enough.
  *
  * Times are the caller's now_ms. Everything is of fixed size; nothing here allocates.
  */
@@ -23,10 +37,10 @@
 enum {
 	SHARE_LEASE_PERIODS = 4,
 	SHARE_TAKEOVER_PERIODS = 5,
-	SHARE_ASK_PERIODS = 2, /* of silence, before a peer is asked for an answer */
+	SHARE_ASK_PERIODS = 2, /* periods of silence before a peer is asked for an answer */
 	SHARE_ASKS_PER_PERIOD = 4,
-	SHARE_ASKS_LEAST = 4, /* not answered, before a peer is left out */
-	SHARE_LISTEN_PERIODS = 3, /* after the start, before anything is wanted */
+	SHARE_ASKS_LEAST = 4, /* unanswered questions before a peer is left out */
+	SHARE_LISTEN_PERIODS = 3, /* periods after the start before the node wants a share */
 	SHARE_HOLD_MIN_MS = 2000, /* a peer that comes and goes waits this long, and twice as long each time */
 	SHARE_HOLD_MAX_MS = 60000,
 };
@@ -50,7 +64,7 @@ struct share_peer {
 	unsigned period_ms; /* that it announced; 0: nothing yet */
 	uint64_t asked_for_ms; /* when it asked for a share after having had none */
 	uint64_t came_ms; /* when it was heard again after having been silent */
-	uint64_t lost_ms; /* when it was left out last; 0: never */
+	uint64_t lost_ms; /* when it was last left out; 0: never */
 	uint32_t hold_ms; /* how long it must stay from came_ms on */
 	unsigned asked; /* number of questions since it was heard */
 	uint64_t asked_ms;
@@ -83,7 +97,7 @@ struct share_said {
 };
 
 unsigned share_lease_ms(const struct share *share);
-unsigned share_takeover_ms(const struct share *share); /* from a peer with a longer period it takes as many of these */
+unsigned share_takeover_ms(const struct share *share); /* from a peer with a longer period: as many of its periods */
 
 /* Every member with a configured weight counts as alive until share_takeover_ms() have passed. */
 void share_init(struct share *share, const struct config *config, uint64_t now_ms);

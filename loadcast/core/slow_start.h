@@ -11,7 +11,7 @@
 enum {
 	SLOW_START_HELD = 900, /* permille of the weight that a node holds back when it has just come */
 	SLOW_START_FRESH_MS =
-		10000, /* a former loadcast's table that is not older says that the node served just now */
+		10000, /* a table of a former loadcast that is not older shows that the node served just now */
 };
 
 /* All zero: the node did not serve until now. */

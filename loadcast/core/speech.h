@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * speech.h - which protocol a server speaks, by the first bytes of its answer; and the ClientHello that asks for TLS. Pure.
+ * speech.h - recognises the protocol of a server by the first bytes of its answer, and writes the ClientHello that asks
+ * for TLS. Pure.
  *
- * A TLS server that answers a ClientHello with a ServerHello, or with an alert, is alive: it has read, and for a
- * ServerHello it has its certificate. The handshake goes no further, so no TLS library is needed.
+ * A TLS server that answers a ClientHello with a ServerHello, or with an alert, is alive: it has read the ClientHello,
+ * and for a ServerHello it has its certificate. The handshake goes no further, so no TLS library is needed.
  */
 #ifndef LOADCAST_SPEECH_H
 #define LOADCAST_SPEECH_H
@@ -13,8 +14,8 @@
 #include <stdint.h>
 
 enum speech {
-	SPEECH_UNKNOWN, /* nothing was said yet, or not enough to tell */
-	SPEECH_TCP, /* something else: only that a connection can be opened is checked */
+	SPEECH_UNKNOWN, /* no answer yet, or too little of it */
+	SPEECH_TCP, /* another protocol: the only check is that a connection can be opened */
 	SPEECH_HTTP,
 	SPEECH_TLS,
 };
@@ -27,8 +28,8 @@ enum {
 };
 
 /*
- * By the size bytes that came; ended: no more will come. *ret_code: the HTTP status; with TLS, 0 for a ServerHello, or
- * the number of the alert.
+ * Judges by the size bytes that came; ended: no more will come. *ret_code: the HTTP status; with TLS, 0 for a
+ * ServerHello, or the number of the alert.
  */
 enum speech speech_of(const char *answer, size_t size, bool ended, unsigned *ret_code);
 

@@ -19,7 +19,7 @@ void table_init(struct table *table, const struct config *config, bool observer,
 	table_reconfigure(table, config);
 }
 
-/* The bits in the order of the new ports. Nothing is known of a new one before the member announces again. */
+/* The bits in the order of the new ports. A new port has no state before the member announces again. */
 static uint32_t ports_down_now(const struct table *table, const struct config *config, uint32_t down)
 {
 	uint32_t now = 0;
@@ -153,7 +153,7 @@ static enum reject check_cheap(struct table *table, struct table_member *m, cons
 	return REJECT_NONE;
 }
 
-/* The freshness of a message, as its echo of our announcements shows it. */
+/* The freshness of a message, proven by its echo of our announcements. */
 struct proof {
 	bool echoed; /* it echoes a sequence that we did send, at sent_ms */
 	bool recent; /* and we sent it not long ago */
@@ -191,7 +191,7 @@ static void start_epoch(const struct table *table, struct table_member *m, uint6
 }
 
 /*
- * Decides on a message of an epoch other than the known one.
+ * Decides about a message of an epoch other than the known one.
  *
  * A former run of the sender died before we took anything of the present run. So it can only echo announcements from
  * before that: an echo of a later one comes from a run that is alive now.
@@ -236,7 +236,7 @@ static uint32_t ports_missing(const struct config *config, const uint16_t *list,
 	return down;
 }
 
-/* A node some of whose ports work is active, without the others. So is one whose file has not all ports. */
+/* A node is active when some of its ports work; the others are down. A node whose file lacks ports is active, too. */
 static void take_ports_down(const struct config *config, struct announcement *a, uint32_t *ret_down)
 {
 	unsigned all = (1U << config->port_count) - 1;
@@ -260,7 +260,7 @@ static void take(struct table_member *m, const struct member *configured, const 
 	m->held_permille = a->held_permille;
 	m->sample = a->sample;
 	memcpy(m->hardware, a->hardware, sizeof(m->hardware));
-	/* A full announcement leaves the version out; within an epoch it cannot change. */
+	/* An announcement without room has no version; within an epoch the version cannot change. */
 	if (a->version[0])
 		memcpy(m->version, a->version, sizeof(m->version));
 }
@@ -405,7 +405,7 @@ static void fill_share(const struct table *table, uint64_t now_ms, struct announ
 	}
 }
 
-/* To those who do not know of ports that fail on their own, the node as a whole does. */
+/* To receivers that do not know failing ports, the node as a whole fails. */
 static void fill_serving(const struct table *table, struct announcement *a)
 {
 	const struct config *config = table->config;

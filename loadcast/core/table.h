@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * table.h - this node's knowledge of the others: takes datagrams in, gives the load table out. Pure.
+ * table.h - this node's knowledge about the others: takes datagrams, makes the load table. Pure.
  *
  * Freshness needs no common clock. A sender's (epoch, sequence) strictly grows, and a node echoes the newest sequence
  * it heard from each other node. An echo of one of our own recent sequences proves that its sender was alive after we
@@ -67,7 +67,7 @@ struct table_own {
 
 struct table {
 	const struct config *config;
-	bool observer; /* only listens: has no id, echoes nothing, and nothing proves it alive to others */
+	bool observer; /* only listens: it has no id and echoes nothing, so other nodes never see it alive */
 	uint32_t self_id;
 	uint32_t service_hash;
 	unsigned port_count; /* the service ports that ports_down is about */
@@ -82,7 +82,7 @@ struct table {
 	struct table_member member[MEMBERS_MAX]; /* as in the configuration; at self: a second host with our name */
 };
 
-/* The configuration must outlive the table. An observer is no member and never announces. */
+/* The configuration must outlive the table. An observer is not a member and never announces. */
 void table_init(struct table *table, const struct config *config, bool observer, uint64_t epoch);
 
 /* Takes another configuration; keeps what is known of members that stay. */
@@ -92,7 +92,7 @@ void table_reconfigure(struct table *table, const struct config *config);
 enum reject table_receive(struct table *table, const struct announce_keys *keys, const struct addr *source,
 			  const uint8_t *datagram, size_t size, uint64_t now_ms);
 
-/* Makes the next own announcement and remembers when; its size, or 0 when there is no key. */
+/* Makes the next own announcement and remembers the time. Returns its size, or 0 when there is no key. */
 size_t table_announce(struct table *table, const struct announce_keys *keys, uint64_t now_ms,
 		      uint8_t datagram[ANNOUNCE_BYTES_MAX]);
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Traffic 60: packets from the tunnel are taken only when they are for this node; none is routed onward.
 
-The host x is on the nodes' network and is no member. It sends under its own address, or under n2's:
+The host x is on the nodes' network and is not a member. It sends under its own address, or under n2's:
 
     x --- outer (x or n2 -> n1) | inner (client -> n2's service address) ---> n1
 """

@@ -420,9 +420,9 @@ def test_b56_check(clusters):
         cluster.site.execute("n1", command)
         status, said = dprd(cluster, "--check")
         assert status == 1 and f"ERROR: {what}" in said, said
-        for mend in re.findall(r"mend: (.*)", said):
-            words = mend.split(", or ")[0].replace("INTERFACE", "eth1").split()
-            assert words[0] in ("sysctl", "ip"), mend
+        for fix in re.findall(r"fix: (.*)", said):
+            words = fix.split(", or ")[0].replace("INTERFACE", "eth1").split()
+            assert words[0] in ("sysctl", "ip"), fix
             if "get" not in words:
                 cluster.site.execute("n1", words)
         status, said = dprd(cluster, "--check")
@@ -469,7 +469,7 @@ def test_b58_check_sees_pins(clusters):
     run = os.path.join(node.directory, "run")
     os.chown(run, 65534, -1)
     status, said = dprd(cluster, "--check")
-    found = re.search(r"warning: (.*)\n +mend: (install .*)", said)
+    found = re.search(r"warning: (.*)\n +fix: (install .*)", said)
     if cluster.plane == "nfqueue":
         assert status == 0 and not found, said
         return

@@ -31,7 +31,7 @@ bench-kernel: setup-all $(KERNEL_PROGRAMS)
 ## make kernel-patch the in-tree patch of the module, for the unpacked kernel source LINUX=directory
 .PHONY: kernel-patch
 kernel-patch:
-	@test -d "$(LINUX)" || { echo "for which unpacked kernel source? make kernel-patch LINUX=directory" >&2; exit 2; }
+	@test -d "$(LINUX)" || { echo "name the unpacked kernel source: make kernel-patch LINUX=directory" >&2; exit 2; }
 	@mkdir -p $(BUILD)
 	@kernel-patch/make-patch "$(LINUX)" >$(BUILD)/biactive.patch
 	@echo "$(BUILD)/biactive.patch"

@@ -285,7 +285,7 @@ class Cluster(backends.Backends, daemons.Daemons, faults.Faults, servers.Servers
             self.site.etc_file(client, "nsswitch.conf", "hosts: files dns\n")
 
     def _make_stranger(self):
-        """A host on the nodes' networks that is no member of the cluster."""
+        """A host on the nodes' networks that is not a member of the cluster."""
         self.site.sysctl("x", {**COMMON_SYSCTLS, **NODE_SYSCTLS})
         self._link("x", "eth0", "x", "service", "service", ["192.0.2.200/24", "2001:db8:a::200/64"])
         if self.layout == "own":

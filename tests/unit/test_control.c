@@ -196,7 +196,7 @@ static void test_warnings_of_self(void **context)
 	assert_true(has_warning(status, "this node drains"));
 	assert_true(has_warning(status, "fewer than half"));
 	assert_true(has_warning(status, "overran 3 times"));
-	assert_true(has_warning(status, "9 tunnel packets of hosts that are no members"));
+	assert_true(has_warning(status, "9 tunnel packets of hosts that are not members"));
 }
 
 static void test_warning_of_flood(void **context)
@@ -336,7 +336,7 @@ static void test_reload(void **context)
 	assert_string_equal(text_at(reply, "note"), "a note");
 	fixture_reload_error = -22;
 	reply = ask("{\"command\":\"reload\"}");
-	assert_string_equal(error_of(reply), "the running configuration was not touched");
+	assert_string_equal(error_of(reply), "the reload failed: dprd goes on with the former configuration");
 	errors = json_object_get(reply, "errors");
 	assert_int_equal(json_array_size(errors), 2);
 	assert_string_equal(json_string_value(json_array_get(errors, 1)), "dprd.conf:9: ?: not UTF-8");

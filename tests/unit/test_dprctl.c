@@ -127,7 +127,7 @@ static void test_deciding(void **context)
 	static const struct {
 		const char *key, *value, *shows;
 	} cases[] = {
-		{ "own_load", "3", "serve here: the own load is below MaxLoad" },
+		{ "own_load", "3", "serve here: the load of this node is below MaxLoad" },
 		{ "state", "'draining'", "forward: this node drains" },
 		{ "state", "'unhealthy'", "forward: the own web server fails" },
 		{ "minority", "true", "serve here: fewer than half" },

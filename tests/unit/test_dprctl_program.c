@@ -174,8 +174,8 @@ static void run_config(const char *words, int expected, const char *shows)
 static void test_arguments_checked_before_asking(void **context)
 {
 	(void)context;
-	run_config("why www:80", DPRCTL_FAILED, "www:80 is no client");
-	run_config("flows --client 203.0.113.0/33", DPRCTL_FAILED, "is no client");
+	run_config("why www:80", DPRCTL_FAILED, "www:80 is not a client");
+	run_config("flows --client 203.0.113.0/33", DPRCTL_FAILED, "is not a client");
 	run_config("flows --limit x", DPRCTL_FAILED, "--limit is a number");
 }
 
@@ -394,9 +394,9 @@ static void test_drain_waits(void **context)
 	run_drain(ports, DPRCTL_DEGRADED, "1 connections are left");
 	write_config("[Balance]\nMaxLaod=3\n");
 	run_drain(ports, DPRCTL_DEGRADED, "1 connections are left");
-	run_drain("", DPRCTL_DEGRADED, "dprd does not name its ports");
-	run_drain("\"ports\":[],", DPRCTL_DEGRADED, "dprd does not name its ports");
-	run_drain("\"ports\":[65536],", DPRCTL_DEGRADED, "dprd does not name its ports");
+	run_drain("", DPRCTL_DEGRADED, "the answer of dprd has no ports");
+	run_drain("\"ports\":[],", DPRCTL_DEGRADED, "the answer of dprd has no ports");
+	run_drain("\"ports\":[65536],", DPRCTL_DEGRADED, "the answer of dprd has no ports");
 	write_config("");
 	close(client);
 	close(server);

@@ -241,7 +241,7 @@ static void backends_are_no_peers(void **state)
 	size = recv(manager, text, sizeof(text) - 1, MSG_DONTWAIT);
 	assert_true(size > 0);
 	text[size] = '\0';
-	assert_string_equal(text, "STATUS=hears 0 of 1 peers, 0 of them hear this node; 2 of 2 backends work; "
+	assert_string_equal(text, "STATUS=hears 0 of 1 peers, 0 of them hear this node; 2 of 2 real servers work; "
 				  "0 announcements rejected");
 	close(manager);
 	unlink(to.sun_path);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * decapsulate.h - decides which tunnelled packets are taken out, for every plane. Pure, header only.
- */
+/* decapsulate.h - decides which tunnelled packets are decapsulated, for every plane. Pure, header only. */
 #ifndef DPRD_DECAPSULATE_H
 #define DPRD_DECAPSULATE_H
 
@@ -42,8 +40,8 @@ static inline enum reason decapsulate_check(const struct decap_env *env, const s
 	if (inner->v6 && addr_is_v4(&inner->destination))
 		return REASON_INNER_FOREIGN;
 	/*
-	 * The ports of the entry node's file may differ. A packet within a connection goes to the socket that has it; a
-	 * port that is no service has none, since no SYN to it gets here.
+	 * The entry node's file may have other ports. A packet of a connection goes to its socket; a port that is not a
+	 * service has no socket, because no SYN to it is decapsulated.
 	 */
 	owner = env->service_owner(env->context, &inner->key.service, of_syn ? inner->key.service_port : 0);
 	if (owner < 0 || !inner->key.service_port)
@@ -60,7 +58,7 @@ static inline enum reason decapsulate_check(const struct decap_env *env, const s
 }
 
 /*
- * The verdict on the datagram within a tunnel packet of this peer: DECAPSULATE, DROP, or RETURNED for a SYN of this
+ * The verdict on the inner datagram of a tunnel packet of this peer: DECAPSULATE, DROP, or RETURNED for a SYN of this
  * node's own clients, which the peer sent back. The caller then asks decide_returned(), or drops the SYN for
  * *ret_reason.
  */

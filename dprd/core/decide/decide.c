@@ -107,19 +107,19 @@ static struct verdict verdict_chosen(enum reason reason, const struct load_view 
 	return v;
 }
 
-/* Such a flow does not count: the table of a former process may name a node that is this one now. */
+/* A flow to this node does not count: the table of a former process may name a node that is this node now. */
 static bool is_self(const struct decide_env *env, const struct flow *flow)
 {
 	return flow->node_id == env->view->nodes[0].node_id;
 }
 
 /*
- * The reason why a SYN stays with the node to which its flow leads; REASONS: it does not, and wants a decision of its
- * own (flow/syn.h has the table).
+ * The reason why a SYN stays with the node to which its flow leads; REASONS: it does not stay, and needs a decision of
+ * its own (flow/syn.h has the table).
  *
- * For an early copy it is not enough that the node is alive: nothing is lost yet, and a node that is not heard any more
- * would swallow all copies. But a node that is merely slow may have answered the first SYN, and a second node must not
- * answer, too (I3): so the copy may leave only after COPY_PATIENCE_MS.
+ * An early copy must not stay with a node only because that counts as alive: nothing is lost yet, and a node that is no
+ * longer heard would swallow all copies. But a node that is only slow may have answered the first SYN, and a second
+ * node must not answer, too (I3). So the copy may go to another node only after COPY_PATIENCE_MS.
  */
 static enum reason syn_of_flow(const struct decide_env *env, const struct flow *flow, uint32_t sequence)
 {
@@ -194,7 +194,7 @@ double decide_max_load(const struct decide_env *env)
 	return env->max_load_auto ? policy_max_load_auto(env->view) : env->max_load;
 }
 
-/* The peer may send it back: it is told what else there is. */
+/* The peer may send the SYN back, so it gets the load of the best other choice. */
 static struct verdict verdict_offer(const struct decide_env *env, unsigned chosen)
 {
 	struct verdict v = verdict_chosen(REASON_CHOSEN, env->view, chosen);
@@ -220,8 +220,8 @@ struct verdict decide_new(const struct decide_env *env, const struct packet *pac
 	if (env->table_full)
 		return verdict(REASON_TABLE_FULL);
 	/*
-	 * This comes before health: when most nodes are out of sight the fault may be this node's, and few could not
-	 * serve all.
+	 * This comes before health: when most nodes are not heard, the fault may be on this node, and the few that are
+	 * heard could not serve all.
 	 */
 	if (env->minority)
 		return verdict(REASON_MINORITY);
@@ -284,7 +284,7 @@ static struct verdict decide_without(const struct decide_env *env, const struct 
 		if (env->view->nodes[i].node_id == node_id)
 			node = &env->view->nodes[i];
 	}
-	/* The mean load is still that of all nodes. */
+	/* The mean load stays that of all nodes. */
 	without.max_load = decide_max_load(env);
 	without.max_load_auto = false;
 	if (node) {

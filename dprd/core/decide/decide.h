@@ -13,7 +13,7 @@
 enum verdict_kind {
 	VERDICT_SERVE, /* this node's stack gets it as it is */
 	VERDICT_FORWARD, /* to a member or a real server */
-	VERDICT_PASS, /* no matter of dprd: this node's stack gets it */
+	VERDICT_PASS, /* does not concern dprd: this node's stack gets it */
 	VERDICT_DROP,
 	VERDICT_DECAPSULATE, /* from a member: this node's stack gets the inner packet */
 	VERDICT_RETURNED, /* a SYN that a peer sent back: decide_returned() decides about it */
@@ -22,8 +22,8 @@ enum verdict_kind {
 /* X(NAME, kind, text): the list of reasons, from which the enum, the counters and dprctl's texts are made. */
 #define DECIDE_REASONS(X)                                                                    \
 	X(LOCAL_POLICY, SERVE, "the policy chose this node")                                 \
-	X(BELOW_MAX_LOAD, SERVE, "own load is below MaxLoad")                                \
-	X(LOWEST_LOAD, SERVE, "own load is the lowest")                                      \
+	X(BELOW_MAX_LOAD, SERVE, "the load of this node is below MaxLoad")                   \
+	X(LOWEST_LOAD, SERVE, "the load of this node is the lowest")                         \
 	X(MIN_ADVANTAGE, SERVE, "the best peer's advantage is below MinAdvantage")           \
 	X(NO_PEER, SERVE, "no peer may take it")                                             \
 	X(MINORITY, SERVE, "fewer than half of the nodes look alive")                        \
@@ -36,11 +36,11 @@ enum verdict_kind {
 	X(FORWARD_FAILED, SERVE, "forwarding failed")                                        \
 	X(CHOSEN, FORWARD, "the policy chose a peer")                                        \
 	X(DRAINING, FORWARD, "this node drains")                                             \
-	X(UNHEALTHY, FORWARD, "the own web server fails its health check")                   \
+	X(UNHEALTHY, FORWARD, "the web server of this node fails its health check")          \
 	X(SAME_SYN, FORWARD, "a copy of a SYN that was forwarded")                           \
-	X(SAME_FLOW, FORWARD, "a SYN within a living forwarded flow")                        \
+	X(SAME_FLOW, FORWARD, "a new SYN of a forwarded flow that is alive")                 \
 	X(CHOSEN_AGAIN, FORWARD, "a peer sent it back, and the policy chose another one")    \
-	X(SENT_BACK, FORWARD, "a peer's SYN that others should serve: back to the peer")     \
+	X(SENT_BACK, FORWARD, "a peer's SYN that another node should serve: sent back")      \
 	X(BACKEND, FORWARD, "to a real server behind this node")                             \
 	X(FLOW, FORWARD, "a packet of a forwarded flow")                                     \
 	X(ICMP_RELAY, FORWARD, "an ICMP error about a forwarded flow")                       \
@@ -52,16 +52,16 @@ enum verdict_kind {
 	X(FROM_PEER, DECAPSULATE, "tunnelled by a living peer")                              \
 	X(NOT_PEER, DROP, "tunnelled by a host that is no living peer")                      \
 	X(NOT_TO_US, DROP, "tunnel packet to an address that is not our cluster address")    \
-	X(INNER_FOREIGN, DROP, "tunnelled packet to no service of the cluster")              \
+	X(INNER_FOREIGN, DROP, "tunnelled packet to an address that is no service")          \
 	X(INNER_NOT_SENDERS, DROP, "tunnelled packet to an address its sender does not own") \
 	X(INNER_SOURCE, DROP, "tunnelled packet from an address of the cluster")             \
 	X(INNER_NESTED, DROP, "a tunnel within the tunnel")                                  \
 	X(INNER_BAD, DROP, "tunnelled packet with options, fragmented, cut or malformed")    \
 	X(RETURNED_LATE, DROP, "a SYN that a peer sent back, but too late")                  \
 	X(STALE_TUNNEL_SYN, DROP, "a tunnelled SYN may have waited too long in the queue")   \
-	X(LATE_SYN, DROP, "dprd was held up with the SYN; its copy may have been answered")  \
-	X(SEEN_THERE, DROP, "of a connection of a fellow node, which gets the frame itself") \
-	X(NO_BACKEND, DROP, "no real server may take it, and this node serves nothing")      \
+	X(LATE_SYN, DROP, "dprd was too slow with the SYN; its copy may have been answered") \
+	X(SEEN_THERE, DROP, "a frame of a fellow node's connection; that node gets it, too") \
+	X(NO_BACKEND, DROP, "no real server may take it; this node itself serves none")      \
 	X(NO_TUNNEL, DROP, "a forwarded packet that cannot be sent to its node")             \
 	X(QUEUE_UNPARSED, PASS, "the kernel's queue message had no packet")
 
@@ -114,8 +114,10 @@ struct decide_env {
 
 enum {
 	STALE_MS = 500,
-	/* dprd acts on a SYN within this time after it read the SYN, or not at all. With STALE_MS that is less than
-	 * the 1 s after which a client sends a copy. */
+	/*
+	 * dprd acts on a SYN within this time after it read the SYN, or not at all. Together with STALE_MS this is less
+	 * than 1 s, after which a client sends a copy.
+	 */
 	IN_HAND_MS = 400,
 };
 
@@ -138,23 +140,23 @@ struct verdict decide_new(const struct decide_env *env, const struct packet *pac
  * (SENT_BACK) and the peer decides again without this node. Otherwise it stays (FROM_PEER). So a connection is decided
  * at most twice. Only its entry node keeps a flow.
  *
- * It also stays while the load of this node is not above the peer's best other choice. In a burst this node knows its own
- * load of this moment and old loads of all others, so it would take itself for the only busy one; the peer counts what it
- * sends.
+ * It also stays while the load of this node is not above the peer's best other choice. In a burst this node knows its
+ * own load of this moment and old loads of all others, so it would seem to be the only busy node; the peer counts the
+ * connections that it sends.
  */
 struct verdict decide_landed(const struct decide_env *env, const struct packet *packet, uint32_t entry_id,
 			     uint8_t alternative);
 
 /*
  * A load per unit of weight in 8 bits, 8 codes for each doubling of 1 + load; decide_alternative_load() is never below
- * what was encoded, so that errors keep a connection where it is, up to a load of 3.9e9.
+ * the encoded load (up to a load of 3.9e9), so that rounding keeps a connection where it is.
  */
 uint8_t decide_alternative_code(double load);
 double decide_alternative_load(uint8_t code);
 
 /*
- * The number of further connections, of connection_load each, after which decide_landed() may send one back. Before
- * that it need not be asked. UINT_MAX: it never sends one back.
+ * The number of further connections, of connection_load each, after which decide_landed() may send one back. Until then
+ * it need not be called. UINT_MAX: it never sends one back.
  */
 unsigned decide_room(const struct decide_env *env, double connection_load);
 

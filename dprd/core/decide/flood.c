@@ -10,7 +10,7 @@ static bool is_fast(struct flood *flood, const struct flood_signs *signs, uint64
 		return false;
 	flood->window_ms = now_ms;
 	flood->window_syns = signs->syns;
-	/* A window that began before the first call, or that lasted long, gives no rate. */
+	/* A window that began before the first call, or that lasted too long, gives no rate. */
 	return elapsed_ms < 5 * FLOOD_WINDOW_MS && syns * 1000 > signs->max_per_second * elapsed_ms;
 }
 
@@ -37,7 +37,7 @@ void flood_passed(struct flood *flood, uint64_t passed, uint32_t max_per_second,
 
 	flood->passed_ms = now_ms;
 	flood->passed = passed;
-	/* The last number before the flood gives no rate. */
+	/* A number from before the flood gives no rate. */
 	if (elapsed_ms < FLOOD_LASTS_MS && more * 1000 > max_per_second * elapsed_ms)
 		flood->since_ms = now_ms;
 }

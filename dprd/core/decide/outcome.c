@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* outcome.c - do connections that are forwarded to a peer come about? */
+/* outcome.c - tells whether connections that are forwarded to a peer are answered. */
 #include "dprd/core/decide/outcome.h"
 
 #include <math.h>
 #include <string.h>
 
-/* So rarely may chance look like a fault; and a network loses a packet now and then. */
+/* chance_most: how rarely chance may look like a fault. confirmed_most: a network loses a packet now and then. */
 static const double chance_most = 1e-4, confirmed_most = 0.96;
 
 static uint32_t sum(const struct outcome *o)

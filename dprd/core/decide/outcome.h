@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * outcome.h - do connections that are forwarded to a peer come about? Pure.
+ * outcome.h - tells whether connections that are forwarded to a peer are answered. Pure.
  *
  * A peer may announce that all is well while nothing that is forwarded to it arrives: a filter drops the tunnel's
  * protocol, a route leads elsewhere, one family is lost. The client's first packet after the SYN confirms a connection:
@@ -52,7 +52,7 @@ struct outcome_history {
 /* Connections were forwarded to the peer. A resting one was thereby tried, and rests on. */
 void outcome_made(struct outcome *o, uint32_t connections, const struct outcome_history *history, uint64_t now_ms);
 
-/* Connections to the peer were confirmed. True: it rested, and is a choice again. */
+/* Connections to the peer were confirmed. True: it rested, and may get connections again. */
 bool outcome_confirmed(struct outcome *o, uint32_t connections, struct outcome_history *history);
 
 /*
@@ -64,16 +64,19 @@ void outcome_returned(struct outcome *o);
 /* A window ends. False: nothing is ripe. */
 bool outcome_ripen(struct outcome *o, uint64_t now_ms);
 
-/* Forgets all connections that were not confirmed yet: they may have been, unseen. The peer rests on if it does. */
+/*
+ * Forgets all connections that were not confirmed yet: they may have been confirmed unseen. A peer that rests goes on
+ * resting.
+ */
 void outcome_forget(struct outcome *o);
 
 /*
  * Lets the peer rest when its silence cannot be chance. others: unanswered connections to peers that do not rest,
- * without this one. True: it has just lost its place.
+ * without this one. True: it rests from now on.
  */
 bool outcome_judge(struct outcome *o, const struct outcome_history *history, uint32_t others, uint64_t now_ms);
 
-/* True when the peer is a choice. */
+/* True when the peer may get a connection. */
 static inline bool outcome_may_try(const struct outcome *o, uint64_t now_ms)
 {
 	return !o->rest_ms || now_ms >= o->until_ms;

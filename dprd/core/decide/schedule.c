@@ -13,7 +13,8 @@ void schedule_make(const struct decide_env *env, double connection_load, uint64_
 		struct verdict verdict;
 
 		/*
-		 * A counter is mixed, not a chain of mixed values: policies take further bits from policy_mix(random).
+		 * Each number is policy_mix() of a counter, not of the last number, because policies take more bits
+		 * from policy_mix(random).
 		 */
 		each.random = policy_mix(seed + i);
 		verdict = decide_new(&each, NULL);

@@ -3,7 +3,7 @@
  * schedule.h - the verdicts on the next connections, decided ahead (Decide=kernel). Pure.
  *
  * They are the verdicts of decide_new(), one after the other: each takes into account where the ones before it send or
- * keep their connections. So every policy works, and none is written twice.
+ * keep their connections. So every policy works here without a second version of it.
  */
 #ifndef DPRD_SCHEDULE_H
 #define DPRD_SCHEDULE_H

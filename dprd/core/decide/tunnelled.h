@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * tunnelled.h - answers the questions about tunnel packets from a configuration: their permitted senders, and the
- * address on this node that they are delivered to. For the workers and the standby process. Pure.
+ * address on this node that they are delivered to. The workers and the standby process use it. Pure.
  */
 #ifndef DPRD_TUNNELLED_H
 #define DPRD_TUNNELLED_H

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* why.c - remembers decisions as they were made, with what was known then. */
+/* why.c - remembers decisions, with the facts by which they were made. */
 #include "dprd/core/decide/why.h"
 
 #include <stddef.h>
 
-/* Loads are kept per unit of weight, our own increments included: as they were compared. */
+/* Keeps the load per unit of weight, with our own increments, as decide() compared it. */
 static struct why_peer peer_of(const struct view_node *node)
 {
 	return (struct why_peer) {
@@ -26,7 +26,7 @@ static bool goes_before(const struct why_peer *a, const struct why_peer *b, uint
 	return a->load < b->load;
 }
 
-/* Inserts in order; what falls off the end was the least interesting. */
+/* Inserts in order; the last one, which is the least interesting, is dropped when there is no room. */
 static void keep_peer(struct why_record *record, struct why_peer peer, uint32_t chosen_id)
 {
 	unsigned i = record->peer_count < WHY_PEERS ? record->peer_count++ : WHY_PEERS;

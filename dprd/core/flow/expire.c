@@ -42,7 +42,7 @@ unsigned flow_lifetime_ms(const struct flow_limits *limits, uint8_t state, const
 	}
 }
 
-/* True when an odd slot belongs to the IPv6 flow before it, even if that flow is only being made. */
+/* True when an odd slot belongs to the IPv6 flow in front of it, also while that flow is being made. */
 static bool is_second(const struct flow_table *t, uint32_t index)
 {
 	const struct flow_slot *first;
@@ -56,9 +56,9 @@ static bool is_second(const struct flow_table *t, uint32_t index)
 }
 
 /*
- * Mends a slot that is in use but holds no flow: it is damaged, or its process was killed before it published the flow.
- * The slot is marked first, since a flow may be published in a moment, and cleared when the mark is still there one
- * round later.
+ * Repairs a slot that is in use but holds no flow: it is damaged, or its process was killed before it published the
+ * flow. The slot is marked first, because a flow may be published in a moment, and cleared when the mark is still there
+ * one round later.
  */
 static void mend_slot(const struct flow_table *t, uint32_t index)
 {

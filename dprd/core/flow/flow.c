@@ -4,10 +4,10 @@
 
 enum {
 	HAND_BUCKETS = 64, /* searched for an old half-open flow */
-	LOOKS_IN_VAIN = 8, /* searches without success within a ms */
+	LOOKS_IN_VAIN = 8, /* failed searches within a ms */
 };
 
-/* The tick's first whole ms, which turns into the same tick again. */
+/* The first whole ms of the tick; converting it back gives the same tick. */
 static uint64_t ms_of(uint64_t now_ms, uint32_t word)
 {
 	uint64_t tick = now_ms * 1000000 >> FLOW_TICK_SHIFT, age = flow_age_ticks(word, flow_tick(now_ms));
@@ -207,8 +207,8 @@ static bool is_old(const struct flow_table *t, uint32_t index, uint32_t tick, st
 }
 
 /*
- * Goes on where the last one was found. After LOOKS_IN_VAIN searches without success there is no further one before the
- * next ms, so that most SYNs of a flood cost nothing more.
+ * Goes on where the last one was found. After LOOKS_IN_VAIN failed searches there is no other search in the same ms, so
+ * that most SYNs of a flood cost nothing more.
  */
 static bool find_old(struct flow_table *t, uint64_t now_ms, struct flow *ret)
 {

@@ -10,9 +10,9 @@
  * number, and old ones make room. A confirmed flow is never pushed out, so a SYN flood cannot cost an established
  * connection. Confirmed flows are limited, too; half-open ones that may become confirmed count as well.
  *
- * Lifetimes follow IPVS as far as one direction shows them. Times come in as now_ms of the clock that the BPF programs
- * read (CLOCK_MONOTONIC). The table keeps them in ticks of 16.8 ms, and refreshes a flow's time only when it is 16
- * ticks old.
+ * Lifetimes follow IPVS, as far as they can be known from one direction. Times come in as now_ms of the clock that the
+ * BPF programs read (CLOCK_MONOTONIC). The table keeps them in ticks of 16.8 ms, and refreshes a flow's time only when
+ * it is 16 ticks old.
  */
 #ifndef DPRD_FLOW_H
 #define DPRD_FLOW_H
@@ -100,9 +100,9 @@ struct flow_table *flow_table_share(void *memory, size_t size);
 /*
  * Takes over the flows of the table of any size that a former process left in old (size bytes); this table's limits and
  * hash key stay. Every flow is checked and only sound ones are taken, so that a process killed while it wrote loses at
- * most that flow. A flow that is there already gets the later state and time of both, so that adopting twice takes over
- * the changes in old meanwhile. Returns the number of flows taken, or -EINVAL when old is not a table of this version.
- * old must not be table's own memory.
+ * most that flow. A flow that is there already gets the later state and time of both, so that adopting a second time
+ * takes over later changes in old. Returns the number of flows taken, or -EINVAL when old is not a table of this
+ * version. old must not be table's own memory.
  */
 int flow_table_adopt(struct flow_table *table, const void *old, size_t size);
 
@@ -148,7 +148,7 @@ static inline bool flow_is_young(const struct flow *flow, uint64_t now_ms)
 	return now_ms < flow->last_seen_ms + COPY_PATIENCE_MS;
 }
 
-/* True for a closing or reset flow that has been silent for its own timeout: it stays only because there is room. */
+/* True for a closing or reset flow that has been silent for its own timeout: it stays only while there is room. */
 static inline bool flow_is_over(const struct flow *flow, const struct flow_limits *limits, uint64_t now_ms)
 {
 	unsigned timeout_ms = flow->state == FLOW_CLOSING ? limits->fin_timeout_ms : limits->rst_timeout_ms;
@@ -203,7 +203,7 @@ unsigned flow_slots(const struct flow_table *table);
 
 /*
  * Removes all flows to a node whose host is gone; returns their number. It is cheap for a node without flows. For that
- * it may miss flows that BPF programs made within the first round in which the node has any.
+ * reason it may miss flows that BPF programs made within the first round in which the node has any.
  */
 unsigned flow_remove_node(struct flow_table *table, uint32_t node_id, flow_gone_fn *gone, void *context);
 

@@ -83,8 +83,8 @@ static inline struct flow_slot *flow_slot_at(const struct flow_table *t, uint32_
 }
 
 /*
- * The number of next slots that are empty and need no mending, by one look at their bucket: that holds for most buckets
- * of most tables. 0: read the slot itself. steps: the caller's limit.
+ * The number of next slots that are empty and need no repair, by one look at their bucket: most buckets of most tables
+ * are empty. 0: read the slot itself. steps: the caller's limit.
  */
 static inline unsigned flow_empty_slots(const struct flow_table *t, uint32_t slot, unsigned steps)
 {
@@ -123,7 +123,7 @@ static inline uint32_t flow_age_ticks(uint32_t word, uint32_t tick)
 	return age < FLOW_TICKS / 2 ? age : 0;
 }
 
-/* A count that may have been lowered once too often. */
+/* A count that may have been lowered below 0. */
 static inline unsigned flow_count_of(unsigned count)
 {
 	return (int)count < 0 ? 0 : count;

@@ -16,8 +16,9 @@
  *
  * Behind the buckets lie two bits for each: occupied, noted. A packet without a flow only reads the first and need not
  * wait for a bucket, which is in no cache, above all in a flood. Occupied is set for the home of every flow that can be
- * found, and for a while after the last one has gone. Making a flow sets both; rounds of expiry clear noted of an empty
- * bucket, and occupied in a later round if nothing was noted meanwhile. So it is never taken from a flow being made.
+ * found, and for a while after the last flow has ended. Making a flow sets both; rounds of expiry clear noted of an
+ * empty bucket, and occupied in a later round if nothing was noted meanwhile. So the bit is never cleared while a flow
+ * is being made.
  */
 #ifndef DPRD_FLOW_SLOT_H
 #define DPRD_FLOW_SLOT_H
@@ -89,7 +90,7 @@ struct flow_occupied {
 
 /* The key of a search: made once per packet. */
 struct flow_search {
-	struct flow_slot slot; /* key as it would be stored */
+	struct flow_slot slot; /* the key in the form in which it is stored */
 	uint64_t address_high, address_low; /* of an IPv6 client, as in memory */
 	uint32_t bucket; /* home */
 	bool v6;
@@ -102,7 +103,10 @@ static inline uint64_t flow_slot_mix(uint64_t value)
 	return value ^ value >> 32;
 }
 
-/* Makes the key as it lies in memory in a register: reading a word that was just written in pieces is slow. */
+/*
+ * Makes the key in a register, in the form that it has in memory: reading a word that was just written in pieces is
+ * slow.
+ */
 static inline uint64_t flow_slot_key(uint8_t tag, uint8_t service, uint16_t client_port, uint32_t rest)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -264,7 +268,7 @@ static inline void flow_occupied_note(uint64_t *word, uint32_t bucket)
 		__sync_fetch_and_or(word, both);
 }
 
-/* The bucket was found empty after the word was read. A note made since then stays. */
+/* Call it when the bucket was found empty after the word was read. A note made since then stays. */
 static inline void flow_occupied_fade(uint64_t *word, uint64_t as_read, uint32_t bucket)
 {
 	uint64_t occupied = 1ull << bucket % FLOW_OCCUPIED_BUCKETS, noted = occupied << FLOW_OCCUPIED_BUCKETS;

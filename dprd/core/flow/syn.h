@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * flow/syn.h - a SYN meets a flow of its key: is it a copy, part of the flow, or a new connection? Pure, header only.
+ * flow/syn.h - tells what a SYN is that finds a flow of its key: a copy, part of the flow, or a new connection. Pure,
+ * header only.
  *
  *   flow \ SYN      the same sequence number      another one
  *   half-open       FLOW_SYN_EARLY_COPY           FLOW_SYN_GIVEN_UP
@@ -44,7 +45,7 @@ enum flow_syn {
 	FLOW_SYN_LATE_COPY,
 	/* The node has the socket and answers by RFC 9293 and 5961. So a forged SYN cannot break the connection. */
 	FLOW_SYN_SAME_FLOW,
-	/* The client gave its first SYN up. */
+	/* The client gave up its first SYN. */
 	FLOW_SYN_GIVEN_UP,
 	/* The client uses its port again. */
 	FLOW_SYN_OVER,

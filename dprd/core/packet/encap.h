@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * encap.h - writes the outer header, the alias, smaller segments and the too-big message: every byte that dprd writes
- * into a packet, for every plane. Pure, header only.
+ * into a packet, on every plane. Pure, header only.
  *
  * RFC 2003 (4 in 4), RFC 2473 (6 in 6), RFC 6040 (ECN), RFC 1624 (incremental checksums),
  * RFC 1191 and RFC 8201 (too big).
@@ -180,7 +180,7 @@ static inline bool encap_decapsulate_ecn(uint8_t *inner, const struct packet *in
 }
 
 /*
- * Counts one hop without an outer header (RFC 1812 5.3.1): lowers the TTL or hop limit and mends the checksum. False:
+ * Counts one hop without an outer header (RFC 1812 5.3.1): lowers the TTL or hop limit and updates the checksum. False:
  * no hop is left, and nothing was changed.
  */
 static inline bool encap_use_hop(uint8_t *ip, bool v6)
@@ -197,7 +197,7 @@ static inline bool encap_use_hop(uint8_t *ip, bool v6)
 }
 
 /*
- * Replaces the source or destination address of an IP header. Mends the header's checksum and, when l4_checksum is
+ * Replaces the source or destination address of an IP header. Updates the header's checksum and, when l4_checksum is
  * given, the transport's.
  */
 static inline void encap_rewrite_address(uint8_t *ip, bool v6, bool destination, const struct addr *to,
@@ -218,9 +218,9 @@ static inline void encap_rewrite_address(uint8_t *ip, bool v6, bool destination,
 
 /*
  * Makes a decapsulated packet local under an alias: rewrites the destination of the packet, and in an ICMP error also
- * the source of the quoted one, so that the stack finds the socket. Checksums are mended by the difference, never made
- * anew: a damaged packet must not look sound. packet is a PACKET_TCP or a PACKET_ICMP_ERROR; bytes holds all of it,
- * packet->total_bytes.
+ * the source of the quoted one, so that the stack finds the socket. Checksums are changed by the difference, never
+ * computed anew: a damaged packet must not look sound. packet is a PACKET_TCP or a PACKET_ICMP_ERROR; bytes holds all
+ * of it, packet->total_bytes.
  */
 static inline void encap_to_alias(uint8_t *bytes, const struct packet *packet, const struct addr *alias)
 {

@@ -164,7 +164,7 @@ INLINE int packet_parse_v6(const struct packet_bytes *b, struct packet *p)
 	return p->protocol == 0 || p->protocol == 43 || p->protocol == 60 ? PACKET_OPTIONS : 0;
 }
 
-/* The service sent the quoted packet of an ICMP error: its tuple reversed is the client's. */
+/* The service sent the quoted packet of an ICMP error, so its reversed tuple is the client's. */
 static inline enum packet_kind packet_parse_quoted(const struct packet_bytes *quoted, uint32_t header_bytes,
 						   struct packet *p)
 {

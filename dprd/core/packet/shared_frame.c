@@ -94,7 +94,7 @@ unsigned shared_frame_announce(uint8_t frame[SHARED_FRAME_BYTES], const struct a
 }
 
 /*
- * Goes to 224.0.0.106 with TTL 1 and the option router alert (RFC 2113). The node is no querier: the last two fields
+ * Goes to 224.0.0.106 with TTL 1 and the option router alert (RFC 2113). The node is not a querier: the last two fields
  * are 0.
  */
 static unsigned router_v4(uint8_t *frame, const struct addr *source, const uint8_t own[6])

@@ -3,8 +3,8 @@
  * shared_frame.h - makes the Ethernet frames that tell a node's neighbours about shared addresses. Pure.
  *
  * Neighbours learn the hardware address of a shared address (RFC 826, RFC 5227 3; RFC 4861 7.2.6), and switches learn
- * that a multicast router is here (RFC 4286): otherwise a snooping switch would keep multicast frames away from nodes
- * that joined no group.
+ * that a multicast router is here (RFC 4286): otherwise a snooping switch would not send multicast frames to nodes that
+ * joined no group.
  */
 #ifndef DPRD_SHARED_FRAME_H
 #define DPRD_SHARED_FRAME_H

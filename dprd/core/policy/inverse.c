@@ -2,7 +2,7 @@
 /*
  * policy/inverse.c - the paper's probabilistic rule: draws a peer with a probability inverse to its load.
  *
- * As in the paper the choice is among the other nodes: this node's own load has decided before that it should not
+ * As in the paper, the choice is among the other nodes: because of its own load, this node has decided already not to
  * serve. The new connection is counted with each load, so that idle peers have a finite share: p ~ weight / (load per
  * weight + 1).
  */

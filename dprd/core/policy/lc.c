@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* policy/lc.c - least connections: the lowest estimated load, whatever the weights. */
+/* policy/lc.c - least connections: the lowest estimated load, without regard to weights. */
 #include "dprd/core/policy/policy.h"
 
 static double unweighted_load(const struct view_node *node)

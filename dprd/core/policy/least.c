@@ -2,8 +2,8 @@
 /*
  * policy/least.c - the paper's deterministic rule: the node with the lowest load.
  *
- * All entry nodes follow the same announcement to the same node: with many nodes, and announcements that are old
- * compared to the life of a connection, the loads swing.
+ * All entry nodes send to the same node after the same announcement: with many nodes, and announcements that are old
+ * compared with the life of a connection, the loads swing.
  */
 #include "dprd/core/policy/policy.h"
 

@@ -7,7 +7,8 @@
  *
  *   sum over nodes of max(0, weight * W - load) = K        p = max(0, weight * W - load) / K
  *
- * With fresh loads (K = 1) this chooses the least loaded node, with old ones it draws by weight. There is no parameter.
+ * With fresh loads (K = 1) this chooses the least loaded node; with old loads it draws by weight. There is no
+ * parameter.
  */
 #include "dprd/core/policy/policy.h"
 
@@ -18,8 +19,8 @@
 
 /*
  * Level W for these loads and weights; nodes of weight 0 are left out. A node above the level of the remaining nodes
- * gets nothing and is taken out; each round lowers the level. Every round takes out all nodes above the mean, so a
- * handful of rounds is enough.
+ * gets nothing and is taken out; each round lowers the level. Every round takes out all nodes above the mean, so a few
+ * rounds are enough.
  */
 static double water_level(const double *load, const double *weight, unsigned count, double water)
 {

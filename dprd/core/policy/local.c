@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* policy/local.c - no balancing: every connection stays where DNS sent it. */
+/* policy/local.c - no balancing: every connection stays on the node to which DNS led it. */
 #include "dprd/core/policy/policy.h"
 
 static unsigned choose(const struct policy_input *input)

@@ -7,7 +7,7 @@
 /* Below this many connections per unit of weight a queue is too short to be worth a tunnel. */
 #define MAX_LOAD_AUTO_FLOOR 2.0
 
-/* The share still open of connections that were sent evenly within the age of the node's load. */
+/* Connections were sent evenly within the age of the node's load: returns the share of them that is still open. */
 static double open_share(const struct view_node *node, double life_s)
 {
 	double ages;
@@ -113,8 +113,8 @@ unsigned policy_lowest(const struct policy_input *input, unsigned first, double 
 			ties = 1;
 		} else if (here <= lowest && best != 0) {
 			/*
-			 * The k-th of equal nodes replaces the kept one with probability 1/k, so that each is as
-			 * likely.
+			 * The k-th of equal nodes replaces the kept one with probability 1/k, so that all of them are
+			 * equally likely.
 			 */
 			random = policy_mix(random);
 			if (policy_uniform(random) * ++ties < 1)

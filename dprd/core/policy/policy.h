@@ -18,9 +18,9 @@ struct view_node {
 	uint16_t member; /* index into the configuration */
 	bool eligible; /* may get a new connection: active, healthy, two-way, its dprd runs */
 	uint32_t age_ms; /* of its load; 0 for self */
-	uint32_t sent; /* forwarded there by us since this load was announced */
+	uint32_t sent; /* connections that we forwarded there since this load was announced */
 	uint32_t reserved; /* connections that are about to be sent there, and may yet be served elsewhere */
-	double sent_before_per_s; /* the same before that announcement, as a rate */
+	double sent_before_per_s; /* connections sent there before that announcement, as a rate */
 	double sent_open; /* change of its load by our own connections since then, by policy_count_sent() */
 	uint64_t heard_ms; /* when this load was announced; only the caller uses it */
 	double load; /* in the configured metric; exact for self */
@@ -37,7 +37,7 @@ struct load_view {
 /* State of the policies that need one (round robin); the caller keeps it between decisions. */
 struct policy_state {
 	uint32_t next; /* rr: member served last; wrr: position; li: where in (0, 2^32) the last draw was */
-	bool placed; /* rr, wrr: begun at a random position, so that nodes do not go round in step */
+	bool placed; /* rr, wrr: the start was at a random position, so that entry nodes are not in step */
 	double current_weight[1024]; /* wrr: smooth weighted round robin, by view index */
 };
 
@@ -71,14 +71,14 @@ extern const struct policy *const policies[];
 const struct policy *policy_find(const char *name);
 
 /*
- * Sets sent_open of all nodes: the change of its load by our own connections since it was announced. It is the number
- * that we sent since and that are open, minus the number that we sent before and that have ended; at a steady rate it
- * is 0. The number still open follows from the average life of a connection (by Little's law: all loads / all
- * arrivals). Otherwise the own increments of a long period would pile up into loads that no longer exist. No load falls
- * below 0 by it.
+ * Sets sent_open of all nodes: the change of a node's load by our own connections since the load was announced. It is
+ * the number of connections that we sent since then and that are open, minus the number that we sent before and that
+ * have ended; at a steady rate it is 0. The number of open ones follows from the average life of a connection (by
+ * Little's law: all loads / all arrivals). Without this the connections sent in a long period would add up to a load
+ * that no longer exists. No load becomes negative.
  *
- * Policies that follow the lowest load (counts_all_sent) count all connections sent since, open or not. No node knows
- * how many connections the other entry nodes send there, which heard the same load; this count is the only brake.
+ * Policies that follow the lowest load (counts_all_sent) count all connections sent since, open or not. The other entry
+ * nodes heard the same load, and no node knows how many connections they send there; this count is the only brake.
  */
 void policy_count_sent(const struct policy *policy, const struct load_view *view);
 
@@ -91,7 +91,7 @@ double policy_load(const struct view_node *node);
  */
 double policy_max_load_auto(const struct load_view *view);
 
-/* Its weight when it may get a new connection, otherwise 0. */
+/* The weight of a node that may get a new connection, otherwise 0. */
 double policy_weight(const struct view_node *node);
 
 /* Number of nodes that a policy looks at: all of the view, up to POLICY_NODES_MAX. */

@@ -3,8 +3,8 @@
  * policy/random.c - stateless DPR: the client's port and address pick the node.
  *
  * Weighted rendezvous hashing: every node draws an exponential time from (flow, node), divided by its weight, and the
- * earliest wins. So a retransmit finds the same node without any memory, and a node gets a share by its weight. A node
- * that comes or goes moves only the flows that it gets or had.
+ * earliest wins. So a retransmit finds the same node without any memory, and a node gets a share by its weight. When a
+ * node is added or removed, only the flows that it gets or had move.
  */
 #include "dprd/core/policy/policy.h"
 

@@ -11,7 +11,7 @@ static unsigned choose(const struct policy_input *input)
 	if (!input->state->placed)
 		input->state->next = view->nodes[input->random % policy_count(view)].member;
 	input->state->placed = true;
-	/* The first member behind the one that served last; behind the end, the first one. */
+	/* The next member after the one that served last; after the last member, the first one. */
 	for (unsigned i = 0; i < policy_count(view); i++) {
 		const struct view_node *node = &view->nodes[i];
 

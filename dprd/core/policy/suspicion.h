@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * suspicion.h - a node whose connections suddenly end much sooner than its peers' is not less loaded: perhaps it answers
- * with errors. Pure.
+ * suspicion.h - finds that this node's connections suddenly end much sooner than before, compared with those of its
+ * peers: perhaps its web server answers with errors, so its low load must not attract more connections. Pure.
  *
  * By Little's law the mean life of a connection is the load divided by the connections served per second. The node
  * learns how its own lives usually compare with those of its peers. While they are less than a quarter of that, its load

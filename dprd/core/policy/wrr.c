@@ -6,7 +6,7 @@
  */
 #include "dprd/core/policy/policy.h"
 
-enum { FIRST_TURNS = 16 }; /* per node: a long cycle of uneven weights is entered anywhere, too */
+enum { FIRST_TURNS = 16 }; /* per node: so that the start is at any place of a long cycle of uneven weights, too */
 
 static unsigned turn(const struct policy_input *input)
 {
@@ -18,7 +18,7 @@ static unsigned turn(const struct policy_input *input)
 	for (unsigned i = 0; i < policy_count(view); i++) {
 		double weight = policy_weight(&view->nodes[i]);
 
-		/* Debts and savings end with an absence, so that a node comes back without a burst. */
+		/* A node that was away starts from 0, so that it comes back without a burst. */
 		if (weight <= 0) {
 			current[i] = 0;
 			continue;
