@@ -49,13 +49,10 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Counts connections sent to a node, also when its place in the view has changed. */
+/* Connections sent to a node count from now on, whatever its present place in the view. */
 static void count_sent(struct dprd *d, const struct ahead *a, bool v6, unsigned used)
 {
-	/*
-	 * The programs do not say at which moment of the last tick: with the present time none of them counts too
-	 * early.
-	 */
+	/* The programs do not say when within the last tick: none of them counts too early. */
 	uint64_t now_ms = clock_now_ms();
 	unsigned i, node, sent[MEMBERS_MAX] = { 0 };
 
