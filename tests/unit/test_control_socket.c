@@ -371,7 +371,7 @@ static void test_no_descriptor(void **context)
 	for (unsigned i = 0; i < 2; i++) {
 		connect_client(i ? second : first);
 		get(i ? second : first, text, sizeof(text), 1);
-		assert_non_null(strstr(text, "no file descriptor left (LimitNOFILE="));
+		assert_non_null(strstr(text, "no file descriptor left (raise LimitNOFILE="));
 		assert_true(closes(i ? second : first, WAIT_MS));
 	}
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &former), 0);

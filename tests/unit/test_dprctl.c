@@ -129,7 +129,7 @@ static void test_deciding(void **context)
 	} cases[] = {
 		{ "own_load", "3", "serve here: the load of this node is below MaxLoad" },
 		{ "state", "'draining'", "forward: this node drains" },
-		{ "state", "'unhealthy'", "forward: the own web server fails" },
+		{ "state", "'unhealthy'", "forward: this node's web server fails" },
 		{ "minority", "true", "serve here: fewer than half" },
 		{ "policy", "'local'", "serve here: policy local" },
 		{ "policy_threshold", "false", "the policy chooses" },
