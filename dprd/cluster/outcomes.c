@@ -28,7 +28,7 @@ void outcomes_confirmed(struct dprd *d, uint32_t node_id, bool v6, unsigned conn
 	struct outcome *o = find(d, node_id, v6);
 
 	if (o && outcome_confirmed(o, connections, &d->outcomes.history))
-		log_info("connections that are forwarded to %s over IPv%c are answered again",
+		log_info("connections forwarded to %s over IPv%c get answers again",
 			 d->config.member[config_member_by_id(&d->config, node_id)].name, v6 ? '6' : '4');
 }
 

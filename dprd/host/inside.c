@@ -15,7 +15,7 @@
 
 enum { KIND_BYTES = sizeof(((struct ethtool_drvinfo *)NULL)->driver) };
 
-/* As the kernel names the kinds of interfaces behind which containers, virtual machines and tunnel clients are. */
+/* The kernel's names for the kinds of interfaces behind which containers, virtual machines and tunnel clients are. */
 static const char *const kinds[] = { "bridge", "tun", "veth", "wireguard" };
 /* The kinds of a bridge's ports that stay on this host. */
 static const char *const inner_ports[] = { "tun", "veth", "dummy" };

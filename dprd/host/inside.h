@@ -7,10 +7,11 @@
 #include "dprd/core/decide/inside.h"
 
 /*
- * Reads them from the host's interfaces: bridges, and the virtual interfaces of containers, virtual machines and private
- * tunnels. An interface that Interfaces= names or that has an address of the cluster leads to clients, and so does a
- * network that holds one: they do not count. Neither does a bridge with a port that leads out of this host, such as a
- * network card or a VLAN. 0, or -errno with *ret untouched. More than INSIDE_NETWORKS_MAX are left out, and counted.
+ * Reads them from the host's interfaces: bridges, and the virtual interfaces of containers, virtual machines and
+ * private tunnels. An interface that Interfaces= names or that has an address of the cluster leads to clients, and so
+ * does a network that holds one: they do not count. Neither does a bridge with a port that leads out of this host, such
+ * as a network card or a VLAN. 0, or -errno with *ret untouched. Networks beyond INSIDE_NETWORKS_MAX are left out and
+ * counted.
  */
 int inside_read(const struct config *config, struct inside *ret);
 

@@ -12,7 +12,7 @@
 #include "dprd/queue/path.h"
 #include "dprd/queue/path_batch.h"
 
-enum { LATE_MS = 100 }; /* earlier no client sends a copy of its SYN */
+enum { LATE_MS = 100 }; /* no client sends a copy of its SYN earlier */
 
 _Static_assert((int)QUEUE_BATCH_MAX <= (int)SOCKET_LOOKUP_MAX, "all packets of a batch may be asked about at once");
 

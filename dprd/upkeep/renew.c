@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* renew.c - starts dprd anew when its interfaces can carry the BPF programs. */
+/* renew.c - restarts dprd when its interfaces can carry the BPF programs. */
 #include "dprd/upkeep/renew.h"
 
 #include <errno.h>
@@ -13,7 +13,10 @@
 #include "dprd/plane/plane.h"
 #include "dprd/upkeep/upkeep.h"
 
-/* An interface that comes and goes must not restart dprd each time. A file that is edited is finished some time. */
+/*
+ * An interface that comes and goes must not restart dprd each time. A file that an operator is editing will be
+ * finished.
+ */
 enum { RENEW_AGAIN_MS = 60000, RENEW_LOOK_MS = 5000 };
 
 #define RENEWED "DPRD_RENEWED" /* in the environment of a process that was started anew */
@@ -57,13 +60,13 @@ void renew_second(struct dprd *d, uint64_t now_ms)
 	r->next_ms = now_ms + RENEW_LOOK_MS;
 	held_back = hindrance(d);
 	if (held_back && held_back != r->held_back)
-		log_warning("the interfaces can carry the BPF programs now, but dprd does not start anew: %s; "
-			    "systemctl restart dprd does it",
+		log_warning("the interfaces can carry the BPF programs now, but dprd does not restart itself: %s; use: "
+			    "systemctl restart dprd",
 			    held_back);
 	r->held_back = held_back;
 	if (held_back)
 		return;
-	log_info("the interfaces can carry the BPF programs now: dprd starts anew, with the plane bpf");
+	log_info("the interfaces can carry the BPF programs now: dprd restarts itself with the plane bpf");
 	presence_renew(d);
 }
 
@@ -72,5 +75,5 @@ void renew_execute(char **arguments)
 	setenv(RENEWED, "1", 1);
 	presence_alive();
 	execv("/proc/self/exe", arguments);
-	log_err("cannot start anew: %s", strerror(errno));
+	log_err("cannot restart itself: %s", strerror(errno));
 }

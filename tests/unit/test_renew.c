@@ -82,7 +82,7 @@ static void when_outdated(void **state)
 	outdated = false;
 	assert_false(starts(1000, NULL));
 	outdated = true;
-	assert_true(starts(2000, "starts anew, with the plane bpf"));
+	assert_true(starts(2000, "restarts itself with the plane bpf"));
 }
 
 /* An interface that comes and goes. */

@@ -101,7 +101,7 @@ bool outcome_ripen(struct outcome *o, uint64_t now_ms)
 	return o->unanswered > 0;
 }
 
-/* The part of connections that is confirmed as a rule, where the peer's way is not lost; 0: nothing is known of that. */
+/* The usual share of confirmed connections while the peer's way works; 0: not known. */
 static double usually_confirmed(const struct outcome *o, const struct outcome_history *history, uint32_t others)
 {
 	uint64_t confirmed = history->all_confirmed - o->confirmed_before;

@@ -2,15 +2,16 @@
 /*
  * outcome.h - tells whether connections that are forwarded to a peer are answered. Pure.
  *
- * A peer may announce that all is well while nothing that is forwarded to it arrives: a filter drops the tunnel's
- * protocol, a route leads elsewhere, one family is lost. The client's first packet after the SYN confirms a connection:
- * it proves the way there, the peer's web server and the way back. There is one struct outcome for each peer and
- * family. When none of several connections was confirmed while those to others are, the peer is no choice for some
- * time, which doubles; after it one connection tries again. Any confirmation ends that.
+ * A peer may announce that all is well while nothing that is forwarded to it arrives: because a filter drops the
+ * tunnel's protocol, a route leads elsewhere, or one family does not work. The client's first packet after the SYN
+ * confirms a connection: it proves the way there, the peer's web server and the way back. There is one struct outcome
+ * for each peer and family. When none of several connections was confirmed while connections to others are, the peer
+ * rests: it gets no connections for some time, which doubles. After that time it gets one connection as a trial. Any
+ * confirmation ends that.
  *
- * In a flood no SYN leads to a connection, whatever its way. So the silence of one way is compared with connections to
- * other ways in the same time. Where none of those is confirmed either, or where there are none, it is compared with
- * former ones, unless many more come than before.
+ * In a flood no SYN leads to a connection, on any way. So the silence of one way is compared with connections by other
+ * ways in the same time. When none of those is confirmed either, or there are none, it is compared with earlier
+ * connections, unless many more come than before.
  */
 #ifndef DPRD_OUTCOME_H
 #define DPRD_OUTCOME_H
@@ -24,21 +25,21 @@ enum {
 	OUTCOME_LATE_MS = 500, /* after a longer gap between two windows nothing is known of the time between */
 	OUTCOME_SEVERAL = 3, /* fewer are no evidence */
 	OUTCOME_KEEP_MS = 30000, /* unanswered connections that are older are no evidence any more */
-	OUTCOME_REST_MS = 1000, /* the first time without connections */
+	OUTCOME_REST_MS = 1000, /* the first rest, without connections */
 	OUTCOME_REST_MOST_MS = 60000,
-	OUTCOME_HISTORY = 1024, /* connections that say how many are confirmed as a rule */
-	OUTCOME_SURGE = 4, /* this many times as many as before may be a flood */
+	OUTCOME_HISTORY = 1024, /* connections from which the usual share of confirmed ones is learnt */
+	OUTCOME_SURGE = 4, /* this many times more than before may be a flood */
 	OUTCOME_SURGE_LEAST = 8, /* connections to one peer in a window: fewer are no surge */
 };
 
 struct outcome {
 	uint32_t made[OUTCOME_WINDOWS]; /* in the running window, and in those before it */
 	uint32_t unanswered; /* ripe connections since the last confirmation */
-	uint32_t most; /* of these, in one window */
+	uint32_t most; /* of these, the most in one window */
 	uint32_t returned; /* in the running window, before they were counted as made */
 	uint64_t since_ms; /* when the first of them was made */
 	uint64_t made_before, confirmed_before; /* all_made and all_confirmed at that time */
-	uint32_t rest_ms; /* how long the peer rests; 0: it is a choice */
+	uint32_t rest_ms; /* how long the peer rests; 0: it does not */
 	uint64_t until_ms; /* it rests until then, or until it has been tried */
 };
 
@@ -49,7 +50,7 @@ struct outcome_history {
 	uint64_t all_made, all_confirmed; /* ever */
 };
 
-/* Connections were forwarded to the peer. A resting one was thereby tried, and rests on. */
+/* Connections were forwarded to the peer. For a resting peer that was the trial, and it goes on resting. */
 void outcome_made(struct outcome *o, uint32_t connections, const struct outcome_history *history, uint64_t now_ms);
 
 /* Connections to the peer were confirmed. True: it rested, and may get connections again. */
