@@ -105,7 +105,7 @@ static void file_that_differs(void **state)
 
 	(void)state;
 	write_file("[Member \"n3\"]\nServ");
-	assert_false(starts(now_ms, "the configuration file has errors; systemctl restart dprd"));
+	assert_false(starts(now_ms, "the configuration file has errors; use: systemctl restart dprd"));
 	assert_false(starts(now_ms += RENEW_LOOK_MS, NULL));
 	assert_string_equal(log_text(), "");
 	write_file("[Balance]\nPolicy=least\n");
