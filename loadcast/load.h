@@ -46,6 +46,22 @@ enum node_flags {
 	NODE_SERVER_DOWN = 1 << 6, /* only set for this node: its own web server fails the health check */
 };
 
+/*
+ * Why the announcements of a node are not accepted. Announcements carry these numbers, so none ever changes; one that is
+ * not known here is taken as REJECTION_OTHER.
+ */
+enum rejection {
+	REJECTION_NONE,
+	REJECTION_OTHER, /* damaged, or from another program */
+	REJECTION_KEY, /* made with another key, or for another cluster */
+	REJECTION_NAME, /* from the address of a member, in the name of another node */
+	REJECTION_ADDRESS, /* in the name of a member, from an address that it does not have */
+	REJECTION_VERSION, /* of an unknown format */
+	REJECTION_RUN, /* of another run of the node, or old: nothing proves that it lives */
+	REJECTION_RATE, /* too many */
+	REJECTIONS,
+};
+
 /* The paper's four loads, and others that a policy may use. Plain numbers, range-checked. */
 struct load_sample {
 	uint32_t open_connections; /* TCP connections of the service ports */
@@ -77,6 +93,10 @@ struct node_load {
 	 */
 	uint32_t ports_down;
 	uint32_t held_permille; /* of its weight, held back for now: 0 to WEIGHT_HELD_MAX */
+	/* The newest of its announcements was not accepted here: why, and from which address it came. */
+	uint32_t rejected; /* enum rejection */
+	uint32_t rejects; /* enum rejection: why it does not accept those of this node, as it announced last */
+	struct addr rejected_from;
 };
 
 /* The file: this struct, but only count nodes. Self is nodes[0]; real servers come last. */

@@ -88,6 +88,18 @@ static void put_announced(json_t *member, const struct control_snapshot *s, cons
 			    control_count(echoed, echo_age + (echoed ? control_table_age_ms(s) : 0)));
 }
 
+/* Why announcements are not accepted, in a word; null: they are. */
+static json_t *rejection_json(uint32_t cause)
+{
+	static const char *const words[REJECTIONS] = {
+		[REJECTION_OTHER] = "other",     [REJECTION_KEY] = "key",         [REJECTION_NAME] = "name",
+		[REJECTION_ADDRESS] = "address", [REJECTION_VERSION] = "version", [REJECTION_RUN] = "run",
+		[REJECTION_RATE] = "rate",
+	};
+
+	return cause && cause < REJECTIONS ? json_string(words[cause]) : json_null();
+}
+
 /* The form in which packets go to a member. */
 static json_t *form_json(const struct control_snapshot *s, unsigned index, bool self, bool v6)
 {
@@ -147,6 +159,8 @@ static json_t *member_json(const struct config *config, const struct control_sna
 	json_object_set_new(member, "answers_v6", answers_json(s, index, self, true));
 	json_object_set_new(member, "tunnel_mtu_v4", control_count(!self && mtu[0], mtu[0]));
 	json_object_set_new(member, "tunnel_mtu_v6", control_count(!self && mtu[1], mtu[1]));
+	json_object_set_new(member, "rejected", rejection_json(load ? load->rejected : REJECTION_NONE));
+	json_object_set_new(member, "rejects", rejection_json(load ? load->rejects : REJECTION_NONE));
 	json_object_set_new(member, "ports_down", ports_down_json(&s->table, load));
 	return member;
 }

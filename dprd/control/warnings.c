@@ -232,11 +232,66 @@ static void warn_path(struct warnings *w, unsigned index)
 	}
 }
 
+/* The causes of enum rejection, as "its announcements are not accepted: %s" goes on. */
+static const char *const rejected_here[REJECTIONS] = {
+	[REJECTION_OTHER] = "they are damaged, or another program sends them",
+	[REJECTION_KEY] = "they are made with another key, or for another [Cluster] Name=",
+	[REJECTION_NAME] = "they have the name of another node",
+	[REJECTION_ADDRESS] = "dprd.conf has another address for it",
+	[REJECTION_VERSION] = "their format is unknown to this version",
+	[REJECTION_RUN] = "nothing proves that they are new, as it does not hear this node",
+	[REJECTION_RATE] = "they come too often",
+};
+static const char *const rejected_there[REJECTIONS] = {
+	[REJECTION_OTHER] = "they arrive damaged, or another program sends them",
+	[REJECTION_KEY] = "it has another key, or another [Cluster] Name=",
+	[REJECTION_NAME] = "its dprd.conf has another name at their address",
+	[REJECTION_ADDRESS] = "its dprd.conf has another address for this node",
+	[REJECTION_VERSION] = "its version does not know their format",
+	[REJECTION_RUN] = "nothing proves that they are new",
+	[REJECTION_RATE] = "they come too often",
+};
+
+static void advise_rejected(struct warnings *w, const struct member *m, enum rejection cause)
+{
+	const struct config *c = w->config;
+
+	if (cause == REJECTION_KEY)
+		advise(w,
+		       "Compare on both: sha256sum %s, and [Cluster] Name=; then on the one that changed: "
+		       "systemctl reload dprd loadcast",
+		       c->key_file);
+	else if (cause == REJECTION_NAME || cause == REJECTION_ADDRESS || cause == REJECTION_RATE)
+		advise(w,
+		       "Make dprd.conf the same on both, and [Node] Name= on %s its own name; then on each that "
+		       "changed: systemctl reload dprd loadcast",
+		       m->name);
+	else if (cause == REJECTION_VERSION)
+		advise(w, "Install the same version on both: loadcast --version");
+	else if (cause == REJECTION_RUN)
+		advise(w, "Let UDP port %u from each of the two through the other's firewall", c->announce_port);
+	else
+		advise(w, "See what comes: tcpdump -Xni any udp port %u; journalctl -u loadcast", c->announce_port);
+}
+
+static void warn_rejected(struct warnings *w, const struct member *m, const struct node_load *load)
+{
+	char text[ADDR_TEXT_BYTES];
+
+	say(w, "announcements of %s from %s are not accepted: %s; it gets no connections", m->name,
+	    addr_format(&load->rejected_from, text), rejected_here[load->rejected]);
+	advise_rejected(w, m, (enum rejection)load->rejected);
+}
+
 static void warn_unheard(struct warnings *w, const struct member *m, const struct node_load *load)
 {
 	if (!load) {
 		say(w, "loadcast does not know %s; it gets no connections", m->name);
 		advise(w, "It reads dprd.conf by itself: systemctl reload loadcast");
+		return;
+	}
+	if (load->rejected) {
+		warn_rejected(w, m, load);
 		return;
 	}
 	if (load->age_ms == LOAD_AGE_NEVER_MS) {
@@ -256,7 +311,11 @@ static void warn_heard(struct warnings *w, const struct member *m, const struct 
 		say(w, "two hosts announce themselves as %s; it gets no connections", m->name);
 		advise(w, "Give each host its own [Node] Name=");
 	}
-	if (!(load->flags & NODE_ECHOES)) {
+	if (!(load->flags & NODE_ECHOES) && load->rejects) {
+		say(w, "%s does not accept the announcements of this node: %s; it gets no connections", m->name,
+		    rejected_there[load->rejects]);
+		advise_rejected(w, m, (enum rejection)load->rejects);
+	} else if (!(load->flags & NODE_ECHOES)) {
 		say(w, "%s is heard, but does not hear this node; it gets no connections", m->name);
 		advise(w, "Let UDP port %u from this node through its firewall", w->config->announce_port);
 	}

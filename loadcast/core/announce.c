@@ -42,6 +42,30 @@ bool reject_counts(enum reject reason)
 	return reasons[reason].counts;
 }
 
+enum rejection reject_cause(enum reject reason, bool known)
+{
+	switch (reason) {
+	case REJECT_KEY_ID:
+	case REJECT_MAC:
+		return REJECTION_KEY;
+	case REJECT_SOURCE:
+		return known ? REJECTION_NAME : REJECTION_ADDRESS;
+	case REJECT_NAME:
+		return REJECTION_NAME;
+	case REJECT_VERSION:
+		return REJECTION_VERSION;
+	case REJECT_OLD_SEQUENCE:
+	case REJECT_OTHER_EPOCH:
+		return REJECTION_RUN;
+	case REJECT_RATE:
+		return REJECTION_RATE;
+	case REJECT_CONFLICT: /* it has a flag of its own */
+		return REJECTION_NONE;
+	default:
+		return reject_counts(reason) ? REJECTION_OTHER : REJECTION_NONE;
+	}
+}
+
 static void put_be16(uint8_t *at, uint16_t value)
 {
 	value = htobe16(value);
@@ -184,6 +208,9 @@ static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t
 	m.ask_node = (uint32_t *)from->ask;
 	m.n_refuse_node = from->refuse_count;
 	m.refuse_node = (uint32_t *)from->refuse;
+	m.n_reject_node = m.n_reject_cause = from->reject_count;
+	m.reject_node = (uint32_t *)from->reject;
+	m.reject_cause = (uint32_t *)from->reject_cause;
 	m.hardware_v4 = wire_hardware(from->hardware[0]);
 	m.hardware_v6 = wire_hardware(from->hardware[1]);
 	m.version = (char *)from->version;
@@ -361,6 +388,15 @@ static bool take_shares(const Dprd__Announcement *m, struct announcement *ret)
 	       take_nodes(m->refuse_node, m->n_refuse_node, ret->refuse, &ret->refuse_count);
 }
 
+static bool take_rejections(const Dprd__Announcement *m, struct announcement *ret)
+{
+	unsigned causes;
+
+	return m->n_reject_node == m->n_reject_cause &&
+	       take_nodes(m->reject_node, m->n_reject_node, ret->reject, &ret->reject_count) &&
+	       take_nodes(m->reject_cause, m->n_reject_cause, ret->reject_cause, &causes);
+}
+
 /* A frame to a group address would reach other hosts, too. A zero address stands for an unknown one. */
 static bool take_hardware(const ProtobufCBinaryData *from, uint8_t ret[HARDWARE_BYTES])
 {
@@ -414,8 +450,9 @@ static enum reject take_message(const Dprd__Announcement *m, struct announcement
 			    &ret->service_count) ||
 	    !take_ports(m->service_port, m->n_service_port, ret->port, &ret->port_count) ||
 	    !take_ports(m->serving_port, m->n_serving_port, ret->serving, &ret->serving_count) ||
-	    !take_echoes(m, ret) || !take_shares(m, ret) || !take_hardware(&m->hardware_v4, ret->hardware[0]) ||
-	    !take_hardware(&m->hardware_v6, ret->hardware[1]) || !take_version(m->version, ret->version))
+	    !take_echoes(m, ret) || !take_shares(m, ret) || !take_rejections(m, ret) ||
+	    !take_hardware(&m->hardware_v4, ret->hardware[0]) || !take_hardware(&m->hardware_v6, ret->hardware[1]) ||
+	    !take_version(m->version, ret->version))
 		return REJECT_RANGE;
 	memcpy(ret->name, m->node_name, strlen(m->node_name) + 1);
 	ret->state = m->state;

@@ -65,6 +65,8 @@ enum reject {
 const char *reject_text(enum reject reason);
 /* True when it counts in load_table.rejected. */
 bool reject_counts(enum reject reason);
+/* The same in the words of the load table. known: the source is an address of a member. REJECTION_NONE: it is none. */
+enum rejection reject_cause(enum reject reason, bool known);
 
 struct announce_key {
 	uint8_t id; /* the number in the header */
@@ -118,6 +120,8 @@ struct announcement {
 	uint32_t refuse[MEMBERS_MAX];
 	uint8_t hardware[2][HARDWARE_BYTES]; /* as in struct node_load */
 	char version[VERSION_BYTES]; /* empty: not announced */
+	unsigned reject_count; /* of nodes whose announcements the sender does not accept, each with enum rejection */
+	uint32_t reject[MEMBERS_MAX], reject_cause[MEMBERS_MAX];
 };
 
 static inline uint32_t announce_epoch_low(uint64_t epoch)

@@ -60,6 +60,18 @@ void table_reconfigure(struct table *table, const struct config *config)
 	take_config(table, config);
 }
 
+/* True while the last that came of a member, not long ago, was not accepted. */
+static bool is_rejected(const struct table_member *m, uint64_t now_ms)
+{
+	return m->rejected && now_ms - m->rejected_ms < TABLE_REJECTED_MS;
+}
+
+/* True for a member that is not heard because its announcements are not accepted. */
+static bool is_kept_out(const struct table *table, const struct table_member *m, uint64_t now_ms)
+{
+	return is_rejected(m, now_ms) && !(m->heard && now_ms - m->heard_ms <= dead_ms(table));
+}
+
 /* True when we sent this sequence, at *ret_ms; false also when that is too long ago to be remembered. */
 static bool sent_at(const struct table *table, uint64_t sequence, uint64_t *ret_ms)
 {
@@ -215,6 +227,42 @@ static enum reject judge_epoch(const struct table *table, struct table_member *m
 	return REJECT_NONE;
 }
 
+/* The member with this source address; -1: none. Another host with our own name is told of as a conflict. */
+static int member_at(const struct table *table, const struct addr *source)
+{
+	unsigned i;
+
+	for (i = 0; i < table->config->member_count; i++) {
+		const struct member *m = &table->config->member[i];
+
+		if (!is_self(table, i) && (has_address(m, source) || (table->share && has_service_address(m, source))))
+			return (int)i;
+	}
+	return -1;
+}
+
+/*
+ * Remembers why nothing is heard of a member: of the one with the source address, or else of the one that the sender
+ * claims to be. Nothing here is authentic, so it decides nothing, and only tells an operator where to look.
+ */
+static void note_rejected(struct table *table, const struct addr *source, uint32_t sender, enum reject reason,
+			  uint64_t now_ms)
+{
+	int at = member_at(table, source), member = at < 0 ? config_member_by_id(table->config, sender) : at;
+	enum rejection cause = reject_cause(reason, at >= 0);
+	struct table_member *m;
+
+	if (member < 0 || is_self(table, (unsigned)member) || cause == REJECTION_NONE)
+		return;
+	m = &table->member[member];
+	/* What comes from the member's own address tells more than its name at a foreign one. */
+	if (at < 0 && is_rejected(m, now_ms) && m->rejected != REJECTION_ADDRESS)
+		return;
+	m->rejected = cause;
+	m->rejected_ms = now_ms;
+	m->rejected_from = *source;
+}
+
 static bool takes_connections(uint32_t state, bool dprd_up)
 {
 	return state == NODE_ACTIVE && dprd_up;
@@ -258,6 +306,7 @@ static void take(struct table_member *m, const struct member *configured, const 
 	m->period_ms = a->period_ms;
 	m->dprd_up = a->dprd_up;
 	m->held_permille = a->held_permille;
+	m->rejected = REJECTION_NONE;
 	m->sample = a->sample;
 	memcpy(m->hardware, a->hardware, sizeof(m->hardware));
 	/* An announcement without room has no version; within an epoch the version cannot change. */
@@ -288,6 +337,16 @@ static void take_share(struct table *table, unsigned member, const struct announ
 		if (a->ask[i] == table->self_id)
 			table->asked_by |= 1ULL << member;
 	}
+}
+
+/* The cause why the sender does not accept the announcements of this node. */
+static uint32_t find_rejection(const struct table *table, const struct announcement *a)
+{
+	for (unsigned i = 0; !table->observer && i < a->reject_count; i++) {
+		if (a->reject[i] == table->self_id)
+			return a->reject_cause[i] < REJECTIONS ? a->reject_cause[i] : REJECTION_OTHER;
+	}
+	return REJECTION_NONE;
 }
 
 /* The MAC is right; now the content is decoded and judged. */
@@ -323,6 +382,7 @@ static enum reject take_authentic(struct table *table, unsigned member, const st
 		       (!takes_connections(a.state, a.dprd_up) || (ports_down & ~m->ports_down));
 	m->ports_down = ports_down;
 	take(m, &table->config->member[member], &a, now_ms);
+	m->rejects = find_rejection(table, &a);
 	if (!is_self(table, member)) {
 		take_share(table, member, &a, &proof, now_ms);
 		return REJECT_NONE;
@@ -335,39 +395,41 @@ static enum reject take_authentic(struct table *table, unsigned member, const st
 }
 
 static enum reject receive(struct table *table, const struct announce_keys *keys, const struct addr *source,
-			   const uint8_t *datagram, size_t size, uint64_t now_ms)
+			   const uint8_t *datagram, size_t size, uint64_t now_ms, struct announce_header *header)
 {
-	struct announce_header header;
-	enum reject reason = announce_read_header(datagram, size, &header);
+	enum reject reason = announce_read_header(datagram, size, header);
 	struct table_member *m;
 	int member;
 
 	if (reason)
 		return reason;
-	member = find_sender(table, source, header.sender);
+	member = find_sender(table, source, header->sender);
 	if (member < 0)
 		return REJECT_SOURCE;
 	m = &table->member[member];
-	reason = check_cheap(table, m, &header, now_ms);
+	reason = check_cheap(table, m, header, now_ms);
 	if (!reason)
-		reason = announce_verify(datagram, &header, keys);
+		reason = announce_verify(datagram, header, keys);
 	/*
 	 * Tokens are taken only after the MAC: otherwise a forger who sees the traffic could choose whose announcements
 	 * are dropped.
 	 */
-	if (!reason && is_current(m, &header) && !take_token(table, m, &m->current, now_ms))
+	if (!reason && is_current(m, header) && !take_token(table, m, &m->current, now_ms))
 		reason = REJECT_RATE;
 	if (!reason)
-		reason = take_authentic(table, (unsigned)member, &header, datagram, now_ms);
+		reason = take_authentic(table, (unsigned)member, header, datagram, now_ms);
 	return reason;
 }
 
 enum reject table_receive(struct table *table, const struct announce_keys *keys, const struct addr *source,
 			  const uint8_t *datagram, size_t size, uint64_t now_ms)
 {
-	enum reject reason = receive(table, keys, source, datagram, size, now_ms);
+	struct announce_header header = { 0 };
+	enum reject reason = receive(table, keys, source, datagram, size, now_ms, &header);
 
 	table->rejected[reason]++;
+	if (reason)
+		note_rejected(table, source, header.sender, reason, now_ms);
 	return reason;
 }
 
@@ -388,6 +450,18 @@ static void fill_echoes(const struct table *table, uint64_t now_ms, struct annou
 			.sequence = m->sequence,
 			.grant = table->share ? table->share->peer[(first + i) % MEMBERS_MAX].granted : 0,
 		};
+	}
+}
+
+static void fill_rejections(const struct table *table, uint64_t now_ms, struct announcement *a)
+{
+	for (unsigned i = 0; i < table->config->member_count; i++) {
+		const struct table_member *m = &table->member[i];
+
+		if (!is_kept_out(table, m, now_ms))
+			continue;
+		a->reject[a->reject_count] = m->id;
+		a->reject_cause[a->reject_count++] = m->rejected;
 	}
 }
 
@@ -448,6 +522,10 @@ static void fill_own(const struct table *table, struct announcement *a)
 /* Leaves something out of an announcement that is too long. False when nothing is left to leave out. */
 static bool shorten(struct announcement *a)
 {
+	if (a->reject_count) {
+		a->reject_count = 0;
+		return true;
+	}
 	if (a->version[0]) {
 		memset(a->version, 0, sizeof(a->version));
 		return true;
@@ -472,6 +550,7 @@ size_t table_announce(struct table *table, const struct announce_keys *keys, uin
 	if (table->share)
 		share_sent(table->share, now_ms);
 	fill_echoes(table, now_ms, &a);
+	fill_rejections(table, now_ms, &a);
 	do {
 		size = announce_encode(&a, &header, keys, datagram);
 	} while (!size && shorten(&a));
@@ -500,8 +579,13 @@ static void fill_member(const struct table *table, unsigned member, uint64_t now
 		.age_ms = LOAD_AGE_NEVER_MS,
 		.echo_age_ms = LOAD_AGE_NEVER_MS,
 	};
+	if (is_kept_out(table, m, now_ms)) {
+		ret->rejected = m->rejected;
+		ret->rejected_from = m->rejected_from;
+	}
 	if (!m->heard)
 		return;
+	ret->rejects = m->rejects;
 	ret->state = m->state;
 	ret->weight = m->weight;
 	ret->age_ms = age_ms(m->heard_ms, now_ms);

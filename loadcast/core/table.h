@@ -22,6 +22,7 @@ enum {
 	TABLE_RATE_BURST = 8,
 	TABLE_LATE_MAX = 2, /* a copy on a slower way may be this many sequences behind */
 	TABLE_CONFLICT_MS = 10000, /* how long a proven conflict of names is believed */
+	TABLE_REJECTED_MS = 20000, /* how long a rejected announcement is told; longer than the longest period */
 };
 
 /* Counts tokens in thousandths. */
@@ -44,6 +45,10 @@ struct table_member {
 	uint8_t hardware[2][HARDWARE_BYTES];
 	char version[VERSION_BYTES]; /* announced in this epoch; empty: none yet */
 	uint32_t ports_down, held_permille; /* as in struct node_load */
+	enum rejection rejected; /* of the announcement that came at rejected_ms, from rejected_from; none since */
+	uint64_t rejected_ms;
+	struct addr rejected_from;
+	uint32_t rejects; /* as in struct node_load */
 	bool heard; /* an announcement was taken: the epoch is known */
 	bool echoed; /* this epoch has echoed one of our announcements */
 	bool retired; /* this epoch replaced retired_epoch with proof */

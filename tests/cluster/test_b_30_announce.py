@@ -98,19 +98,59 @@ def test_b34_forged(own3):
     steady(own3, {"n1": ["n2", "n3"]}, 1.5)
 
 
-def test_b31_foreign_key(own3):
-    """loadcast of n2 starts with another cluster's key: n1 and n3 reject it, and it them. Then with the right one."""
-    own3.stop("n2", "loadcast")
-    key = os.path.join(own3.directory, "foreign.key")
+def foreign_key(cluster):
+    """The path of a key that no other node has."""
+    key = os.path.join(cluster.directory, "foreign.key")
     with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
         file.write(secrets.token_hex(32) + "\n")
-    own3.set_config("Cluster", "KeyFile", key, "n2")
+    return key
+
+
+def says(cluster, node, words, but_not):
+    """The page of "dprctl status" has these words and not those; None while it has not."""
+    page = cluster.dprctl(node, "status", check=False)
+    return page if words in page and but_not not in page else None
+
+
+def test_b31_foreign_key(own3):
+    """loadcast of n2 starts with another cluster's key: n1 and n3 reject it, and it them, and "dprctl status" of n1 and
+    n2 blames the key, and not a firewall. Then with the right one.
+    """
+    own3.stop("n2", "loadcast")
+    own3.set_config("Cluster", "KeyFile", foreign_key(own3), "n2")
     own3.write_config("n2")
     wait_for(lambda: eligible(own3, "n1") == {"n3"} and not eligible(own3, "n2"), "n2 is given up", 2)
     with rejecting(own3, 5):
         own3.start("n2", "loadcast")
         steady(own3, {"n1": ["n3"], "n2": []}, 2)
     assert "made with a key that is not ours" in own3.log_text("n1", "loadcast")
+    for node, other in (("n1", "n2"), ("n2", "n1")):
+        wait_for(lambda node=node, other=other: says(
+            own3, node, f"announcements of {other} from {own3.node(other).cluster_v4} are not accepted: they are made with "
+            "another key", "firewall") or says(
+            own3, node, f"announcements of {other} from {own3.node(other).cluster_v6} are not accepted: they are made with "
+            "another key", "firewall"), f"{node} says why it does not hear {other}", 15)
+    own3.stop("n2", "loadcast")
+    del own3.overrides["n2"]
+    own3.write_config("n2")
+    own3.start("n2", "loadcast")
+    own3.wait_ready(timeout_s=15)
+
+
+def test_b38_a_key_too_early(own3):
+    """n2 signs with a new key that the others do not have, and still accepts theirs. It hears them, and they tell it why
+    they do not hear n2; so "dprctl status" of n2 blames the key, too.
+    """
+    right = own3.settings("n2")["Cluster"]["KeyFile"]
+    own3.set_config("Cluster", "KeyFile", foreign_key(own3), "n2")
+    own3.set_config("Cluster", "KeyFileNext", right, "n2")
+    own3.write_config("n2")
+    own3.stop("n2", "loadcast")
+    own3.start("n2", "loadcast")
+    wait_for(lambda: says(own3, "n2", "n1 does not accept the announcements of this node: it has another key", "firewall"),
+             "n2 says why n1 does not hear it", 15)
+    wait_for(lambda: says(own3, "n1", "they are made with another key", "firewall"), "n1 says why it does not hear n2", 15)
+    assert "does not hear this node" not in own3.dprctl("n1", "status", check=False)
     own3.stop("n2", "loadcast")
     del own3.overrides["n2"]
     own3.write_config("n2")

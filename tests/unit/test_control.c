@@ -159,6 +159,36 @@ static void test_warnings_of_unheard(void **context)
 			    "It reads dprd.conf by itself: systemctl reload loadcast");
 }
 
+/* A node that does not accept announcements is no fault of the network: both sides say why. */
+static void test_warnings_of_rejected(void **context)
+{
+	const json_t *status;
+
+	(void)context;
+	d.table.nodes[3].rejected = REJECTION_KEY;
+	d.table.nodes[3].rejected_from = d.config.member[3].cluster_v4;
+	d.table.nodes[2].rejects = REJECTION_ADDRESS;
+	status = ask("{\"command\":\"status\"}");
+	assert_string_equal(advice_of(status, "announcements of n4 from 10.0.0.14 are not accepted: they are made with "
+					      "another key"),
+			    "Compare on both: sha256sum /etc/dprd/cluster.key, and [Cluster] Name=; then on the one "
+			    "that changed: systemctl reload dprd loadcast");
+	assert_false(has_warning(status, "n4 has not announced"));
+	assert_non_null(strstr(advice_of(status, "n3 does not accept the announcements of this node: its dprd.conf has "
+						 "another address"),
+			       "Make dprd.conf the same on both"));
+	assert_false(has_warning(status, "n3 is heard, but"));
+	assert_string_equal(text_at(member_at(status, 3), "rejected"), "key");
+	assert_string_equal(text_at(member_at(status, 2), "rejects"), "address");
+	assert_true(json_is_null(json_object_get(member_at(status, 1), "rejected")));
+	for (unsigned cause = 1; cause < REJECTIONS; cause++) {
+		d.table.nodes[3].rejected = d.table.nodes[2].rejects = cause;
+		status = ask("{\"command\":\"status\"}");
+		assert_true(has_warning(status, "announcements of n4 from 10.0.0.14 are not accepted: "));
+		assert_false(has_warning(status, "(null)"));
+	}
+}
+
 static void test_warnings_of_table(void **context)
 {
 	const json_t *status;
@@ -424,6 +454,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_max_load, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_peers, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_unheard, start, stop),
+		cmocka_unit_test_setup_teardown(test_warnings_of_rejected, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_table, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_self, start, stop),
 		cmocka_unit_test_setup_teardown(test_warning_of_flood, start, stop),

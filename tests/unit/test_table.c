@@ -488,6 +488,35 @@ static void questions_instead_of_version(struct table *table, struct announcemen
 	assert_int_equal(a->echo_count, MEMBERS_MAX - 1);
 }
 
+/* A quarter of the members is rejected. Longer and longer sequences: the rejections make room first. */
+static void rejections_before_version(struct table *table, struct announcement *a)
+{
+	unsigned i, echoes = 0;
+
+	for (i = 1; i < MEMBERS_MAX; i++) {
+		struct table_member *m = &table->member[i];
+
+		m->rejected = i % 4 ? REJECTION_NONE : REJECTION_KEY;
+		m->rejected_ms = now_ms;
+		m->heard_ms = i % 4 ? now_ms : 0;
+		echoes += i % 4 != 0;
+	}
+	read_own(table, a);
+	assert_int_equal(a->reject_count, MEMBERS_MAX - 1 - echoes);
+	for (i = 1; a->reject_count && i < MEMBERS_MAX; i++) {
+		table->member[i].sequence = UINT64_MAX;
+		read_own(table, a);
+		assert_int_equal(a->echo_count, echoes);
+		assert_string_equal(a->version, "10.20.30~b1");
+	}
+	assert_int_equal(a->reject_count, 0);
+	for (i = 1; i < MEMBERS_MAX; i++) {
+		table->member[i].heard_ms = now_ms;
+		table->member[i].sequence = 0x3ffffffff;
+	}
+	read_own(table, a);
+}
+
 /* With the largest cluster and all members heard, an announcement still fits and echoes every member. */
 static void largest_cluster(void **state)
 {
@@ -533,6 +562,7 @@ static void largest_cluster(void **state)
 	assert_int_equal(a.share_weight, ANNOUNCE_WEIGHT_MAX);
 	assert_memory_equal(a.hardware, table.own.hardware, sizeof(a.hardware));
 	assert_string_equal(a.version, "10.20.30~b1");
+	rejections_before_version(&table, &a);
 	questions_instead_of_version(&table, &a);
 	/* With a question to every member there are fewer echoes, in turn, and everything else. */
 	for (i = 1; i < MEMBERS_MAX; i++)
