@@ -69,9 +69,31 @@ ifeq ($(DESTDIR),)
 	@echo "edit $(SYSCONFDIR)/dprd.conf; systemctl enable --now loadcast dprd"
 endif
 
-## make uninstall    remove what "make install" put there, but neither configuration nor key
+# Units that run would go on without their files, and links to them would lead nowhere. Units of another installation (a
+# package, another PREFIX) are left alone.
+define stop_units
+	@set -e; [ ! -d /run/systemd/system ] || for unit in $(UNITS); do \
+		path=$$(systemctl show --property FragmentPath --value $$unit); \
+		if [ -n "$$path" ] && [ "$$path" -ef $(UNITDIR)/$$unit ]; then systemctl disable --now $$unit; fi; \
+	done
+endef
+
+# No program would be left that removes rules, routes and BPF programs. Without a valid configuration dprd cannot have run.
+define purge_kernel
+	@[ ! -x $(SBINDIR)/dprd ] || ! $(SBINDIR)/dprd --check-config >/dev/null 2>&1 || $(SBINDIR)/dprd --purge || { \
+		echo "nothing is uninstalled: stop a dprd that runs by hand, or see above why --purge fails" >&2; exit 1; }
+endef
+
+## make uninstall    stop the units; remove what "make install" put there, but neither configuration nor key
 .PHONY: uninstall
 uninstall:
+ifeq ($(DESTDIR),)
+	$(stop_units)
+	$(purge_kernel)
+endif
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	@[ ! -d $(DESTDIR)$(DOCDIR) ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$(DOCDIR)
+ifeq ($(DESTDIR),)
+	@[ ! -d /run/systemd/system ] || systemctl daemon-reload
+endif
 	@[ ! -d $(DESTDIR)$(SYSCONFDIR) ] || echo "left to you: $(DESTDIR)$(SYSCONFDIR) (configuration and key)"

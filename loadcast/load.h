@@ -97,6 +97,8 @@ struct node_load {
 	uint32_t rejected; /* enum rejection */
 	uint32_t rejects; /* enum rejection: why it does not accept those of this node, as it announced last */
 	struct addr rejected_from;
+	uint32_t service_hash; /* config_service_hash() of its file, as announced; 0: not known */
+	uint32_t period_ms; /* its Period=, as announced; 0: not known */
 };
 
 /* The file: this struct, but only count nodes. Self is nodes[0]; real servers come last. */

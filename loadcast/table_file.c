@@ -55,8 +55,9 @@ static bool node_ok(const struct node_load *node)
 
 	return node->id && node->state < NODE_STATES && !(node->flags & ~known) &&
 	       node->weight <= ANNOUNCE_WEIGHT_MAX && sample_ok(&node->sample) && hardware_ok(node) &&
-	       node->held_permille <= WEIGHT_HELD_MAX && node->rejected < REJECTIONS && node->rejects < REJECTIONS &&
-	       node->ports_down <= UINT16_MAX && version_is_valid(node->version);
+	       node->held_permille <= WEIGHT_HELD_MAX && node->period_ms <= ANNOUNCE_PERIOD_MAX_MS &&
+	       node->rejected < REJECTIONS && node->rejects < REJECTIONS && node->ports_down <= UINT16_MAX &&
+	       version_is_valid(node->version);
 }
 
 /* A real server's row must hold nothing that would make a reader take it for a peer. */

@@ -44,4 +44,25 @@ struct counters {
 	uint64_t reason[REASONS];
 };
 
+/*
+ * How long dprd took from a batch's arrival to its verdicts, counted once for each SYN in it. Bucket i holds times up to
+ * DECISION_LEAST_US << i that no lower one holds; the last one holds all longer ones.
+ */
+enum { DECISION_LEAST_US = 16, DECISION_BUCKETS = 16 };
+
+struct decision_times {
+	uint64_t count[DECISION_BUCKETS + 1];
+	uint64_t sum_us;
+};
+
+static inline void decision_times_add(struct decision_times *times, uint64_t took_us, uint64_t syns)
+{
+	unsigned bucket = 0;
+
+	while (bucket < DECISION_BUCKETS && took_us > (uint64_t)DECISION_LEAST_US << bucket)
+		bucket++;
+	times->count[bucket] += syns;
+	times->sum_us += took_us * syns;
+}
+
 #endif

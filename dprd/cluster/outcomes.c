@@ -19,8 +19,10 @@ void outcomes_made(struct dprd *d, uint32_t node_id, bool v6, unsigned connectio
 {
 	struct outcome *o = find(d, node_id, v6);
 
-	if (o)
-		outcome_made(o, connections, &d->outcomes.history, now_ms);
+	if (!o)
+		return;
+	outcome_made(o, connections, &d->outcomes.history, now_ms);
+	d->outcomes.forwarded[config_member_by_id(&d->config, node_id)][v6] += connections;
 }
 
 void outcomes_confirmed(struct dprd *d, uint32_t node_id, bool v6, unsigned connections)
@@ -55,16 +57,21 @@ bool outcomes_allow(const struct dprd *d, unsigned member, bool v6, uint64_t now
 void outcomes_reconfigure(struct dprd *d, const struct config *former)
 {
 	static struct outcome old[MEMBERS_MAX][2]; /* the lock is held */
+	static uint64_t old_forwarded[MEMBERS_MAX][2];
 	unsigned i;
 
 	mutex_assert_held(&d->lock);
 	memcpy(old, d->outcomes.member, sizeof(old));
+	memcpy(old_forwarded, d->outcomes.forwarded, sizeof(old_forwarded));
 	memset(d->outcomes.member, 0, sizeof(d->outcomes.member));
+	memset(d->outcomes.forwarded, 0, sizeof(d->outcomes.forwarded));
 	for (i = 0; former && i < d->config.member_count; i++) {
 		int before = config_member_by_id(former, d->config.member[i].id);
 
-		if (before >= 0)
-			memcpy(d->outcomes.member[i], old[before], sizeof(old[before]));
+		if (before < 0)
+			continue;
+		memcpy(d->outcomes.member[i], old[before], sizeof(old[before]));
+		memcpy(d->outcomes.forwarded[i], old_forwarded[before], sizeof(old_forwarded[before]));
 	}
 }
 

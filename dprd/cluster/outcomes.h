@@ -15,6 +15,7 @@ struct outcomes {
 	struct outcome_history history;
 	uint64_t window_ms; /* when the running window began; 0: never */
 	uint64_t standby_forwarded; /* that counter, at that time */
+	uint64_t forwarded[MEMBERS_MAX][2]; /* by family: all connections that went to a member since it is one */
 };
 
 /* Lock held for all of these, except outcomes_tick(). Nodes that are not members do not count. */

@@ -72,6 +72,7 @@ struct dprd {
 	struct outcomes outcomes; /* of connections to members */
 	struct sampler *sampler;
 	struct counters counters;
+	struct decision_times decision_times;
 	struct why_ring *why;
 	struct suspicion suspicion; /* of this node's own connections */
 	bool draining;

@@ -148,10 +148,11 @@ json_t *control_listing_next(struct dprd *d, struct control_listing *listing)
 	listing->shown += chunk.count;
 	if (!listing->cursor || listing->shown >= listing->limit) {
 		listing->active = false;
-		json_array_append_new(lines, json_pack("{s:s, s:I, s:I, s:b}", "schema", "dprd.flows/1", "shown",
-						       (json_int_t)listing->shown, "total",
-						       (json_int_t)counts.half_open + counts.confirmed, "complete",
-						       !listing->cursor && chunk.room));
+		json_array_append_new(lines,
+				      json_pack("{s:s, s:o, s:I, s:I, s:b}", "schema", "dprd.flows/1", "node",
+						control_text(d->config.node_name), "shown", (json_int_t)listing->shown,
+						"total", (json_int_t)counts.half_open + counts.confirmed, "complete",
+						!listing->cursor && chunk.room));
 	}
 	return lines;
 }

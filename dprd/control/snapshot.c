@@ -16,6 +16,7 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	mutex_lock(&d->lock);
 	plane_count(d);
 	s->counters = d->counters;
+	s->decision_times = d->decision_times;
 	s->flows = flow_counts(d->flows);
 	s->table_valid = d->table_valid;
 	if (d->table_valid)
@@ -26,6 +27,7 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 		s->eligible[i] = view_member_eligible(d, i, s->now_ms, &s->why_not[i]);
 	memcpy(s->way, d->ways.member, sizeof(s->way));
 	memcpy(s->outcome, d->outcomes.member, sizeof(s->outcome));
+	memcpy(s->forwarded, d->outcomes.forwarded, sizeof(s->forwarded));
 	s->policy = d->policy;
 	s->own_load = policy_load(&d->view_nodes[0]);
 	s->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;

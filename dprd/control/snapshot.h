@@ -22,6 +22,7 @@ struct control_recent {
 struct control_snapshot {
 	uint64_t now_ms;
 	struct counters counters;
+	struct decision_times decision_times;
 	struct flow_counts flows;
 	struct load_table table;
 	bool table_valid;
@@ -31,6 +32,7 @@ struct control_snapshot {
 	const char *why_not[MEMBERS_MAX];
 	struct way way[MEMBERS_MAX][2];
 	struct outcome outcome[MEMBERS_MAX][2];
+	uint64_t forwarded[MEMBERS_MAX][2]; /* connections, since the member is one */
 	double own_load, max_load; /* per unit of weight, as decide() compares them */
 	const struct policy *policy;
 	bool draining, minority;

@@ -88,6 +88,32 @@ static void put_announced(json_t *member, const struct control_snapshot *s, cons
 			    control_count(echoed, echo_age + (echoed ? control_table_age_ms(s) : 0)));
 }
 
+/* Of the settings in which all nodes must agree: equal values, equal settings. */
+static json_t *hash_json(uint32_t hash)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%08x", hash);
+	return hash ? json_string(text) : json_null();
+}
+
+/* Cumulative counts by the longest time of each bucket, as Prometheus has them. */
+static json_t *decision_times_json(const struct decision_times *times)
+{
+	json_t *buckets = json_array();
+	uint64_t count = 0;
+	unsigned i;
+
+	for (i = 0; i < DECISION_BUCKETS; i++) {
+		count += times->count[i];
+		json_array_append_new(buckets, json_pack("{s:f, s:I}", "seconds",
+							 (double)((uint64_t)DECISION_LEAST_US << i) / 1e6, "count",
+							 (json_int_t)count));
+	}
+	return json_pack("{s:o, s:I, s:f}", "buckets", buckets, "count",
+			 (json_int_t)(count + times->count[DECISION_BUCKETS]), "seconds", (double)times->sum_us / 1e6);
+}
+
 /* Why announcements are not accepted, in a word; null: they are. */
 static json_t *rejection_json(uint32_t cause)
 {
@@ -159,6 +185,10 @@ static json_t *member_json(const struct config *config, const struct control_sna
 	json_object_set_new(member, "answers_v6", answers_json(s, index, self, true));
 	json_object_set_new(member, "tunnel_mtu_v4", control_count(!self && mtu[0], mtu[0]));
 	json_object_set_new(member, "tunnel_mtu_v6", control_count(!self && mtu[1], mtu[1]));
+	json_object_set_new(member, "forwarded_v4", control_count(!self, s->forwarded[index][0]));
+	json_object_set_new(member, "forwarded_v6", control_count(!self, s->forwarded[index][1]));
+	json_object_set_new(member, "config_hash", hash_json(load ? load->service_hash : 0));
+	json_object_set_new(member, "period_ms", control_count(load && load->period_ms, load ? load->period_ms : 0));
 	json_object_set_new(member, "rejected", rejection_json(load ? load->rejected : REJECTION_NONE));
 	json_object_set_new(member, "rejects", rejection_json(load ? load->rejects : REJECTION_NONE));
 	json_object_set_new(member, "ports_down", ports_down_json(&s->table, load));
@@ -205,6 +235,7 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 	json_object_set_new(head, "max_load_auto", json_boolean(config->max_load_auto));
 	json_object_set_new(head, "min_advantage", control_real(config->min_advantage));
 	json_object_set_new(head, "announce_period_ms", json_integer(config->period_ms));
+	json_object_set_new(head, "config_hash", hash_json(config_service_hash(config)));
 	json_object_set_new(head, "table_age_ms", control_count(s->table_valid, control_table_age_ms(s)));
 	json_object_set_new(head, "table_valid", json_boolean(s->table_valid));
 	json_object_set_new(head, "table_fresh", json_boolean(control_table_fresh(config, s)));
@@ -236,6 +267,7 @@ json_t *control_status(struct dprd *d, const struct control_query *query)
 				      (json_int_t)s.flows.closing, "max_half_open",
 				      (json_int_t)d->flow_limits.max_half_open, "max_confirmed",
 				      (json_int_t)d->flow_limits.max_confirmed));
+	json_object_set_new(status, "decision_times", decision_times_json(&s.decision_times));
 	json_object_set_new(status, "arrivals_per_second", control_real(s.arrivals_per_1000_s / 1000.0));
 	json_object_set_new(status, "queue_overruns_recent", json_integer((json_int_t)recent->overruns));
 	json_object_set_new(status, "strangers_dropped",

@@ -305,6 +305,21 @@ static void warn_unheard(struct warnings *w, const struct member *m, const struc
 	advise(w, "On %s: systemctl status loadcast", m->name);
 }
 
+/* The member's configuration is not that of this node: what differs, as far as it is known. */
+static void warn_differs(struct warnings *w, const struct member *m, const struct node_load *load)
+{
+	bool period = load->period_ms && load->period_ms != w->config->period_ms;
+
+	if (!(load->flags & NODE_CONFIG_DIFFERS))
+		return;
+	if (period)
+		say(w, "%s has Period=%ums in its configuration, and this node has %ums", m->name, load->period_ms,
+		    w->config->period_ms);
+	else
+		say(w, "%s has other members, addresses or ports in its configuration", m->name);
+	advise(w, "Make dprd.conf the same on both; then on each that changed: systemctl reload dprd loadcast");
+}
+
 static void warn_heard(struct warnings *w, const struct member *m, const struct node_load *load)
 {
 	if (load->flags & NODE_CONFLICT) {
@@ -323,10 +338,7 @@ static void warn_heard(struct warnings *w, const struct member *m, const struct 
 		say(w, "dprd does not run on %s; it gets no connections", m->name);
 		advise(w, "On %s: systemctl status dprd", m->name);
 	}
-	if (load->flags & NODE_CONFIG_DIFFERS) {
-		say(w, "%s has other members, addresses or ports in its configuration, or another Period=", m->name);
-		advise(w, "Make dprd.conf the same on both; then on each that changed: systemctl reload dprd loadcast");
-	}
+	warn_differs(w, m, load);
 	if (load->state == NODE_UNHEALTHY) {
 		say(w, "the web server of %s fails its health check; it gets no connections", m->name);
 		advise(w, "On %s: dprctl status", m->name);

@@ -77,9 +77,9 @@ void render_backends(FILE *out, const json_t *answer, const struct style *style)
 		addresses = address > addresses ? address : addresses;
 	}
 	if (!style->no_heading)
-		fprintf(out, "policy %s; %s\n  %-*s %-6s %-*s %-9s %6s %7s %9s  NOTE\n", text_of(answer, "policy"),
-			own_part(answer), names, "NAME", "FORM", addresses, "ADDRESS", "STATE", "WEIGHT", "OPEN",
-			"CHOSEN");
+		fprintf(out, "%s: policy %s; %s\n  %-*s %-6s %-*s %-9s %6s %7s %9s  NOTE\n", text_of(answer, "node"),
+			text_of(answer, "policy"), own_part(answer), names, "NAME", "FORM", addresses, "ADDRESS",
+			"STATE", "WEIGHT", "OPEN", "CHOSEN");
 	json_array_foreach(list, i, backend) render_one(out, backend, names, addresses, style);
 }
 

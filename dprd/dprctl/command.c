@@ -268,7 +268,8 @@ int command_why(struct dprctl *c, char **arguments)
 	if (c->json)
 		print_json(answer);
 	else if (!shown)
-		printf("no decision about %s: it is not among the last 4096 new connections here\n", arguments[0]);
+		printf("no decision about %s: it is not among the last 4096 new connections of %s\n", arguments[0],
+		       text_of(answer, "node"));
 	else
 		render_why(stdout, answer, (double)now.tv_sec + (double)now.tv_nsec / 1e9);
 	if (!c->json && flag_of(answer, "more"))
@@ -348,6 +349,7 @@ int command_reload(struct dprctl *c, char **arguments)
 {
 	json_t *answer = ask(c, command_request("reload"));
 	const char *note = text_of(answer, "note");
+	char node[NAME_BYTES];
 	bool follows;
 
 	(void)arguments;
@@ -357,12 +359,14 @@ int command_reload(struct dprctl *c, char **arguments)
 		print_json(answer);
 	else
 		printf("%s: configuration read again%s%s\n", text_of(answer, "node"), *note ? "; " : "", note);
+	snprintf(node, sizeof(node), "%s", text_of(answer, "node"));
 	json_decref(answer);
 	follows = loadcast_follows(c);
 	if (!follows)
-		fprintf(stderr, "dprctl: loadcast still has the former dprd.conf: systemctl reload loadcast; its log: "
-				"journalctl "
-				"-u loadcast\n");
+		fprintf(stderr,
+			"dprctl: loadcast of %s still has the former dprd.conf: systemctl reload loadcast; its log: "
+			"journalctl -u loadcast\n",
+			node);
 	return follows ? DPRCTL_OK : DPRCTL_DEGRADED;
 }
 

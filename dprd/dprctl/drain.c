@@ -11,7 +11,7 @@
 
 #include "dprd/base/clock.h"
 
-enum { DRAIN_POLL_S = 1 };
+enum { DRAIN_POLL_MS = 1000 };
 
 /* The states in column 4 of /proc/net/tcp, by the kernel's numbers. */
 enum { STATE_SYN_RECV = 3, STATE_TIME_WAIT = 6, STATE_CLOSE = 7, STATE_LISTEN = 10 };
@@ -35,6 +35,7 @@ unsigned count_served(FILE *tcp, const uint16_t *ports, unsigned port_count)
 
 /* Connections here at one moment. */
 struct left {
+	char node[NAME_BYTES]; /* that answers */
 	long flows; /* forwarded by dprd; negative: not known */
 	bool draining; /* false: new connections take the place of those that ended */
 	unsigned served; /* by the web server; not valid when not_known says why */
@@ -99,6 +100,7 @@ static struct left ask_left(const struct dprctl *c)
 	if (dprctl_ask_one(c->run_dir, json_pack("{s:s}", "command", "status"), c->answer_ms, &status))
 		return left;
 	flows = json_object_get(status, "flows");
+	snprintf(left.node, sizeof(left.node), "%s", text_of(status, "node"));
 	left.draining = strcmp(text_of(status, "state"), "draining") == 0;
 	/* The client of a closing flow is done; the flow stays only for packets that are still under way. */
 	if (number_of(flows, "half_open", &half_open) && number_of(flows, "confirmed", &confirmed) &&
@@ -115,13 +117,14 @@ static void show_progress(const struct left *left, unsigned elapsed_s)
 
 	if (!left->not_known)
 		snprintf(count, sizeof(count), "%u", left->served);
-	fprintf(stderr, "%s%ld forwarded flows, %s connections served here, %u s%s", isatty(STDERR_FILENO) ? "\r" : "",
-		left->flows, count, elapsed_s, isatty(STDERR_FILENO) ? "   " : "\n");
+	fprintf(stderr, "%s%s: %ld forwarded flows, %s connections served here, %u s%s",
+		isatty(STDERR_FILENO) ? "\r" : "", left->node, left->flows, count, elapsed_s,
+		isatty(STDERR_FILENO) ? "   " : "\n");
 }
 
 static void show_timeout(const struct left *left, unsigned elapsed_s)
 {
-	fprintf(stderr, "%sdprctl: after %u s, ", isatty(STDERR_FILENO) ? "\n" : "", elapsed_s);
+	fprintf(stderr, "%sdprctl: %s: after %u s, ", isatty(STDERR_FILENO) ? "\n" : "", left->node, elapsed_s);
 	if (left->not_known)
 		fprintf(stderr,
 			"%ld forwarded flows are left. It is not known how many connections the web server has: %s.\n"
@@ -137,6 +140,7 @@ static void show_timeout(const struct left *left, unsigned elapsed_s)
 int drain_and_wait(const struct dprctl *c)
 {
 	uint64_t start_ms = clock_now_ms();
+	uint64_t elapsed_ms, timeout_ms = c->timeout_s * UINT64_C(1000);
 	unsigned elapsed_s = 0, shown_s = 0;
 	bool terminal = isatty(STDERR_FILENO);
 	struct left left;
@@ -149,12 +153,13 @@ int drain_and_wait(const struct dprctl *c)
 		}
 		if (!left.draining) {
 			fprintf(stderr,
-				"%sdprctl: this node no longer drains: an operator ran dprctl undrain.\n"
+				"%sdprctl: %s no longer drains: an operator ran dprctl undrain.\n"
 				"New connections come here again; type dprctl drain --wait once more\n",
-				terminal ? "\n" : "");
+				terminal ? "\n" : "", left.node);
 			return DPRCTL_FAILED;
 		}
-		elapsed_s = (unsigned)((clock_now_ms() - start_ms) / 1000);
+		elapsed_ms = clock_now_ms() - start_ms;
+		elapsed_s = (unsigned)(elapsed_ms / 1000);
 		/* A number that is not known may stand for a connection. */
 		if (left.flows == 0 && left.served == 0 && !left.not_known)
 			break;
@@ -163,13 +168,14 @@ int drain_and_wait(const struct dprctl *c)
 			show_progress(&left, elapsed_s);
 			shown_s = elapsed_s;
 		}
-		if (elapsed_s >= c->timeout_s) {
+		if (elapsed_ms >= timeout_ms) {
 			show_timeout(&left, elapsed_s);
 			return DPRCTL_DEGRADED;
 		}
-		sleep(DRAIN_POLL_S);
+		usleep(1000 * (timeout_ms - elapsed_ms < DRAIN_POLL_MS ? (useconds_t)(timeout_ms - elapsed_ms)
+								       : DRAIN_POLL_MS));
 	}
 	fprintf(stderr, "%s", terminal ? "\r" : "");
-	printf("drained: no forwarded flow, no connection served here, after %u s\n", elapsed_s);
+	printf("%s is drained: no forwarded flow, no connection served here, after %u s\n", left.node, elapsed_s);
 	return DPRCTL_OK;
 }

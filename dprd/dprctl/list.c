@@ -36,7 +36,8 @@ void render_flows_end(FILE *out, const json_t *end)
 {
 	char shown[CELL_BYTES], total[CELL_BYTES];
 
-	fprintf(out, "%s of %s shown\n", cell_grouped(shown, end, "shown"), cell_grouped(total, end, "total"));
+	fprintf(out, "%s of %s that %s forwards shown\n", cell_grouped(shown, end, "shown"),
+		cell_grouped(total, end, "total"), text_of(end, "node"));
 }
 
 static void render_time(FILE *out, double at_s)

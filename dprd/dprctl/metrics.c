@@ -46,7 +46,7 @@ static void info(FILE *out, const json_t *status)
 	static const char *const labels[][2] = {
 		{ "node", "node" },     { "cluster", "cluster" },         { "version", "version" },
 		{ "policy", "policy" }, { "load_metric", "load_metric" }, { "plane", "datapath" },
-		{ "state", "state" },
+		{ "state", "state" },   { "config", "config_hash" },
 	};
 	size_t i;
 
@@ -81,6 +81,112 @@ static void answers(FILE *out, const json_t *members)
 	}
 }
 
+/* New connections that this node forwarded to each member. */
+static void forwarded(FILE *out, const json_t *members)
+{
+	static const char *const families[][2] = { { "ipv4", "forwarded_v4" }, { "ipv6", "forwarded_v6" } };
+	const json_t *member;
+	double count;
+	size_t i, f;
+
+	family(out, "dprd_forwarded_total", "counter", "New connections that this node forwarded to the member.");
+	json_array_foreach(members, i, member)
+	{
+		for (f = 0; f < 2; f++) {
+			if (!number_of(member, families[f][1], &count))
+				continue;
+			fputs("dprd_forwarded_total{", out);
+			label(out, "member", text_of(member, "name"));
+			fputc(',', out);
+			label(out, "family", families[f][0]);
+			fprintf(out, "} %.15g\n", count);
+		}
+	}
+}
+
+static void ports_of(FILE *out, const json_t *member, const json_t *ports)
+{
+	const char *state = text_of(member, "state"), *word = member_state_word(member);
+	const json_t *port, *down;
+	size_t i, k;
+
+	/* A draining member does not say how its web server is, and a silent one says nothing. */
+	if ((strcmp(state, "active") != 0 && strcmp(state, "unhealthy") != 0) || strcmp(word, "LATE") == 0 ||
+	    strcmp(word, "?") == 0)
+		return;
+	json_array_foreach(ports, i, port)
+	{
+		bool up = strcmp(state, "active") == 0;
+
+		json_array_foreach(json_object_get(member, "ports_down"), k, down)
+		{
+			if (json_equal(down, port))
+				up = false;
+		}
+		fputs("dprd_member_port_up{", out);
+		label(out, "member", text_of(member, "name"));
+		fprintf(out, ",port=\"%lld\"} %d\n", (long long)json_integer_value(port), up);
+	}
+}
+
+static void ports(FILE *out, const json_t *status)
+{
+	const json_t *member;
+	size_t i;
+
+	family(out, "dprd_member_port_up", "gauge",
+	       "1 when the port passes its health check on the member and is in its dprd.conf, else 0.");
+	json_array_foreach(json_object_get(status, "members"), i, member)
+		ports_of(out, member, json_object_get(status, "ports"));
+}
+
+/* Members whose announcements do not pass, in one direction or the other. */
+static void rejections(FILE *out, const json_t *members)
+{
+	static const char *const directions[][2] = { { "from", "rejected" }, { "to", "rejects" } };
+	const json_t *member;
+	size_t i, k;
+
+	family(out, "dprd_member_rejected", "gauge",
+	       "1 while announcements from the member are not accepted here, or those to it not there, with the "
+	       "cause.");
+	json_array_foreach(members, i, member)
+	{
+		for (k = 0; k < 2; k++) {
+			if (!json_is_string(json_object_get(member, directions[k][1])))
+				continue;
+			fputs("dprd_member_rejected{", out);
+			label(out, "member", text_of(member, "name"));
+			fputc(',', out);
+			label(out, "direction", directions[k][0]);
+			fputc(',', out);
+			label(out, "cause", text_of(member, directions[k][1]));
+			fputs("} 1\n", out);
+		}
+	}
+}
+
+static void decision_times(FILE *out, const json_t *status)
+{
+	const json_t *times = json_object_get(status, "decision_times"), *bucket;
+	double seconds, count;
+	size_t i;
+
+	if (!number_of(times, "count", &count) || !number_of(times, "seconds", &seconds))
+		return;
+	family(out, "dprd_decision_seconds", "histogram",
+	       "From the arrival of a batch of packets at dprd to their verdicts, for each SYN.");
+	json_array_foreach(json_object_get(times, "buckets"), i, bucket)
+	{
+		double at_most, counted;
+
+		if (number_of(bucket, "seconds", &at_most) && number_of(bucket, "count", &counted))
+			fprintf(out, "dprd_decision_seconds_bucket{le=\"%g\"} %.15g\n", at_most, counted);
+	}
+	fprintf(out, "dprd_decision_seconds_bucket{le=\"+Inf\"} %.15g\n", count);
+	fprintf(out, "dprd_decision_seconds_sum %.15g\ndprd_decision_seconds_count %.15g\n", seconds, count);
+}
+
 static void members(FILE *out, const json_t *status)
 {
 	static const struct {
@@ -107,6 +213,9 @@ static void members(FILE *out, const json_t *status)
 		fprintf(out, "} %d\n", flag_of(member, "eligible"));
 	}
 	answers(out, list);
+	forwarded(out, list);
+	ports(out, status);
+	rejections(out, list);
 	family(out, "dprd_member_info", "gauge", "What the member announces of itself.");
 	json_array_foreach(list, i, member)
 	{
@@ -116,6 +225,8 @@ static void members(FILE *out, const json_t *status)
 		label(out, "state", text_of(member, "state"));
 		fputc(',', out);
 		label(out, "version", text_of(member, "version"));
+		fputc(',', out);
+		label(out, "config", text_of(member, "config_hash"));
 		fputs("} 1\n", out);
 	}
 	for (g = 0; g < sizeof(gauges) / sizeof(gauges[0]); g++) {
@@ -184,9 +295,18 @@ static void counters(FILE *out, const json_t *status)
 	} table[] = {
 		{ "dprd_forwarded_bytes_total", "Bytes forwarded, without outer headers.", "forward_bytes" },
 		{ "dprd_decapsulated_bytes_total", "Bytes decapsulated.", "decapsulated_bytes" },
+		{ "dprd_segmented_total", "Packets too big for the tunnel, sent on as smaller segments.", "segmented" },
+		{ "dprd_syns_total", "SYNs decided.", "syns" },
+		{ "dprd_batches_total", "Batches of packets received.", "batches" },
+		{ "dprd_stale_batches_total", "Batches that may have waited too long.", "stale_batches" },
 		{ "dprd_flows_made_total", "Forwarded flows made.", "flows_made" },
 		{ "dprd_flows_evicted_total", "Half-open flows removed to make room.", "flows_evicted" },
 		{ "dprd_flows_expired_total", "Flows that timed out.", "flows_expired" },
+		{ "dprd_flows_dead_peer_total", "Flows removed because their node is gone.", "flows_dead_peer" },
+		{ "dprd_ways_lost_total", "Times connections to a member of one family got no answer.", "ways_lost" },
+		{ "dprd_rules_restored_total", "Times that the firewall rules were missing and set up again.",
+		  "rules_restored" },
+		{ "dprd_verdict_errors_total", "Verdicts that the kernel did not take.", "verdict_errors" },
 		{ "dprd_queue_overruns_total", "Overruns of the kernel's queue.", "queue_overruns" },
 		{ "dprd_tunnel_errors_total", "Tunnel packets that the kernel refused to send.", "tunnel_errors" },
 		{ "dprd_set_errors_total", "Changes of the kernel's flow set that failed.", "set_errors" },
@@ -286,6 +406,7 @@ void render_metrics(FILE *out, const json_t *status)
 	members(out, status);
 	connections(out, status);
 	packets(out, status);
+	decision_times(out, status);
 	counters(out, status);
 	shared(out, status);
 	backends(out, status);

@@ -172,12 +172,14 @@ static void tell_kernel(struct path *p)
 void path_batch(struct dprd *d, struct batch *batch, struct flowset *set, struct socket_lookup *lookup,
 		struct tunnel *tunnel)
 {
+	uint64_t now_us = clock_now_us();
 	struct path p = { .d = d,
 			  .batch = batch,
 			  .set = set,
 			  .lookup = lookup,
 			  .tunnel = tunnel,
-			  .now_ms = clock_now_ms(),
+			  .now_us = now_us,
+			  .now_ms = now_us / 1000,
 			  .flow_ms = clock_flow_ms(),
 			  .family = -1 };
 	bool forwards = false;

@@ -16,7 +16,8 @@ struct path {
 	struct flowset *set;
 	struct socket_lookup *lookup;
 	struct tunnel *tunnel;
-	uint64_t now_ms;
+	uint64_t now_us; /* at the batch's arrival */
+	uint64_t now_ms; /* the same */
 	uint64_t flow_ms; /* the same by the flow table's clock */
 	int family; /* for which the view is selected; -1: none yet */
 	be16 port; /* for which it is selected, too; 0: any port */

@@ -3,6 +3,7 @@
  * path_commit.c - the end of a batch: its verdicts are final, and are remembered and counted. No other file does that,
  * so that "dprctl why", the counters and the loads say only what happened.
  */
+#include "dprd/base/clock.h"
 #include "dprd/cluster/state.h"
 #include "dprd/plane/plane.h"
 #include "dprd/queue/path_batch.h"
@@ -31,12 +32,14 @@ static void commit_one(struct path *p, const struct queued *q)
 void path_commit(struct path *p)
 {
 	struct counters *counters = &p->d->counters;
+	uint64_t took_us = clock_now_us() - p->now_us;
 	unsigned i;
 
 	mutex_lock(&p->d->lock);
 	counters->batches++;
 	counters->seen += p->batch->count;
 	counters->syns += p->syns;
+	decision_times_add(&p->d->decision_times, took_us, p->syns);
 	counters->stale_batches += p->batch->maybe_stale;
 	counters->forward_bytes += p->forward_bytes;
 	counters->segmented += p->segmented;

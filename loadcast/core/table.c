@@ -586,6 +586,8 @@ static void fill_member(const struct table *table, unsigned member, uint64_t now
 	if (!m->heard)
 		return;
 	ret->rejects = m->rejects;
+	ret->service_hash = m->service_hash;
+	ret->period_ms = m->period_ms;
 	ret->state = m->state;
 	ret->weight = m->weight;
 	ret->age_ms = age_ms(m->heard_ms, now_ms);
@@ -621,6 +623,8 @@ static void fill_self(const struct table *table, uint64_t now_ms, struct node_lo
 		.epoch = table->epoch,
 		.sequence = table->sequence,
 		.sample = table->own.sample,
+		.service_hash = table->own.service_hash ? table->own.service_hash : table->service_hash,
+		.period_ms = table->config->period_ms,
 	};
 	memcpy(ret->hardware, table->own.hardware, sizeof(ret->hardware));
 	memcpy(ret->version, table->own.version, sizeof(ret->version));

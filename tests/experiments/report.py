@@ -134,7 +134,8 @@ def markdown_table(table, summary):
 
 
 def finding_lines(summary):
-    return [f"{name.replace('_', ' ')}: {value}" for name, value in summary["findings"].items()]
+    return [f"{name.replace('_', ' ')}: {'not found' if value is None else value}"
+            for name, value in summary["findings"].items()]
 
 
 def markdown(experiment, summary):

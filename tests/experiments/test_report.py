@@ -119,6 +119,11 @@ def test_csv_of_series_has_a_line_per_second():
     assert report.series_csv({}) is None
 
 
+def test_what_was_not_found_is_said():
+    summary = {"findings": {"knee_of_li_per_second": 700, "knee_of_none_per_second": None}}
+    assert report.finding_lines(summary) == ["knee of li per second: 700", "knee of none per second: not found"]
+
+
 def test_the_page_escapes_and_gathers():
     figures = [{"name": "f", "title": "T<", "note": "", "file": "f.svg"}]
     text = page.page([("fake", "A fake", page.section(Fake(), summary(figures=figures)))])

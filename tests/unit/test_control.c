@@ -60,6 +60,36 @@ static void test_status_members(void **context)
 	assert_in_range(number_at(n4, "age_ms"), 3200, 5000);
 }
 
+/* An operator who asks from a shell on the wrong host sees it in every answer. */
+static void test_every_answer_names_its_node(void **context)
+{
+	static const char *const names[] = {
+#define X(name, argument, rights, options, help) #name,
+		COMMANDS_OF_DPRD(X)
+#undef X
+	};
+	char request[120];
+	unsigned i;
+
+	(void)context;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const json_t *lines, *last;
+
+		snprintf(request, sizeof(request), "{\"command\":\"%s\",\"client\":\"203.0.113.7\"}", names[i]);
+		last = ask(request);
+		if (answer.listing.active) {
+			do {
+				json_decref(answer.line);
+				answer.line = control_listing_next(&d, &answer.listing);
+			} while (answer.listing.active);
+			lines = answer.line;
+			last = json_array_get(lines, json_array_size(lines) - 1);
+		}
+		assert_non_null(last);
+		assert_string_equal(text_at(last, "node"), "n1");
+	}
+}
+
 static void test_status_unknown_is_null(void **context)
 {
 	const json_t *n4;
@@ -107,6 +137,37 @@ static void test_status_law(void **context)
 	assert_true(has_warning(status, "do not add up"));
 }
 
+/* How long decisions took, where connections went, and which configuration each member has. */
+static void test_status_for_metrics(void **context)
+{
+	const json_t *status, *times, *n2;
+
+	(void)context;
+	decision_times_add(&d.decision_times, 20, 2);
+	decision_times_add(&d.decision_times, UINT64_C(2000000), 1);
+	mutex_lock(&d.lock);
+	outcomes_made(&d, d.config.member[1].id, true, 3, 0);
+	mutex_unlock(&d.lock);
+	d.table.nodes[1].service_hash = 0xc0ffee;
+	d.table.nodes[1].period_ms = 500;
+	status = ask("{\"command\":\"status\"}");
+	times = json_object_get(status, "decision_times");
+	assert_int_equal(number_at(json_array_get(json_object_get(times, "buckets"), 0), "count"), 0);
+	assert_int_equal(number_at(json_array_get(json_object_get(times, "buckets"), 1), "count"), 2);
+	assert_int_equal(number_at(json_array_get(json_object_get(times, "buckets"), DECISION_BUCKETS - 1), "count"),
+			 2);
+	assert_int_equal(number_at(times, "count"), 3);
+	assert_float_equal(json_number_value(json_object_get(times, "seconds")), 2.00004, 1e-9);
+	n2 = member_at(status, 1);
+	assert_int_equal(number_at(n2, "forwarded_v4"), 0);
+	assert_int_equal(number_at(n2, "forwarded_v6"), 3);
+	assert_true(json_is_null(json_object_get(member_at(status, 0), "forwarded_v4")));
+	assert_string_equal(text_at(n2, "config_hash"), "00c0ffee");
+	assert_int_equal(number_at(n2, "period_ms"), 500);
+	assert_true(json_is_null(json_object_get(member_at(status, 2), "config_hash")));
+	assert_int_equal(strlen(text_at(status, "config_hash")), 8);
+}
+
 static void test_max_load(void **context)
 {
 	const json_t *status = ask("{\"command\":\"status\"}");
@@ -135,9 +196,13 @@ static void test_warnings_of_peers(void **context)
 	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "two hosts announce themselves as n2"));
 	assert_string_equal(
-		advice_of(status, "n2 has other members, addresses or ports"),
+		advice_of(status, "n2 has other members, addresses or ports in its configuration"),
 		"Make dprd.conf the same on both; then on each that changed: systemctl reload dprd loadcast");
-	assert_true(has_warning(status, "or another Period="));
+	assert_false(has_warning(status, "n2 has Period="));
+	d.table.nodes[1].period_ms = 500;
+	assert_true(has_warning(ask("{\"command\":\"status\"}"),
+				"n2 has Period=500ms in its configuration, and this node has 200ms"));
+	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "dprd does not run on n2"));
 	assert_true(has_warning(status, "no route to the cluster address of n2"));
 }
@@ -449,8 +514,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_status_members, start, stop),
+		cmocka_unit_test_setup_teardown(test_every_answer_names_its_node, start, stop),
 		cmocka_unit_test_setup_teardown(test_status_unknown_is_null, start, stop),
 		cmocka_unit_test_setup_teardown(test_status_law, start, stop),
+		cmocka_unit_test_setup_teardown(test_status_for_metrics, start, stop),
 		cmocka_unit_test_setup_teardown(test_max_load, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_peers, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_unheard, start, stop),

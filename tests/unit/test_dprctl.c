@@ -17,7 +17,8 @@ static const struct style plain;
 static const char status_text[] =
 	"{'schema':'dprd.status/1','node':'n1','cluster':'web','version':'0.1.0','pid':12,'uptime_seconds':273120,"
 	"'datapath':'nfqueue','policy':'li','policy_threshold':true,'load_metric':'connections','ports':[80,8080],"
-	"'state':'active','own_load':24,'max_load':20.5,'max_load_auto':true,'announce_period_ms':200,"
+	"'state':'active','config_hash':'00c0ffee','own_load':24,'max_load':20.5,'max_load_auto':true,'announce_period_"
+	"ms':200,"
 	"'table_age_ms':120,'law_holds':true,'arrivals_per_second':468.25,'announcements_rejected':7,"
 	"'served_undecided':2000000,'strangers_dropped':null,"
 	"'totals':{'seen':1234567,'served':1000000,'forwarded':234000,'passed':500,'dropped':60,'decapsulated':7},"
@@ -32,11 +33,14 @@ static const char status_text[] =
 	"{'name':'n2','self':false,'state':'active','eligible':true,'why_not':null,'address':'192.0.2.12','weight':1,"
 	"'load':12,'open_connections':12,'cpu_ratio':0.482,'redirected':0,'accept_queue':1,'arrivals_per_second':117,"
 	"'age_ms':700,'echo_age_ms':210,'sent_since':3,'tunnel_mtu_v4':1480,'tunnel_mtu_v6':null,"
-	"'cluster_address':'10.0.0.12','version':'0.2.0-rc1'},"
+	"'cluster_address':'10.0.0.12','version':'0.2.0-rc1','config_hash':'00c0ffef','forwarded_v4':17,"
+	"'forwarded_v6':0,'ports_down':[8080],'rejected':null},"
 	"{'name':'n3','self':false,'state':'active','eligible':false,'why_not':'not heard','address':'192.0.2.13',"
-	"'weight':1,'load':9,'open_connections':9,'cpu_ratio':0.47,'redirected':0,'age_ms':3200},"
+	"'weight':1,'load':9,'open_connections':9,'cpu_ratio':0.47,'redirected':0,'age_ms':3200,'rejected':'key'},"
 	"{'name':'n4','self':false,'state':'active','eligible':false,'why_not':'does not hear this node',"
-	"'address':'192.0.2.14','weight':1,'load':2,'open_connections':2,'age_ms':100}],"
+	"'address':'192.0.2.14','weight':1,'load':2,'open_connections':2,'age_ms':100,'rejects':'address'}],"
+	"'decision_times':{'buckets':[{'seconds':1.6e-05,'count':3},{'seconds':3.2e-05,'count':5}],'count':6,"
+	"'seconds':0.25},"
 	"'warnings':[{'text':'n3 has not announced for 3.2 s','advice':'on n3: systemctl status loadcast'}],"
 	"'notes':['members run other versions than this dprd (0.1.0): n2 0.2.0-rc1']}";
 
@@ -184,7 +188,7 @@ static void test_flows_text(void **context)
 {
 	json_t *flow = json_of("{'client':'203.0.113.7','client_port':50122,'service':'2001:db8::11',"
 			       "'service_port':80,'node':'n3','state':'confirmed','idle_ms':1234}");
-	json_t *end = json_of("{'schema':'dprd.flows/1','shown':2,'total':1314}");
+	json_t *end = json_of("{'schema':'dprd.flows/1','node':'n1','shown':2,'total':1314}");
 	struct output o;
 
 	(void)context;
@@ -194,7 +198,7 @@ static void test_flows_text(void **context)
 	render_flows_end(o.file, end);
 	assert_string_equal(line_of(&o, "203"),
 			    "203.0.113.7:50122          [2001:db8::11]:80          n3           confirmed      1.2s");
-	assert_shows(&o, "2 of 1 314 shown\n");
+	assert_shows(&o, "2 of 1 314 that n1 forwards shown\n");
 	close_output(&o);
 	json_decref(flow);
 	json_decref(end);
@@ -244,9 +248,26 @@ static void test_metrics(void **context)
 	open_output(&o);
 	render_metrics(o.file, status);
 	assert_shows(&o, "dprd_info{node=\"n1\",cluster=\"a\\\"b\\\\c\\nd\",version=\"0.1.0\",policy=\"li\","
-			 "load_metric=\"connections\",plane=\"nfqueue\",state=\"active\"} 1\n");
+			 "load_metric=\"connections\",plane=\"nfqueue\",state=\"active\",config=\"00c0ffee\"} 1\n");
 	assert_shows(&o, "# TYPE dprd_up gauge\ndprd_up 1\n");
 	assert_shows(&o, "dprd_member_info{member=\"n1\",state=\"active\",version=\"");
+	assert_shows(&o,
+		     "dprd_member_info{member=\"n2\",state=\"active\",version=\"0.2.0-rc1\",config=\"00c0ffef\"} 1\n");
+	assert_shows(&o, "dprd_forwarded_total{member=\"n2\",family=\"ipv4\"} 17\n");
+	assert_shows(&o, "dprd_forwarded_total{member=\"n2\",family=\"ipv6\"} 0\n");
+	assert_hides(&o, "dprd_forwarded_total{member=\"n1\""); /* itself */
+	assert_shows(&o, "dprd_member_port_up{member=\"n1\",port=\"8080\"} 1\n");
+	assert_shows(&o, "dprd_member_port_up{member=\"n2\",port=\"80\"} 1\n");
+	assert_shows(&o, "dprd_member_port_up{member=\"n2\",port=\"8080\"} 0\n");
+	assert_hides(&o, "dprd_member_port_up{member=\"n3\""); /* it is silent */
+	assert_shows(&o, "dprd_member_rejected{member=\"n3\",direction=\"from\",cause=\"key\"} 1\n");
+	assert_shows(&o, "dprd_member_rejected{member=\"n4\",direction=\"to\",cause=\"address\"} 1\n");
+	assert_hides(&o, "dprd_member_rejected{member=\"n2\"");
+	assert_shows(&o, "# TYPE dprd_decision_seconds histogram\n");
+	assert_shows(&o, "dprd_decision_seconds_bucket{le=\"1.6e-05\"} 3\n"
+			 "dprd_decision_seconds_bucket{le=\"3.2e-05\"} 5\n"
+			 "dprd_decision_seconds_bucket{le=\"+Inf\"} 6\n"
+			 "dprd_decision_seconds_sum 0.25\ndprd_decision_seconds_count 6\n");
 	assert_shows(&o, "# TYPE dprd_member_up gauge\ndprd_member_up{member=\"n1\"} 1\n");
 	assert_shows(&o, "dprd_member_up{member=\"n3\"} 0\n");
 	assert_shows(&o, "dprd_member_announce_age_seconds{member=\"n3\"} 3.2\n");

@@ -39,7 +39,7 @@ static void test_table(void **context)
 	(void)context;
 	open_output(&o);
 	render_backends(o.file, answer, &plain);
-	assert_shows(&o, "policy wlc; this node serves connections, too\n");
+	assert_shows(&o, ": policy wlc; this node serves connections, too\n");
 	assert_string_equal(line_of(&o, "  NAME"),
 			    "  NAME   FORM   ADDRESS                        STATE     WEIGHT    OPEN    CHOSEN  NOTE");
 	assert_string_equal(line_of(&o, "  b1"),

@@ -178,6 +178,7 @@ static void assert_served(enum reason reason)
 	assert_int_equal(d.flows_reserved, 0);
 	assert_int_equal(d.view_nodes[N2].sent, 0);
 	assert_int_equal(d.view_nodes[N2].reserved, 0);
+	assert_true(d.outcomes.forwarded[N2][0] == 0);
 	assert_false(flow_find(d.flows, &batch.packets[0].packet.key, NULL));
 }
 
@@ -198,6 +199,39 @@ static void test_forwarded(void **context)
 	assert_int_equal(d.view_nodes[N2].reserved, 0);
 	assert_true(flow_find(d.flows, &batch.packets[0].packet.key, &flow));
 	assert_int_equal(flow.node_id, member_id("n2"));
+	assert_true(d.outcomes.forwarded[N2][0] == 1 && d.outcomes.forwarded[N2][1] == 0);
+}
+
+static uint64_t counted(unsigned from, unsigned to)
+{
+	uint64_t sum = 0;
+
+	while (from < to)
+		sum += d.decision_times.count[from++];
+	return sum;
+}
+
+/* The kernel takes 20 ms to learn of the flows: that is the time of each SYN of the batch. */
+static void test_decision_times(void **context)
+{
+	struct decision_times times = { 0 };
+	unsigned i;
+
+	(void)context;
+	kernel.late_ms = 20;
+	receive(3);
+	assert_int_equal(counted(0, 11), 0);
+	assert_int_equal(counted(11, DECISION_BUCKETS + 1), 3);
+	assert_true(d.decision_times.sum_us >= 60000);
+	/* A bucket has what is no longer than its name says. */
+	for (i = 0; i <= DECISION_BUCKETS; i++)
+		decision_times_add(&times, ((uint64_t)DECISION_LEAST_US << i) - (i % 2), i + 1);
+	for (i = 0; i <= DECISION_BUCKETS; i++)
+		assert_int_equal(times.count[i], i + 1);
+	decision_times_add(&times, 17, 1);
+	assert_int_equal(times.count[1], 3);
+	decision_times_add(&times, UINT64_C(1) << 40, 1);
+	assert_int_equal(times.count[DECISION_BUCKETS], DECISION_BUCKETS + 2);
 }
 
 static void test_local_socket(void **context)
@@ -378,6 +412,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_forwarded, start, stop),
+		cmocka_unit_test_setup_teardown(test_decision_times, start, stop),
 		cmocka_unit_test_setup_teardown(test_local_socket, start, stop),
 		cmocka_unit_test_setup_teardown(test_set_fails, start, stop),
 		cmocka_unit_test_setup_teardown(test_send_fails, start, stop),

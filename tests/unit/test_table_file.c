@@ -142,8 +142,8 @@ static void layout(void **state)
 
 	(void)state;
 	assert_int_equal(load_table_bytes(0), 72);
-	assert_int_equal(load_table_bytes(2), 72 + 2 * 120);
-	assert_int_equal(sizeof(t), 72 + 94 * 120);
+	assert_int_equal(load_table_bytes(2), 72 + 2 * 128);
+	assert_int_equal(sizeof(t), 72 + 94 * 128);
 	assert_int_equal(sizeof(struct dprd_status), 56);
 	assert_int_equal(offsetof(struct load_table, published_ms), 16);
 	assert_int_equal(offsetof(struct load_table, file_hash), 32);
@@ -155,6 +155,7 @@ static void layout(void **state)
 	assert_int_equal(offsetof(struct node_load, ports_down), 88);
 	assert_int_equal(offsetof(struct node_load, rejected), 96);
 	assert_int_equal(offsetof(struct node_load, rejected_from), 104);
+	assert_int_equal(offsetof(struct node_load, period_ms), 124);
 	assert_int_equal(load_table_publish(path, &t), 0);
 	assert_memory_equal(&t, text, 4);
 	/* FNV-1a of 72 zero bytes, by an independent computation. */
@@ -261,6 +262,7 @@ static void values(void **state)
 	t = good, t.nodes[1].rejected = t.nodes[1].rejects = REJECTIONS - 1, check_taken(&t);
 	t = good, t.nodes[1].rejected = REJECTIONS, check_refused(&t);
 	t = good, t.nodes[1].rejects = REJECTIONS, check_refused(&t);
+	t = good, t.nodes[1].period_ms = ANNOUNCE_PERIOD_MAX_MS + 1, check_refused(&t);
 	t = good, t.nodes[1].hardware[1][0] = 0xff, check_refused(&t);
 	t = good, t.nodes[0].hardware[1][0] = 0x33, check_refused(&t);
 	versions(&good);
