@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "dprd/base/advice.h"
 #include "dprd/base/clock.h"
 #include "dprd/base/descriptors.h"
 #include "dprd/base/lock.h"
@@ -195,16 +196,6 @@ static void log_member(struct daemon *d, const struct node_load *node, uint64_t 
 		 flags & NODE_CONFLICT ? ", two hosts use its name" : "");
 }
 
-/* The cause that an operator can mend. */
-static const char *write_advice(int error)
-{
-	if (error == -ENOSPC || error == -EDQUOT || error == -ENOMEM)
-		return "make room on its file system: df -h, df -i";
-	if (error == -EMFILE || error == -ENFILE)
-		return "raise the limit of open files: LimitNOFILE=";
-	return "its directory must exist and belong to this user";
-}
-
 static void publish(struct daemon *d, uint64_t now_ms)
 {
 	const char *path = config_of(d)->table_file;
@@ -218,7 +209,8 @@ static void publish(struct daemon *d, uint64_t now_ms)
 	error = load_table_publish(path, &d->published);
 	/* Logged when it changes: the next success or another error ends it. */
 	if (error != d->publish_error && error)
-		log_err("cannot write the load table %s: %s (%s)", path, strerror(-error), write_advice(error));
+		log_err("cannot write the load table %s: %s (%s)", path, strerror(-error),
+			advice_for(error, "its directory must exist and belong to this user"));
 	else if (error != d->publish_error)
 		log_info("the load table %s can be written again", path);
 	d->publish_error = error;

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "dprd/base/advice.h"
 #include "dprd/base/log.h"
 
 extern char **environ;
@@ -144,8 +145,8 @@ int command_run_logged(const char *const argv[], const char *input, bool quiet)
 	int status = command_run(argv, input, &output);
 
 	if (status < 0 && !quiet)
-		log_err("cannot run %s: %s; install the packages nftables, iptables and iproute2", argv[0],
-			strerror(-status));
+		log_err("cannot run %s: %s; %s", argv[0], strerror(-status),
+			advice_for(status, "install the packages nftables, iptables and iproute2"));
 	else if (status && !quiet)
 		log_err("%s failed: %.600s", argv[0], output ? output : "");
 	free(output);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dprd/base/advice.h"
 #include "dprd/base/lock.h"
 #include "dprd/base/log.h"
 #include "dprd/base/owner.h"
@@ -66,7 +67,8 @@ static int take(const char *directory, const char *path, const char *program)
 		if (error == EWOULDBLOCK)
 			log_err("%s: another %s is running here", path, program);
 		else
-			log_err("%s: %s", path, strerror(error));
+			log_err("%s: %s; %s", path, strerror(error),
+				advice_for(-error, "it must belong to the user of this program"));
 		if (fd >= 0)
 			close(fd);
 		return -error;
@@ -79,8 +81,12 @@ int lock_take(const char *run_dir)
 	char path[PATH_MAX];
 
 	if (mkdir(run_dir, 0755) && errno != EEXIST) {
-		log_err("cannot make the run directory %s: %s", run_dir, strerror(errno));
-		return -errno;
+		int error = -errno;
+
+		log_err("cannot make the run directory %s: %s; %s", run_dir, strerror(-error),
+			advice_for(error,
+				   "root must make it, for the user of dprd: systemd-tmpfiles --create dprd.conf"));
+		return error;
 	}
 	snprintf(path, sizeof(path), "%s/lock", run_dir);
 	return take(run_dir, path, "dprd");

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* control/warnings.c - tells what is wrong, and what an operator can do about it. */
+#include "dprd/base/advice.h"
 #include "dprd/base/version.h"
 #include "dprd/check/report.h"
 #include "dprd/control/control.h"
 #include "dprd/plane/plane.h"
 #include "dprd/shared/shared.h"
+#include "dprd/upkeep/upkeep.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -391,6 +393,18 @@ static void warn_clock(struct warnings *w)
 	advise(w, PREFLIGHT_CLOCK_ADVICE);
 }
 
+/* loadcast, and with it the peers, know from this file alone that dprd runs. */
+static void warn_status_file(struct warnings *w)
+{
+	int error = w->d->upkeep ? w->d->upkeep->presence.status_error : 0;
+
+	if (!error)
+		return;
+	say(w, "cannot write %s/status: %s; to its peers this dprd is dead, and they forward nothing here",
+	    w->config->run_dir, strerror(-error));
+	advise(w, "%s", advice_for(error, PRESENCE_ADVICE));
+}
+
 static void warn_plane(struct warnings *w)
 {
 	if (*plane_unseen(w->d)) {
@@ -462,6 +476,7 @@ json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s,
 	warn_table(&w);
 	warn_self(&w);
 	warn_own_name(&w);
+	warn_status_file(&w);
 	warn_shared(&w);
 	warn_backends(&w);
 	for (i = 0; i < d->config.member_count; i++)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dprd/base/advice.h"
 #include "dprd/base/log.h"
 #include "dprd/base/owner.h"
 #include "dprd/cluster/state.h"
@@ -63,7 +64,8 @@ int flowfile_open(struct dprd *d)
 	fd = open(fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0) {
 		error = -errno;
-		log_err("%s: %s", fresh, strerror(-error));
+		log_err("%s: %s; %s", fresh, strerror(-error),
+			advice_for(error, "its directory must belong to the user of dprd"));
 		return error;
 	}
 	/* The next dprd may be the unit's, which takes these flows over. */
@@ -78,8 +80,8 @@ int flowfile_open(struct dprd *d)
 	close(fd);
 	if (error) {
 		unlink(fresh);
-		log_err("%s: %zu bytes for the flow table: %s; lower [Flows] MaxFlows=", fresh, bytes,
-			strerror(-error));
+		log_err("%s: %zu bytes for the flow table: %s; %s, or lower [Flows] MaxFlows=", fresh, bytes,
+			strerror(-error), advice_for(error, "see the limits of its file system"));
 		return error;
 	}
 	d->plane->flow_bytes = bytes;

@@ -8,6 +8,8 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "dprd/base/advice.h"
+#include "dprd/base/log.h"
 #include "dprd/base/status.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/state.h"
@@ -25,6 +27,21 @@ enum { LEAVE_MS = 500 };
 static void status_path(const struct dprd *d, char path[PATH_BYTES + 16])
 {
 	snprintf(path, PATH_BYTES + 16, "%s/status", d->config.run_dir);
+}
+
+/* Logged when it changes: the next success or another error ends it. */
+static void note_error(struct dprd *d, const char *path, int error)
+{
+	struct presence *p = &d->upkeep->presence;
+
+	if (error == p->status_error)
+		return;
+	p->status_error = error;
+	if (error)
+		log_err("cannot write %s: %s; to the peers this dprd is dead; %s", path, strerror(-error),
+			advice_for(error, PRESENCE_ADVICE));
+	else
+		log_info("%s can be written again", path);
 }
 
 static void write_status(struct dprd *d, uint64_t now_ms)
@@ -45,7 +62,7 @@ static void write_status(struct dprd *d, uint64_t now_ms)
 	status.arrivals_per_1000_s = d->arrivals_per_1000_s;
 	mutex_unlock(&d->lock);
 	status_path(d, path);
-	status_publish(path, &status);
+	note_error(d, path, status_publish(path, &status));
 }
 
 void presence_tick(struct dprd *d, uint64_t now_ms)

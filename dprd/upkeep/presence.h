@@ -12,11 +12,15 @@ struct dprd;
 
 struct presence {
 	uint64_t status_ms; /* when the status file was last written */
+	int status_error; /* of the last attempt; 0: it was written */
 	bool renews; /* a new process takes its place */
 	bool leaving; /* dprd has announced that it stops, and waits until peers know it */
 	uint64_t watchdog_ms; /* the service manager's limit between two pings; 0: it wants none */
 	uint64_t watchdog_pinged_ms;
 };
+
+/* The advice when the status file cannot be written, for errors that have no general one. */
+#define PRESENCE_ADVICE "its directory must exist and belong to the user of dprd"
 
 /* Asks the service manager whether it wants pings. */
 void presence_start(struct dprd *d);

@@ -4,11 +4,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "dprd/upkeep/upkeep.h"
 #include "tests/unit/control_ask.h"
 
 static bool has_warning(const json_t *status, const char *part)
@@ -252,6 +254,24 @@ static void test_warnings_of_rejected(void **context)
 		assert_true(has_warning(status, "announcements of n4 from 10.0.0.14 are not accepted: "));
 		assert_false(has_warning(status, "(null)"));
 	}
+}
+
+/* The peers take a dprd for dead whose status file is old, and blame dprd. The cause is here: no room, no descriptor. */
+static void test_warning_of_status_file(void **context)
+{
+	static struct upkeep upkeep;
+
+	(void)context;
+	d.upkeep = &upkeep;
+	assert_false(has_warning(ask("{\"command\":\"status\"}"), "status"));
+	upkeep.presence.status_error = -ENOSPC;
+	assert_non_null(strstr(
+		advice_of(ask("{\"command\":\"status\"}"), "cannot write /run/dprd/status: No space left"), "df -h"));
+	upkeep.presence.status_error = -EACCES;
+	assert_non_null(strstr(advice_of(ask("{\"command\":\"status\"}"), "cannot write /run/dprd/status: "),
+			       "belong to the user of dprd"));
+	upkeep.presence.status_error = 0;
+	d.upkeep = NULL;
 }
 
 static void test_warnings_of_table(void **context)
@@ -522,6 +542,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_warnings_of_peers, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_unheard, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_rejected, start, stop),
+		cmocka_unit_test_setup_teardown(test_warning_of_status_file, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_table, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_self, start, stop),
 		cmocka_unit_test_setup_teardown(test_warning_of_flood, start, stop),
