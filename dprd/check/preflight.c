@@ -422,6 +422,8 @@ unsigned preflight(const struct config *config, bool starting, unsigned *ret_war
 		/* With one network, clients' packets and tunnels come in by the same interface. */
 		if (config->member[config->self].own_cluster_address)
 			preflight_firewall(&report);
+		preflight_inbound(&report, config);
+		preflight_routing(&report, config);
 	}
 	preflight_clocks(&report);
 	check_addresses(&report, config);

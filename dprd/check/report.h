@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dprd/base/addr.h"
+
 struct config;
 
 struct report {
@@ -41,6 +43,32 @@ bool preflight_has_other_clock(const char *offsets);
 #define PREFLIGHT_CLOCK_ADVICE "Run dprd and loadcast in the host's time namespace"
 /* True for a rule, as nft prints it, that drops packets whose source is routed by another interface. */
 bool preflight_is_strict(const char *rule);
+
+/* check/inbound.c: tries whether the host's firewall lets in what peers send. Needs the rights of the BPF plane. */
+void preflight_inbound(struct report *r, const struct config *config);
+
+/* check/routing.c: policy routing by source that forwarded connections do not meet. */
+void preflight_routing(struct report *r, const struct config *config);
+
+enum { SOURCE_RULES_MAX = 64 };
+
+/* "ip rule ... from PREFIX lookup TABLE" */
+struct source_rule {
+	struct addr prefix;
+	unsigned bits; /* counted in the 16 bytes of the address */
+	bool inverted;
+	uint32_t table;
+};
+
+struct source_rules {
+	unsigned count;
+	struct source_rule rule[SOURCE_RULES_MAX];
+};
+
+bool preflight_rule_matches(const struct source_rule *rule, const struct addr *address);
+/* The first rule that matches the own address, when none matches the other; NULL: there is none. */
+const struct source_rule *preflight_rule_of_own(const struct source_rules *rules, const struct addr *own,
+						const struct addr *other);
 
 /* True for a family when a server listens on a port of the wildcard address. */
 struct wildcard {
