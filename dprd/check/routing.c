@@ -113,8 +113,7 @@ static bool same_way(struct mnl_socket *socket, const struct addr *own)
 	/* Without a way from its own address the node has other troubles. */
 	if (error_with)
 		return true;
-	return !error_without && with.interface == without.interface && with.gateway == without.gateway &&
-	       memcmp(with.hardware, without.hardware, sizeof(with.hardware)) == 0;
+	return !error_without && with.interface == without.interface && addr_equal(&with.next_hop, &without.next_hop);
 }
 
 /* The source of answers to connections that a peer forwards, which is what policy routing sees. */

@@ -88,7 +88,7 @@ static void put_announced(json_t *member, const struct control_snapshot *s, cons
 			    control_count(echoed, echo_age + (echoed ? control_table_age_ms(s) : 0)));
 }
 
-/* Of the settings in which all nodes must agree: equal values, equal settings. */
+/* The hash of the settings in which all nodes must agree: equal values, equal settings. */
 static json_t *hash_json(uint32_t hash)
 {
 	char text[16];

@@ -175,6 +175,7 @@ int neighbour_find(struct mnl_socket *socket, const struct addr *source, const s
 	if (error)
 		return error;
 	*ret = (struct neighbour) { .interface = route.interface,
+				    .next_hop = route.next_hop,
 				    .gateway = !addr_equal(&route.next_hop, destination) };
 	error = find_link(socket, ret);
 	if (!error && ret->ethernet)

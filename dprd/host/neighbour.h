@@ -11,6 +11,7 @@
 
 struct neighbour {
 	uint32_t interface;
+	struct addr next_hop; /* the router, or the destination itself */
 	bool ethernet; /* the interface wants hardware addresses */
 	bool gateway; /* a router is on the way, and hardware[] is the router's */
 	bool known; /* hardware[] is set: the kernel knows the next hop's address */

@@ -255,7 +255,7 @@ static void note_rejected(struct table *table, const struct addr *source, uint32
 	if (member < 0 || is_self(table, (unsigned)member) || cause == REJECTION_NONE)
 		return;
 	m = &table->member[member];
-	/* What comes from the member's own address tells more than its name at a foreign one. */
+	/* The member's own address tells more than its name at a foreign one. */
 	if (at < 0 && is_rejected(m, now_ms) && m->rejected != REJECTION_ADDRESS)
 		return;
 	m->rejected = cause;

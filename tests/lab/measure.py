@@ -28,6 +28,7 @@ class Load:
         if log:
             words += ["--log", self.log_path]
         self.warmup_s, self.seconds = options.get("warmup", 0), options.get("seconds", 10)
+        self.timeout_s = options.get("timeout", 60)  # load.c's default
         self.samples = []
         self.begin = time.monotonic()
         self.child = cluster.site.start(cluster.clients[0], words, self.error_path, stdout=subprocess.PIPE)
@@ -49,6 +50,8 @@ class Load:
                     counts[node.name] = None  # its host, or nginx, is gone
             before = self.samples[-1][1] if self.samples else {}
             self.samples.append((time.monotonic(), counts))
+            if beat["second"] > self.warmup_s + self.seconds:
+                beat["waits_s"] = self.timeout_s
             if self.show:
                 self.show(self.tag, beat, before, counts)
 
@@ -159,7 +162,13 @@ class Progress:
             print("\r" + " " * self.width + "\r", end="")
             self.width = 0
 
-    def show(self, tag, beat, before, counts):
+    @staticmethod
+    def line(tag, beat, before, counts):
+        """The load of the last second; or, when users only wait for their last answers, how many of them and how long."""
+        if "waits_s" in beat:
+            gone = [name for name, now in counts.items() if not now]
+            return (f"  {tag:12} {beat['second']:3d} s  no new requests; {beat['in_flight']} still wait, up to "
+                    f"{beat['waits_s']} s" + (f" ({', '.join(gone)} is gone)" if gone else ""))
         parts = []
         for name, now in counts.items():
             then = before.get(name)
@@ -167,8 +176,10 @@ class Progress:
                          f"{name} {max(0, now[0] - then[0]) if then else 0:4d}/s {max(0, now[1]):4d} open")
         line = (f"  {tag:12} {beat['second']:3d} s  {'  '.join(parts)}  "
                 f"{beat['completed']:5d} req/s {beat['mean_ms']:6.0f} ms")
-        if beat["errors"]:
-            line += f"  {beat['errors']} errors"
+        return line + (f"  {beat['errors']} errors" if beat["errors"] else "")
+
+    def show(self, tag, beat, before, counts):
+        line = self.line(tag, beat, before, counts)
         if self.terminal:
             columns = os.get_terminal_size().columns
             line = line[:columns - 1]

@@ -159,6 +159,60 @@ static void test_strict_rules(void **context)
 	assert_false(preflight_is_strict("fib daddr . iif type != local drop"));
 }
 
+static struct addr address(const char *text)
+{
+	struct addr a;
+
+	assert_true(addr_parse(text, &a));
+	return a;
+}
+
+/* "ip rule add from PREFIX/BITS" */
+static void add_rule(struct source_rules *rules, const char *prefix, unsigned bits, bool inverted)
+{
+	struct addr a = address(prefix);
+
+	rules->rule[rules->count++] = (struct source_rule) {
+		.prefix = a, .bits = bits + (addr_is_v4(&a) ? 96 : 0), .inverted = inverted, .table = 100
+	};
+}
+
+static bool leads_own_alone(const struct source_rules *rules, const char *own, const char *other)
+{
+	struct addr a = address(own), b = address(other);
+
+	return preflight_rule_of_own(rules, &a, &b);
+}
+
+/* A rule for the node's own address alone, for its network, for all but one address; and one for each peer. */
+static void test_policy_routing(void **context)
+{
+	static const char own[] = "192.0.2.11", peer[] = "192.0.2.12", alias[] = "127.80.0.1";
+	struct source_rules rules = { 0 };
+
+	(void)context;
+	assert_false(leads_own_alone(&rules, own, peer));
+	add_rule(&rules, "192.0.2.11", 32, false);
+	assert_true(leads_own_alone(&rules, own, peer));
+	assert_true(leads_own_alone(&rules, own, alias));
+	assert_false(leads_own_alone(&rules, peer, own));
+	/* Another rule leads the peer's. */
+	add_rule(&rules, "192.0.2.12", 32, false);
+	assert_false(leads_own_alone(&rules, own, peer));
+	rules.count = 0;
+	add_rule(&rules, "192.0.2.0", 26, false);
+	assert_false(leads_own_alone(&rules, own, peer));
+	assert_true(leads_own_alone(&rules, own, alias));
+	assert_true(leads_own_alone(&rules, own, "192.0.2.64"));
+	rules.count = 0;
+	add_rule(&rules, "192.0.2.12", 32, true);
+	assert_true(leads_own_alone(&rules, own, peer));
+	rules.count = 0;
+	add_rule(&rules, "2001:db8::", 63, false);
+	assert_true(leads_own_alone(&rules, "2001:db8:0:1::11", "2001:db8:0:2::12"));
+	assert_false(leads_own_alone(&rules, own, peer));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -168,6 +222,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_listener_of_a_device, stop_servers),
 		cmocka_unit_test(test_other_clock),
 		cmocka_unit_test(test_strict_rules),
+		cmocka_unit_test(test_policy_routing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

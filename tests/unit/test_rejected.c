@@ -88,7 +88,7 @@ static void name_and_address(void **state)
 	assert_rejected(N1, N2, REJECTION_NONE, NULL);
 }
 
-/* What is not accepted from a member that is heard tells nothing; nor does our own name at a stranger's address. */
+/* A rejected announcement of a member that is heard tells nothing; nor does our own name at another address. */
 static void heard_all_the_same(void **state)
 {
 	struct addr stranger = addr_from_v4(htonl(0x0a000909));
