@@ -26,7 +26,7 @@ static void check_range(const struct announcement *a)
 	demand(a->state < NODE_STATES && a->weight <= ANNOUNCE_WEIGHT_MAX);
 	demand(a->period_ms >= ANNOUNCE_PERIOD_MIN_MS && a->period_ms <= ANNOUNCE_PERIOD_MAX_MS);
 	demand(a->cluster_count <= MEMBER_CLUSTER_MAX && a->service_count <= MEMBER_SERVICES_MAX);
-	demand(a->port_count <= PORTS_MAX && a->echo_count <= MEMBERS_MAX);
+	demand(a->port_count <= PORTS_MAX && a->echo_count <= MEMBERS_MAX && a->reject_count <= MEMBERS_MAX);
 	demand(a->sample.cpu_permille <= 1000 && a->sample.open_connections <= ANNOUNCE_LOAD_MAX);
 	demand(a->sample.arrivals_per_1000_s <= ANNOUNCE_LOAD_MAX);
 	for (i = 0; i < a->port_count; i++)
@@ -53,6 +53,9 @@ static void check_again(const struct announcement *a, const struct announce_head
 	demand(memcmp(&got.sample, &a->sample, sizeof(a->sample)) == 0);
 	demand(memcmp(got.hardware, a->hardware, sizeof(a->hardware)) == 0);
 	demand(memcmp(got.version, a->version, sizeof(a->version)) == 0);
+	demand(got.reject_count == a->reject_count);
+	demand(memcmp(got.reject, a->reject, a->reject_count * sizeof(a->reject[0])) == 0);
+	demand(memcmp(got.reject_cause, a->reject_cause, a->reject_count * sizeof(a->reject_cause[0])) == 0);
 	demand(memcmp(got.service, a->service, a->service_count * sizeof(a->service[0])) == 0);
 }
 

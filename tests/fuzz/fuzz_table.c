@@ -22,7 +22,8 @@ static void check_node(const struct load_table *table, const struct node_load *n
 	demand(node->sample.cpu_permille <= 1000 && node->sample.redirected <= ANNOUNCE_LOAD_MAX);
 	demand(!(node->hardware[0][0] & 1) && !(node->hardware[1][0] & 1));
 	demand(version_is_valid(node->version) && memchr(node->version, 0, VERSION_BYTES));
-	demand(node->held_permille <= WEIGHT_HELD_MAX);
+	demand(node->held_permille <= WEIGHT_HELD_MAX && node->period_ms <= ANNOUNCE_PERIOD_MAX_MS);
+	demand(node->rejected < REJECTIONS && node->rejects < REJECTIONS);
 	demand(load_age_ms(table, node, table->published_ms) == node->age_ms);
 	demand(load_age_ms(table, node, table->published_ms + 1) >= node->age_ms);
 	demand(load_age_ms(table, node, UINT64_MAX) >= node->age_ms);

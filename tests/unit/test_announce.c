@@ -127,6 +127,9 @@ static void check_round_trip(const struct announcement *from)
 	assert_memory_equal(got.refuse, from->refuse, got.refuse_count * sizeof(*got.refuse));
 	assert_memory_equal(got.hardware, from->hardware, sizeof(got.hardware));
 	assert_memory_equal(got.version, from->version, sizeof(got.version));
+	assert_int_equal(got.reject_count, from->reject_count);
+	assert_memory_equal(got.reject, from->reject, sizeof(got.reject));
+	assert_memory_equal(got.reject_cause, from->reject_cause, sizeof(got.reject_cause));
 }
 
 static const uint8_t hardware_a[HARDWARE_BYTES] = { 0x02, 0xfc, 0, 0, 0, 1 };
@@ -171,6 +174,10 @@ static void round_trip(void **state)
 	check_round_trip(&a);
 	memset(&a.hardware, 0, sizeof(a.hardware));
 	memcpy(a.hardware[0], hardware_b, sizeof(hardware_b));
+	check_round_trip(&a);
+	a.reject_count = 2;
+	a.reject[0] = 0x01020304, a.reject[1] = 0xffffffff;
+	a.reject_cause[0] = REJECTION_KEY, a.reject_cause[1] = 4000000000U; /* of a later version */
 	check_round_trip(&a);
 }
 
@@ -432,6 +439,10 @@ static void hostile_payloads(void **state)
 	} cases[] = {
 		{ { 0 }, 0, 0, REJECT_NONE }, /* the start is good alone */
 		{ { 0x22, 0 }, 2, 1, REJECT_RANGE }, /* addresses of 0, 5 bytes */
+		{ { 0xc5, 1, 1, 2, 3, 4, 0xc8, 1, 2 }, 9, MEMBERS_MAX, REJECT_NONE }, /* nodes that are rejected */
+		{ { 0xc5, 1, 1, 2, 3, 4, 0xc8, 1, 2 }, 9, MEMBERS_MAX + 1, REJECT_RANGE },
+		{ { 0xc5, 1, 1, 2, 3, 4 }, 6, 1, REJECT_RANGE }, /* one without a cause */
+		{ { 0xc8, 1, 2 }, 3, 1, REJECT_RANGE },
 		{ { 0x2a, 5, 1, 2, 3, 4, 5 }, 7, 1, REJECT_RANGE },
 		{ { 0x22, 4, 10, 0, 0, 1 }, 6, MEMBER_CLUSTER_MAX, REJECT_NONE },
 		{ { 0x22, 4, 10, 0, 0, 1 }, 6, MEMBER_CLUSTER_MAX + 1, REJECT_RANGE },
