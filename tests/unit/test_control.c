@@ -279,9 +279,17 @@ static void test_warnings_of_table(void **context)
 	const json_t *status;
 
 	(void)context;
+	assert_true(json_is_true(json_object_get(ask("{\"command\":\"status\"}"), "loadcast_has_file")));
+	d.table.file_hash++;
+	status = ask("{\"command\":\"status\"}");
+	assert_true(json_is_false(json_object_get(status, "loadcast_has_file")));
+	assert_non_null(strstr(advice_of(status, "loadcast of this node has another dprd.conf than dprd"),
+			       "systemctl reload loadcast"));
 	d.table.published_ms -= 3200;
 	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "loadcast has not written /run/loadcast/table for 3.2 s"));
+	assert_true(json_is_null(json_object_get(status, "loadcast_has_file")));
+	assert_false(has_warning(status, "another dprd.conf"));
 	assert_false(has_warning(status, "n4")); /* because this node is deaf */
 	assert_in_range(number_at(status, "table_age_ms"), 3200, 5000);
 	d.table_valid = false;

@@ -408,6 +408,31 @@ static void test_drain_waits(void **context)
 	close(server);
 }
 
+/* One command for two daemons: it waits until loadcast has the file of dprd, or says that it has not. */
+static void test_reload_of_both(void **context)
+{
+	static const char answer[] = "{\"schema\":\"x/1\",\"node\":\"n1\",\"note\":\"\",\"loadcast_has_file\":%s}\n";
+	static const struct {
+		const char *has_file, *shows;
+		int expected;
+	} cases[] = {
+		{ "true", "n1: configuration read again\n", DPRCTL_OK },
+		{ "null", "n1: configuration read again\n", DPRCTL_OK }, /* loadcast does not run: the status says so */
+		{ "false", "loadcast of n1 still has the former dprd.conf", DPRCTL_DEGRADED },
+	};
+	char line[200];
+
+	(void)context;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		pid_t child;
+
+		snprintf(line, sizeof(line), answer, cases[i].has_file);
+		child = start_answering(line);
+		run_config("reload", cases[i].expected, cases[i].shows);
+		stop_answering(child);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -421,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_files_without_rights),
 		cmocka_unit_test(test_wrong_config),
 		cmocka_unit_test(test_drain_waits),
+		cmocka_unit_test(test_reload_of_both),
 	};
 
 	return cmocka_run_group_tests(tests, make_directory, remove_directory);
