@@ -126,7 +126,7 @@ static void print_text(const struct watch *w, const struct load_table *view)
 	if (w->tty)
 		printf("\033[H\033[J"); /* go to the top and clear the screen */
 	printf("%-*s  %-*s  %-9s  %6s  %6s  %5s  %6s  %7s  %7s  %8s\n", name_width, "NODE", address_width, "ADDRESS",
-	       "STATE", "AGE", "OPEN", "CPU", "REDIR", "SOCKETS", "ACCEPTQ", "ARRIVE/s");
+	       "STATE", "AGE", "OPEN", "CPU", "FWD", "SOCKETS", "ACCEPTQ", "ARRIVE/s");
 	for (i = 0; i < view->count; i++)
 		print_node(w, &view->nodes[i], name_width, address_width);
 	print_rejected(w);
