@@ -22,9 +22,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "dprd/base/clock.h"
 #include "dprd/check/report.h"
 #include "dprd/config/config.h"
 #include "dprd/core/packet/encap.h"
+#include "loadcast/load.h"
 
 enum {
 	UDP_BYTES = 8,
@@ -112,13 +114,14 @@ static int program_load(void)
 	return bpf_prog_load(BPF_PROG_TYPE_XDP, "dprd_check", "GPL", pass, 2, NULL);
 }
 
-/* True when a packet with the ports of the probe is read within the time. skip: bytes in front of the ports. */
+/* True when a packet with the ports of the probe is read within the time, among all others. */
 static bool is_seen(int fd, const struct probe *p, bool with_header)
 {
 	struct pollfd readable = { .fd = fd, .events = POLLIN };
-	uint8_t bytes[FRAME_BYTES];
+	uint64_t now_ms = clock_now_ms(), until_ms = now_ms + PATIENCE_MS;
+	uint8_t bytes[FRAME_BYTES] = { 0 };
 
-	while (poll(&readable, 1, PATIENCE_MS) > 0) {
+	for (; now_ms < until_ms && poll(&readable, 1, (int)(until_ms - now_ms)) > 0; now_ms = clock_now_ms()) {
 		ssize_t size = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 		unsigned at = !with_header ? 0 : addr_is_v4(&p->to) ? (bytes[0] & 15U) * 4 : IPV6_HEADER_BYTES;
 
@@ -207,6 +210,22 @@ static bool find_link(const struct addr *address, struct cluster_link *ret)
 	return ret->index && ret->ethernet;
 }
 
+/* A member that is heard proves more than a probe does; and loadcast would log the probe. */
+static bool hears_somebody(const struct config *config)
+{
+	static struct load_table table; /* too large for a stack */
+	uint32_t i;
+
+	if (load_table_snapshot(config->table_file, &table))
+		return false;
+	for (i = 1; i < table.count; i++) {
+		if (table.nodes[i].flags & NODE_HEARD &&
+		    load_age_ms(&table, &table.nodes[i], clock_now_ms()) <= config->dead_periods * config->period_ms)
+			return true;
+	}
+	return false;
+}
+
 static void check_announcements(struct report *r, const struct config *config, int program,
 				const struct cluster_link *link, struct probe p)
 {
@@ -214,7 +233,7 @@ static void check_announcements(struct report *r, const struct config *config, i
 
 	p.protocol = IPPROTO_UDP;
 	p.source_port = p.port = config->announce_port;
-	if (!is_dropped(program, link, &p))
+	if (hears_somebody(config) || !is_dropped(program, link, &p))
 		return;
 	snprintf(what, sizeof(what),
 		 "this host's firewall drops announcements: UDP port %u from %s by %s does not come through", p.port,
