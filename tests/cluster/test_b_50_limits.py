@@ -54,7 +54,7 @@ def queue_rules(cluster, which):
 
 
 @pytest.mark.parametrize("command", ["iptables -t raw -F", "ip6tables -t raw -F PREROUTING"])
-def test_b50_the_chains_are_emptied(own3, command):
+def test_b62_the_chains_are_emptied(own3, command):
     """A firewall script empties n1's tables raw; dprd's chains stay there without effect. The kernel reports that: soon
     each rule exists again, once, and connections are forwarded.
 
@@ -85,7 +85,7 @@ def test_b50_the_chains_are_emptied(own3, command):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_b50_a_port_is_used_again_meanwhile(own3, family):
+def test_b63_a_port_is_used_again_meanwhile(own3, family):
     """While n1's tables raw are empty, a client uses ports again whose last connections n1 forwarded. n1 serves them,
     since dprd gets none of their SYNs, and later packets stay there, too. (With Decide=kernel the connection is
     forwarded as before.)"""

@@ -64,7 +64,7 @@ def served_at(cluster, entry, port, count=12):
     return names
 
 
-def test_b70_a_server_fails_fast(cluster3):
+def test_b79_a_server_fails_fast(cluster3):
     """n2's nginx answers every request with 500: it is out for its port, and back when it answers well."""
     with settings(cluster3, Health=QUICK):
         time.sleep(0.5)  # loadcast learns what the port speaks

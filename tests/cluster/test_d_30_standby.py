@@ -363,7 +363,7 @@ def test_d3d_a_copy_of_what_is_in_hand(own3, family):
     answers.check()
 
 
-def test_d39_no_marks_behind_the_queues(own3):
+def test_d29_no_marks_behind_the_queues(own3):
     """Rules behind dprd's see none of its marks: neither on SYNs that are served here nor on packets from a tunnel,
     whether dprd let them pass or, while dprd stands still, the standby process."""
     own3.set_policy("rr")
