@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "dprd/sim/knowledge_real.h"
 #include "loadcast/load.h"
@@ -230,16 +231,15 @@ void knowledge_kill(struct knowledge *k, unsigned node)
 
 void knowledge_revive(struct knowledge *k, unsigned node)
 {
-	struct heard *row = row_of(k, node);
-	struct sent_to *sent = sent_by(k, node);
-
 	k->alive[node] = true;
 	k->epoch[node]++;
-	for (unsigned i = 0; i < k->nodes; i++) {
-		if (k->kind == SIM_TABLES_OWN)
-			row[i] = (struct heard) { 0 };
-		sent[i] = (struct sent_to) { 0 };
-	}
+	if (k->kind == SIM_TABLES_OWN)
+		memset(row_of(k, node), 0, k->nodes * sizeof(struct heard));
 	if (k->kind == SIM_TABLES_REAL)
 		real_tables_revive(k->real, node);
+}
+
+void knowledge_forget_sent(struct knowledge *k, unsigned node)
+{
+	memset(sent_by(k, node), 0, k->nodes * sizeof(struct sent_to));
 }

@@ -80,6 +80,9 @@ void knowledge_deliver(struct knowledge *k);
 void knowledge_kill(struct knowledge *k, unsigned node);
 void knowledge_revive(struct knowledge *k, unsigned node);
 
+/* Forgets the connections that a node sent to others: its dprd starts anew. */
+void knowledge_forget_sent(struct knowledge *k, unsigned node);
+
 /*
  * Fills nodes[1 ..] with the peers as self sees them now, in the order of the members; the caller fills nodes[0], self.
  * True when fewer than half of all nodes are in sight.

@@ -50,6 +50,7 @@ const char options_usage[] =
 	"  --connections N         [200000] --seconds TIME: the run ends with the first of both\n"
 	"  --warmup SHARE|TIME     [10%] of the run, not in the figures\n"
 	"  --kill N@TIME --revive N@TIME   node N dies, comes back; again for more\n"
+	"  --restart N@TIME        dprd of node N starts anew, and has forgotten what it counted\n"
 	"  --fail N@TIME           the web server of node N answers with errors from now on, quickly\n"
 	"  --fail-times X          [100] it answers X times as fast as before\n"
 	"  --seed N                [1] the same seed: the same run\n"
@@ -92,6 +93,7 @@ const char options_usage[] =
 	X(WARMUP, "warmup")               \
 	X(KILL, "kill")                   \
 	X(REVIVE, "revive")               \
+	X(RESTART, "restart")             \
 	X(FAIL, "fail")                   \
 	X(FAIL_TIMES, "fail-times")       \
 	X(SEED, "seed")                   \
@@ -247,6 +249,11 @@ static bool take_revive(const char *word, struct options *o)
 	return take_failure(word, SIM_REVIVES, &o->setup);
 }
 
+static bool take_restart(const char *word, struct options *o)
+{
+	return take_failure(word, SIM_RESTARTS, &o->setup);
+}
+
 static bool take_fail(const char *word, struct options *o)
 {
 	return take_failure(word, SIM_FAILS, &o->setup);
@@ -297,6 +304,8 @@ static bool take_cluster(struct options *o, enum option_code option, const char 
 		return take_each(text, o, take_kill);
 	case OPTION_REVIVE:
 		return take_each(text, o, take_revive);
+	case OPTION_RESTART:
+		return take_each(text, o, take_restart);
 	case OPTION_FAIL:
 		return take_each(text, o, take_fail);
 	case OPTION_FAIL_TIMES:
@@ -453,7 +462,7 @@ static void complete(struct options *o, bool only_seconds)
 /* These may be given several times. */
 static bool is_failure(enum option_code option)
 {
-	return option == OPTION_KILL || option == OPTION_REVIVE || option == OPTION_FAIL;
+	return option == OPTION_KILL || option == OPTION_REVIVE || option == OPTION_RESTART || option == OPTION_FAIL;
 }
 
 /* Collects the value of every option once, except those that may be repeated: they take effect at once. */

@@ -295,15 +295,22 @@ static void kill_node(struct run *run, unsigned node)
 		server_cut_off(&run->servers, i, (uint16_t)node);
 }
 
+/* A dprd starts anew, and knows nothing of what the former one did. */
+static void restart_dprd(struct run *run, unsigned node)
+{
+	run->nodes[node].arrivals_per_1000_s = 0;
+	run->nodes[node].syns_at_rate = run->nodes[node].syns;
+	run->nodes[node].suspicion = (struct suspicion) { 0 };
+	*run->nodes[node].state = (struct policy_state) { 0 };
+	knowledge_forget_sent(&run->knowledge, node);
+}
+
 static void revive_node(struct run *run, unsigned node)
 {
 	if (run->nodes[node].alive)
 		return;
 	run->nodes[node].alive = true;
-	run->nodes[node].arrivals_per_1000_s = 0;
-	run->nodes[node].syns_at_rate = run->nodes[node].syns;
-	run->nodes[node].suspicion = (struct suspicion) { 0 };
-	*run->nodes[node].state = (struct policy_state) { 0 };
+	restart_dprd(run, node);
 	place_forget_all(run, node);
 	knowledge_revive(&run->knowledge, node);
 	stats_change_alive(&run->stats, true, run->now_s);
@@ -318,8 +325,10 @@ static void on_failure(struct run *run)
 		revive_node(run, failure->node);
 	else if (failure->fate == SIM_DIES)
 		kill_node(run, failure->node);
-	else
+	else if (failure->fate == SIM_FAILS)
 		run->nodes[failure->node].fails = true;
+	else if (run->nodes[failure->node].alive)
+		restart_dprd(run, failure->node);
 	if (run->failures_done < run->setup->failure_count)
 		timer_set(&run->timers, run->failure_timer, run->setup->failure[run->failures_done].at_s);
 	else

@@ -147,7 +147,8 @@ const char *sim_setup_error(const struct sim_setup *setup, char *message, unsign
 	for (unsigned i = 0; i < setup->failure_count; i++) {
 		if (setup->failure[i].node < setup->nodes)
 			continue;
-		snprintf(message, message_bytes, "there is no node %u to kill, revive or fail: there are 1 to %u",
+		snprintf(message, message_bytes,
+			 "there is no node %u to kill, revive, restart or fail: there are 1 to %u",
 			 setup->failure[i].node + 1, setup->nodes);
 		return message;
 	}

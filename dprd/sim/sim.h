@@ -50,6 +50,7 @@ enum sim_fate {
 	SIM_DIES,
 	SIM_REVIVES,
 	SIM_FAILS, /* its web server answers with errors from now on, quickly */
+	SIM_RESTARTS, /* its dprd starts anew */
 };
 
 struct sim_failure {

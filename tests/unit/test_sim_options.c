@@ -44,19 +44,21 @@ static void defaults(void **state)
 static void taken(void **state)
 {
 	(void)state;
-	assert_true(read_words("--skew 4:1:1 --capacity 1:3 --nodes 3 --policy li,least --period 1ms,1s --max-load 2.5 "
-			       "--second-look no --kill 2@20s --revive n2@30s --kill 1@10s,3@25s --repeat 3 --seed 7 "
-			       "--seconds 100s --warmup 5s --workers 8 --service ps"));
+	assert_true(read_words(
+		"--skew 4:1:1 --capacity 1:3 --nodes 3 --policy li,least --period 1ms,1s --max-load 2.5 "
+		"--second-look no --kill 2@20s --revive n2@30s --kill 1@10s,3@25s --restart 2@22s --repeat 3 --seed 7 "
+		"--seconds 100s --warmup 5s --workers 8 --service ps"));
 	assert_true(fabs(options.setup.share[0] - 4 / 6.0) < 1e-12);
 	assert_true(fabs(options.setup.capacity[1] - 3) <= 0 && fabs(options.setup.weight[1] - 3) <= 0);
 	assert_int_equal(options.policy_count, 2);
 	assert_int_equal(options.period_count, 2);
 	assert_false(options.setup.max_load_auto);
 	assert_false(options.setup.second_look);
-	assert_int_equal(options.setup.failure_count, 4);
+	assert_int_equal(options.setup.failure_count, 5);
 	assert_int_equal(options.setup.failure[0].node, 0);
-	assert_int_equal(options.setup.failure[2].node, 2);
-	assert_int_equal(options.setup.failure[3].fate, SIM_REVIVES);
+	assert_int_equal(options.setup.failure[2].fate, SIM_RESTARTS);
+	assert_int_equal(options.setup.failure[3].node, 2);
+	assert_int_equal(options.setup.failure[4].fate, SIM_REVIVES);
 	assert_int_equal(options.setup.connections, 0);
 	assert_true(fabs(options.setup.warmup_s - 5) <= 0);
 	assert_true(read_words("--policy all --second-look=yes"));
@@ -88,6 +90,7 @@ static void refused(void **state)
 		{ "--loss 100%", "loss" },
 		{ "--jitter 100%", "jitter" },
 		{ "--kill 17@1s", "no node 17" },
+		{ "--restart 1", "3@10s" },
 		{ "--kill 1", "3@10s" },
 		{ "--tables real --nodes 65", "64" },
 		{ "--tables real --period 200ms,20ms", "50ms" },

@@ -273,6 +273,40 @@ static void death_of_entry(void **state)
 	assert_true(seen_rate > 150 && seen_rate < 250);
 }
 
+/* A dprd that starts anew loses no connection; it forgets the rate of its arrivals, and finds it again. */
+static void restart(void **state)
+{
+	struct policy away = { .name = "away", .choose = choose_peer };
+	struct sim_setup setup = sim_plain(2, &away, SOME);
+	struct sim_result r;
+
+	(void)state;
+	assert_true(value_skew("1:0", 2, setup.share));
+	setup.connections = 0;
+	setup.warmup_s = 0;
+	setup.service_mean_s = 0.001;
+	setup.load = 0.1;
+	setup.failure_count = 1;
+	setup.failure[0] = (struct sim_failure) { 10.2, 0, SIM_RESTARTS };
+	setup.seconds = 10.8;
+	sim_go(&setup);
+	assert_true(seen_rate <= 0);
+	setup.seconds = 20;
+	r = sim_go(&setup);
+	assert_true(seen_rate > 150 && seen_rate < 250);
+	assert_int_equal(r.lost + r.refused, 0);
+	assert_int_equal(r.completed, r.arrived);
+	/* The same with the policy of all: the connections that it sent count for nothing afterwards. */
+	setup = sim_plain(16, &policy_li, SOME);
+	setup.period_s = 1;
+	setup.failure_count = 1;
+	setup.failure[0] = (struct sim_failure) { 20.5, 0, SIM_FAILS };
+	setup.fail_times = 1;
+	r = sim_go(&setup);
+	setup.failure[0].fate = SIM_RESTARTS;
+	assert_int_not_equal(sim_go(&setup).fingerprint, r.fingerprint);
+}
+
 /* With old loads the second look pays; a node without another peer, or whose policy ignores loads, does not do it. */
 static void second_look(void **state)
 {
@@ -403,11 +437,12 @@ static void bursts(void **state)
 		unsigned nodes, connections, entries;
 		double span_s, most;
 	} cases[] = {
-		{ 3, 60, 1, 0, 1.15 },      { 3, 120, 1, 0.2, 1.15 }, { 8, 120, 1, 0, 1.15 },
-		{ 8, 120, 1, 0.1, 1.15 },   { 16, 1000, 1, 0, 1.15 }, { 16, 1000, 1, 0.05, 1.15 },
-		{ 16, 1000, 1, 0.2, 1.15 }, { 16, 1000, 1, 1, 1.15 }, { 3, 1000, 2, 0, 1.2 },
-		{ 8, 1000, 2, 0, 1.2 },     { 16, 1000, 2, 0, 1.2 },  { 8, 1000, 8, 0, 1.2 },
-		{ 16, 1000, 16, 0, 1.2 },
+		{ 3, 60, 1, 0, 1.15 },      { 3, 120, 1, 0.2, 1.15 },  { 8, 120, 1, 0, 1.15 },
+		{ 8, 120, 1, 0.1, 1.15 },   { 16, 1000, 1, 0, 1.15 },  { 16, 1000, 1, 0.05, 1.15 },
+		{ 16, 1000, 1, 0.2, 1.15 }, { 16, 1000, 1, 1, 1.15 },  { 3, 1000, 2, 0, 1.2 },
+		{ 8, 1000, 2, 0, 1.2 },     { 16, 1000, 2, 0, 1.2 },   { 8, 1000, 8, 0, 1.2 },
+		{ 16, 1000, 16, 0, 1.2 },   { 3, 60, 1, 0.2, 1.15 },   { 8, 120, 1, 0.4, 1.15 },
+		{ 8, 1000, 1, 0.05, 1.15 }, { 8, 1000, 1, 0.2, 1.15 }, { 16, 1000, 1, 3.3, 1.15 },
 	};
 	enum { SEEDS = 10 };
 
@@ -444,9 +479,9 @@ int main(void)
 		cmocka_unit_test(policy_code),    cmocka_unit_test(tables_agree),
 		cmocka_unit_test(death),          cmocka_unit_test(tables_agree_in_trouble),
 		cmocka_unit_test(death_of_entry), cmocka_unit_test(second_look),
-		cmocka_unit_test(one_entry_node), cmocka_unit_test(flow_tables),
-		cmocka_unit_test(tick),           cmocka_unit_test(progress),
-		cmocka_unit_test(bursts),
+		cmocka_unit_test(restart),        cmocka_unit_test(one_entry_node),
+		cmocka_unit_test(flow_tables),    cmocka_unit_test(tick),
+		cmocka_unit_test(progress),       cmocka_unit_test(bursts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
