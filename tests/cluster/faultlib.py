@@ -51,14 +51,14 @@ Connect = collections.namedtuple("Connect", "to start took node error waited por
 class Flows:
     """Connections that stay until end()."""
 
-    def __init__(self, cluster, addresses, count, finish_s=6, pause_ms=50, block_bytes=1024):
+    def __init__(self, cluster, addresses, count, finish_s=6, pause_ms=50, block_bytes=1024, per_second=5000):
         self.cluster = cluster
         self.count = count
         self.json = os.path.join(cluster.directory, f"flows-{time.monotonic_ns()}.json")
         self.child = cluster.site.start("c1", [
             cluster.program("tests/lab/byteclient"), "--to", ",".join(addresses), "--port", str(ECHO_PORT),
-            "--flows", str(count), "--seconds", "120", "--pause-ms", str(pause_ms), "--block", str(block_bytes),
-            "--finish", str(finish_s), "--json", self.json], os.path.join(cluster.directory, "byteclient.log"),
+            "--flows", str(count), "--per-second", str(per_second), "--seconds", "120", "--pause-ms", str(pause_ms),
+            "--block", str(block_bytes), "--finish", str(finish_s), "--json", self.json], os.path.join(cluster.directory, "byteclient.log"),
             stdout=subprocess.PIPE)
         self.each = []
 
@@ -91,6 +91,8 @@ def too_late(made):
 class Connects:
     """Makes new connections at intervals, until end(). One thread, one loop."""
 
+    port, events = ECHO_PORT, select.EPOLLIN
+
     def __init__(self, cluster, addresses, per_second, timeout_s=8.0):
         self.cluster, self.addresses = cluster, addresses
         self.interval, self.timeout_s = 1.0 / per_second, timeout_s
@@ -104,13 +106,13 @@ class Connects:
         family = socket.AF_INET6 if ":" in to else socket.AF_INET
         made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         start = time.monotonic()
-        error = made.connect_ex((to, ECHO_PORT))
+        error = made.connect_ex((to, self.port))
         if error not in (0, errno.EINPROGRESS):
             self.made.append(Connect(to, start, 0.0, "", os.strerror(error)))
             made.close()
             return
         waiting[made.fileno()] = (made, to, start, bytearray())
-        poll.register(made.fileno(), select.EPOLLIN)
+        poll.register(made.fileno(), self.events)
 
     def _over(self, poll, waiting, number, error=""):
         made, to, start, heard = waiting.pop(number)

@@ -2,7 +2,7 @@
 /*
  * byteclient - long connections to echoserver.c that notice every lost, changed or invented byte.
  *
- * Opens N flows to the given addresses in turn. Each sends a block of bytes that depend only on
+ * Opens N flows to the given addresses in turn, at the rate of --per-second. Each sends a block of bytes that depend only on
  * flow and position, waits for all of its echo, pauses, and sends the next. Prints "ready N" once N flows have received
  * their node's name (or when the others have failed). With --spread the first pause of each flow is shortened by
  * another part, so that they do not all send at the same time ever after. At the end of the time, or at SIGTERM, each
@@ -59,12 +59,18 @@ struct flow {
 };
 
 static struct {
-	unsigned flows, block_bytes, address_count, port;
+	unsigned flows, block_bytes, address_count, port, per_second;
 	double seconds, pause_ms, finish_s;
 	bool spread;
 	const char *json, *text[ADDRESSES_MAX];
 	union address addresses[ADDRESSES_MAX];
-} run = { .flows = 10, .block_bytes = 1024, .port = 8080, .seconds = 10, .pause_ms = 100, .finish_s = 5 };
+} run = { .flows = 10,
+	  .block_bytes = 1024,
+	  .port = 8080,
+	  .seconds = 10,
+	  .pause_ms = 100,
+	  .finish_s = 5,
+	  .per_second = 5000 };
 
 static struct flow *flows;
 static struct wake_heap heap;
@@ -341,6 +347,9 @@ static bool option_read(int option, char *value)
 	case 'p':
 		run.port = (unsigned)atoi(value);
 		return run.port >= 1 && run.port <= 65535;
+	case 'r':
+		run.per_second = (unsigned)atoi(value);
+		return run.per_second >= 1 && run.per_second <= 1000000;
 	case 's':
 		run.seconds = atof(value);
 		return run.seconds > 0;
@@ -366,10 +375,10 @@ static bool option_read(int option, char *value)
 static bool options_read(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "flows", 1, NULL, 'n' },   { "block", 1, NULL, 'b' },    { "port", 1, NULL, 'p' },
-		{ "seconds", 1, NULL, 's' }, { "pause-ms", 1, NULL, 'e' }, { "finish", 1, NULL, 'f' },
-		{ "json", 1, NULL, 'j' },    { "to", 1, NULL, 't' },       { "spread", 0, NULL, 'd' },
-		{ NULL, 0, NULL, 0 },
+		{ "flows", 1, NULL, 'n' },      { "block", 1, NULL, 'b' },    { "port", 1, NULL, 'p' },
+		{ "seconds", 1, NULL, 's' },    { "pause-ms", 1, NULL, 'e' }, { "finish", 1, NULL, 'f' },
+		{ "json", 1, NULL, 'j' },       { "to", 1, NULL, 't' },       { "spread", 0, NULL, 'd' },
+		{ "per-second", 1, NULL, 'r' }, { NULL, 0, NULL, 0 },
 	};
 	int option;
 
@@ -398,7 +407,8 @@ int main(int argc, char **argv)
 
 	if (!options_read(argc, argv)) {
 		fprintf(stderr, "usage: byteclient --to ADDRESS[,ADDRESS..] [--port 8080] [--flows 10] [--seconds 10]\n"
-				"       [--block 1024] [--pause-ms 100] [--spread] [--finish 5] [--json OUT]\n");
+				"       [--per-second 5000] [--block 1024] [--pause-ms 100] [--spread] [--finish 5] "
+				"[--json OUT]\n");
 		return 2;
 	}
 	setrlimit(RLIMIT_NOFILE, &files);
@@ -412,7 +422,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < run.flows; i++) {
 		flows[i].number = i;
 		flows[i].fd = -1;
-		flows[i].wake.at_us = now_us() + (uint64_t)i * 200; /* not all in one burst */
+		flows[i].wake.at_us = now_us() + (uint64_t)i * 1000000 / run.per_second;
 		wake_add(&heap, &flows[i].wake);
 	}
 	loop_until(now_us() + (uint64_t)(run.seconds * 1e6));
