@@ -7,9 +7,12 @@ import time
 import pytest
 
 from faultlib import Connects, FIRST_SYN_S, RESTART_S, eligible, in_time, load, reload_both, wait_for
+from stormlib import Held, Steady, bad
 
 ALL = ["n1", "n2", "n3", "n4"]
 NO_SYN_LOST_S = 0.9
+MANY, PER_SECOND, HELD = 10_000, 500, 100
+LOST_SHARE = 0.001  # SYNs that a busy host's queues lose
 ORDERS = {"up": lambda nodes: nodes, "down": lambda nodes: nodes[::-1]}
 # The order of the nodes, and the daemon that has the new file first.
 WAYS = [("up", "dprctl"), ("down", "loadcast")] + [
@@ -134,3 +137,137 @@ def test_b82_a_service_address_comes(cluster4, order, first):
     worst = max(work.made, key=lambda made: made.waited)
     in_time(worst.waited <= NO_SYN_LOST_S, f"{worst} waited longer than {NO_SYN_LOST_S} s")
     assert {made.node for made in work.made if made.start > there} == set(ALL), "the new address is balanced"
+
+
+# ---- ten thousand ----
+
+def addresses_of(cluster, names):
+    return [address for name in names for address in (cluster.node(name).service_v4, cluster.node(name).service_v6)]
+
+
+class Many:
+    """A hundred held connections to some nodes, and ten thousand new ones meanwhile."""
+
+    def __init__(self, cluster, addresses, held_by=ALL):
+        self.held = Held(cluster, addresses_of(cluster, held_by), {0.2: HELD})
+        try:
+            self.steady = Steady(cluster, addresses, PER_SECOND, clients=16)
+        except BaseException:
+            self.held.end()
+            raise
+        self.begun = time.monotonic()
+
+    def is_over(self):
+        return time.monotonic() - self.begun > MANY / PER_SECOND
+
+    def end(self):
+        try:
+            self.steady.end()
+        finally:
+            self.held.end()
+
+    def check(self):
+        made, failed, broken = self.steady.each, bad(self.steady.each), self.held.broken()
+        assert len(made) >= 0.9 * MANY, f"only {len(made)} connections were made"
+        assert not failed, f"{len(failed)} of {len(made)} connections failed, such as {failed[:4]}"
+        assert not broken, f"{len(broken)} of {len(self.held.each)} held connections broke, such as {broken[:4]}"
+        assert self.held.forwarded(), "no held connection was forwarded"
+        again = [one for one in made if one.syns > 1]
+        in_time(len(again) <= LOST_SHARE * len(made), f"{len(again)} of {len(made)} SYNs were lost, such as {again[:4]}")
+
+
+def roll(cluster, names, steps):
+    """Goes through the steps of a change again and again until these nodes have had ten thousand connections."""
+    many = Many(cluster, addresses_of(cluster, names), names)
+    try:
+        while not many.is_over():
+            for step in steps:
+                step()
+    finally:
+        many.end()
+    many.check()
+
+
+def with_ports(cluster, node, ports, first):
+    cluster.set_config("Service", "Port", ports, node)
+    change(cluster, node, first)
+
+
+MANY_WAYS = [("up", "dprctl"), ("down", "loadcast")]
+ten_thousand = pytest.mark.long("ten thousand connections; b80, b81 and b82 are short ones of its kind")
+
+
+@ten_thousand
+@pytest.mark.alone
+@pytest.mark.seconds(180)
+@pytest.mark.parametrize("order,first", MANY_WAYS)
+def test_b83_a_port_comes_and_goes_under_ten_thousand(cluster4, order, first):
+    """b81 again and again: no connection to the port fails, and none that was forwarded breaks."""
+    for node in ALL:
+        os.truncate(cluster4.log_path(node, "loadcast"), 0)
+    roll(cluster4, ALL, [
+        lambda node=node, ports=ports: with_ports(cluster4, node, ports, first)
+        for ports in ("80 8081", "8080 80 8081") for node in ORDERS[order](ALL)])
+
+
+@ten_thousand
+@pytest.mark.alone
+@pytest.mark.seconds(180)
+@pytest.mark.parametrize("order,first", MANY_WAYS)
+def test_b84_service_addresses_come_under_ten_thousand(cluster4, order, first):
+    """b82 with one address after the other: no connection to them fails, whoever knows the address already."""
+    addresses = [f"192.0.2.{number}" for number in range(111, 114)]
+    cluster4.site.ip("n1", [f"address add {address}/24 dev eth0" for address in addresses])
+    for node in ALL:
+        os.truncate(cluster4.log_path(node, "loadcast"), 0)
+    many = Many(cluster4, addresses)
+    try:
+        for address in addresses:
+            lines = [line + f" {address}" if line.startswith("Service=" + cluster4.node("n1").service_v4) else line
+                     for line in cluster4.member_lines()]
+            cluster4.member_lines = lambda lines=lines: lines
+            for node in ORDERS[order](ALL):
+                change(cluster4, node, first)
+        while not many.is_over():
+            time.sleep(0.1)
+    finally:
+        many.end()
+    many.check()
+    assert {made.node for made in many.steady.each[-PER_SECOND:]} == set(ALL), "the new addresses are balanced"
+
+
+@ten_thousand
+@pytest.mark.alone
+@pytest.mark.seconds(180)
+@pytest.mark.parametrize("order", ORDERS)
+def test_b85_a_member_leaves_and_comes_back_under_ten_thousand(cluster4, order):
+    """b80 again and again: n1, which has no clients of its own, drains and leaves the files; then it gets into them again, at
+    their end, and serves."""
+    member_lines = type(cluster4).member_lines
+    others = ORDERS[order](ALL[1:])
+
+    def leave():
+        cluster4.dprctl("n1", "drain")
+        wait_for(lambda: not any("n1" in eligible(cluster4, node) for node in ALL[1:]), "n1 is left alone", 5)
+        cluster4.dprctl("n1", "drain", "--wait", "--timeout", "10")
+        without(cluster4, "n1")
+
+    def come():
+        lines = member_lines(cluster4)
+        end = lines.index('[Member "n2"]')
+        cluster4.member_lines = lambda: lines[end:] + lines[:end]
+
+    def reload_one(node):
+        reload_both(cluster4, node)
+        time.sleep(0.7)
+
+    def serve():
+        cluster4.dprctl("n1", "undrain")
+        wait_for(lambda: all("n1" in eligible(cluster4, node) for node in ALL[1:]), "n1 is back", RESTART_S)
+        time.sleep(1)
+
+    steps = [leave, *(lambda node=node: reload_one(node) for node in others), come,
+             *(lambda node=node: reload_one(node) for node in others), serve]
+    leave()  # it must not have any of the held connections
+    come()
+    roll(cluster4, others, steps)
