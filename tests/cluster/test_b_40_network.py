@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Faults 40: the cluster's network loses announcements, or falls apart."""
+import random
 import time
 
-from faultlib import FIRST_SYN_S, SECOND_SYN_S, eligible, load, members, settings, steady, wait_for
-from traffic import forward_all, run_in, service, tunnel_address, url
+import pytest
+
+import waylib
+from faultlib import FIRST_SYN_S, NO_WAIT_MS, SECOND_SYN_S, eligible, load, members, settings, steady, wait_for
+from traffic import FAMILIES, forward_all, run_in, service, tunnel_address, url
 
 ALL = ["n1", "n2", "n3"]
+NOTICED_S = 1.6  # after this time connections do not go where they get no answer
 
 
 def test_b40_one_way_partition(own3):
@@ -137,3 +142,30 @@ def test_b45_hardware_address_is_another(clusters):
         cluster.site.ip("n1", [f"neigh replace {tunnel_address(n2, family)} lladdr 02:00:00:00:00:99 dev eth1 nud stale"])
         wait_for(lambda: not is_served_by_n2(family), f"{family}: nothing arrives there", 15)
         wait_for(lambda: is_served_by_n2(family), f"{family}: the right address is found", 30)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_b46_an_address_is_lost_and_comes_back(cluster3, family):
+    """n2 loses its address of one family on the cluster's network for some seconds, as when DHCP fails: n1 notices it by its
+    connections, and n2 gets some again soon after it has the address. Nothing breaks that was forwarded to it before."""
+    cluster3.set_policy("rr")
+    fault = waylib.AddressLost(cluster3, "n2", random)
+    fault.families = (family,)
+    with load(cluster3, ["n1"], per_second=80) as work:
+        start = time.monotonic()
+        with fault:
+            time.sleep(4)
+            assert fault.took_effect()
+            end = time.monotonic()
+        wait_for(lambda: waylib.is_choice(cluster3, "n1", fault.node, FAMILIES), "n1 knows that n2 is back", 5)
+        back = time.monotonic()
+        time.sleep(1)
+    work.check_flows()
+    work.check_connects(SECOND_SYN_S)
+    slow = [connect for connect in work.made() if connect.waited * 1000 > NO_WAIT_MS]
+    print(f"slow: {[round(connect.start - start, 2) for connect in slow]} s after the loss")
+    assert len([connect for connect in slow if connect.start > start + NOTICED_S]) <= 2, "no more than one trial each time"
+    assert {connect.node for connect in work.made(since=start + NOTICED_S, until=end)} >= {"n1", "n3"}
+    assert not [connect for connect in slow if connect.start > back]
+    served = {connect.node for connect in work.made(since=back) if (":" in connect.to) == (family == "v6")}
+    assert "n2" in served, served

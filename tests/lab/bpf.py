@@ -17,6 +17,7 @@ PROG_LOAD, OBJ_GET, PROG_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, PROG_QUERY, LINK_CREA
 CLASSIFIER = 3  # BPF_PROG_TYPE_SCHED_CLS
 ACCEPT_ALL = struct.pack("=BBhiBBhi", 0xB7, 0, 0, 0, 0x95, 0, 0, 0)  # r0 = TC_ACT_OK; exit
 TCX = {"ingress": 46, "egress": 47}
+BEFORE_ALL = 8  # BPF_F_BEFORE without another program
 ATTRIBUTE_BYTES, INFO_BYTES, PROGRAMS_MAX = 128, 256, 64
 
 
@@ -59,13 +60,15 @@ def array_memory(path):
 
 
 @contextlib.contextmanager
-def accepting(interface):
-    """Another program that accepts every packet that comes in by this interface of the present network namespace."""
+def accepting(interface, first=False):
+    """Another program that accepts every packet that comes in by this interface of the present network namespace, behind
+    the programs that are there, or before them."""
     code, licence = ctypes.create_string_buffer(ACCEPT_ALL), ctypes.create_string_buffer(b"GPL")
     program, _ = bpf(PROG_LOAD, struct.pack("=IIQQ", CLASSIFIER, len(ACCEPT_ALL) // 8, ctypes.addressof(code),
                                             ctypes.addressof(licence)))
     try:
-        link, _ = bpf(LINK_CREATE, struct.pack("=IIII", program, socket.if_nametoindex(interface), TCX["ingress"], 0))
+        link, _ = bpf(LINK_CREATE, struct.pack("=IIII", program, socket.if_nametoindex(interface), TCX["ingress"],
+                                             BEFORE_ALL if first else 0))
     finally:
         os.close(program)
     try:

@@ -42,6 +42,11 @@ def publish(cluster, node, ports, log):
         f"add rule inet docker_like {chain} meta nfproto {family} fib daddr type local tcp dport {port} "
         f"dnat {ip} to {address}:{port}\n" for port in ports for chain in ("nat_in", "nat_local")
         for family, ip, address in (("ipv4", "ip", BOX_V4), ("ipv6", "ip6", f"[{BOX_V6}]"))))
+    return start_server(cluster, node, log)
+
+
+def start_server(cluster, node, log):
+    """Starts the echo server in the container of a node."""
     return cluster.site.start(box_of(node), [cluster.program("tests/lab/echoserver"), "--name", box_of(node), "--echo",
                                              "8080", "--sum", "8081"], log)
 

@@ -90,17 +90,15 @@ class Servers:
         if not os.path.isdir(uploads):
             os.makedirs(uploads)
             shutil.chown(uploads, "nobody", "nogroup")
-        conf = os.path.join(node.directory, "nginx.conf")
-        with open(conf, "w", encoding="ascii") as file:
-            file.write(NGINX_CONF.format(directory=node.directory, name=node.name, files=self.file_root,
-                                         keepalive=75 if self.keepalive else 0))
-        for leftover in ("nginx.sock",):
-            path = os.path.join(node.directory, leftover)
-            if os.path.exists(path):
-                os.unlink(path)
-        node.status_polls = 0
-        log = os.path.join(node.directory, "nginx.log")
         # loadcast probes nginx for the node's health: the echo server must run before it.
+        echo = self.start_echo(node)
+        self.webs[node.name] = [self.start_nginx(node), echo]
+        if wait:
+            self.wait_web(node)
+
+    def start_echo(self, which):
+        """Starts the node's echo server, and waits until it listens."""
+        node = self.node(which)
         echo = self.site.start(node.name, [self.program("tests/lab/echoserver"), "--name", node.name, "--echo",
                                            str(ECHO_PORTS[0]), "--sum", str(ECHO_PORTS[1])],
                                os.path.join(node.directory, "echoserver.log"))
@@ -109,10 +107,31 @@ class Servers:
             if echo.poll() is not None or time.monotonic() > deadline:
                 raise LabError(f"{node.name}: the echo server does not listen; see {node.directory}/echoserver.log")
             time.sleep(0.002)
-        self.webs[node.name] = [
-            self.site.start(node.name, ["nginx", "-e", log, "-c", conf, "-p", node.directory], log), echo]
-        if wait:
-            self.wait_web(node)
+        return echo
+
+    def configure_nginx(self, which, *changes):
+        """Writes the configuration of a node's nginx, with other words in place of some. Returns its path."""
+        node = self.node(which)
+        text = NGINX_CONF.format(directory=node.directory, name=node.name, files=self.file_root,
+                                 keepalive=75 if self.keepalive else 0)
+        for words, others in changes:
+            if words not in text:
+                raise LabError(f"the configuration of nginx does not have {words}")
+            text = text.replace(words, others)
+        path = os.path.join(node.directory, "nginx.conf")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        return path
+
+    def start_nginx(self, which, *changes):
+        """Starts the node's nginx, with a changed configuration."""
+        node = self.node(which)
+        path, log = self.configure_nginx(node, *changes), os.path.join(node.directory, "nginx.log")
+        socket_path = os.path.join(node.directory, "nginx.sock")
+        if os.path.exists(socket_path):
+            os.unlink(socket_path)
+        node.status_polls = 0
+        return self.site.start(node.name, ["nginx", "-e", log, "-c", path, "-p", node.directory], log)
 
     def wait_web(self, which, timeout_s=START_S):
         node = self.node(which)
