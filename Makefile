@@ -191,10 +191,11 @@ fuzz: $(PROTO).c
 	@[ "$$(id -u)" -ne 0 ] || $(MAKE) --no-print-directory -s -j2 bpf-fuzz T=$(or $(T),60)
 
 ## make storm        the long storms: 10 minutes of SYN floods; 1,000 kills, 100 freezes, 100 upgrades; shared addresses
-##                   for an hour on a busy host and for 100,000 SYNs under faults (root); ONLY="f21" picks some
+##                   for an hour on a busy host and for 100,000 SYNs under faults (root); ONLY="f21" picks some;
+##                   ONLY=ways: ten minutes of filters, routes and web servers that fail; PLANE=nfqueue for that plane
 .PHONY: storm
 storm: all
-	@STORM=long tests/cluster/run --plane bpf -k "$(or $(ONLY),c11 or c12 or f20 or f21)"
+	@STORM=long tests/cluster/run --plane $(or $(PLANE),bpf) -k "$(or $(patsubst ways,c20,$(ONLY)),c11 or c12 or f20 or f21)"
 
 ## make bench        measurements, interleaved and repeated (root); QUICK=1 for a short run
 .PHONY: bench

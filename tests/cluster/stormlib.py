@@ -9,6 +9,7 @@ import select
 import subprocess
 import time
 
+from faultlib import Connects
 from traffic import hardware
 
 ECHO_PORT = 8080
@@ -119,6 +120,39 @@ class Steady:
         first, end = (bisect.bisect_left(self.starts, at) for at in (since, until))
         return [made for made in self.each[first:end]
                 if to in (None, self.cluster.node_by_address(made.to).name)]
+
+
+class Pages(Connects):
+    """New connections of c1 to nginx at a steady rate, until end(). Each asks for the name of its node by HTTP."""
+
+    port, events = 80, select.EPOLLIN | select.EPOLLOUT
+    REQUEST, GOOD = b"GET /whoami HTTP/1.0\r\n\r\n", b"HTTP/1.1 200 "
+
+    def __init__(self, *about, **options):
+        self.asked = set()
+        super().__init__(*about, **options)
+
+    def _hear(self, poll, waiting, number):
+        made, _, _, heard = waiting[number]
+        try:
+            if number not in self.asked:
+                made.send(self.REQUEST)
+                self.asked.add(number)
+                poll.modify(number, select.EPOLLIN)
+                return
+            part = made.recv(4096)
+        except OSError as error:
+            self._over(poll, waiting, number, os.strerror(error.errno))
+            return
+        heard += part
+        if not part:
+            head, _, heard[:] = bytes(heard).partition(b"\r\n\r\n")
+            status = head[9:12].decode("ascii", "replace") or "ended without an answer"
+            self._over(poll, waiting, number, "" if head.startswith(self.GOOD) else status)
+
+    def _over(self, poll, waiting, number, error=""):
+        self.asked.discard(number)
+        super()._over(poll, waiting, number, error)
 
 
 def bad(made):
