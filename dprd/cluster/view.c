@@ -165,13 +165,15 @@ static struct sent *sent_lately(struct dprd *d, const struct view_node *node)
 	return &to->lately;
 }
 
-void view_count_sent(struct dprd *d, unsigned view_index, bool v6, unsigned connections, uint64_t now_ms)
+void view_count_sent(struct dprd *d, unsigned view_index, bool v6, unsigned connections, uint64_t at_ms)
 {
 	struct view_node *node = &d->view_nodes[view_index];
 
-	node->sent += connections;
-	sent_count(sent_lately(d, node), now_ms, connections);
-	outcomes_made(d, node->node_id, v6, connections, now_ms);
+	/* The load has those that were sent before it was heard: the programs' are counted later. */
+	if (at_ms >= node->heard_ms)
+		node->sent += connections;
+	sent_count(sent_lately(d, node), at_ms, connections);
+	outcomes_made(d, node->node_id, v6, connections, at_ms);
 }
 
 /*

@@ -37,8 +37,8 @@ struct view_past {
 };
 
 /* Lock held for all that follow. */
-/* Connections were sent to this node of the view at now_ms (CLOCK_BOOTTIME). */
-void view_count_sent(struct dprd *d, unsigned view_index, bool v6, unsigned connections, uint64_t now_ms);
+/* Connections were sent to this node of the view at at_ms (CLOCK_BOOTTIME), which may be before its last news. */
+void view_count_sent(struct dprd *d, unsigned view_index, bool v6, unsigned connections, uint64_t at_ms);
 /*
  * Puts a fresh load table into d->table and d->view; NULL: there is none, and only the age of the former one grows.
  * missing: the file does not exist.

@@ -49,19 +49,41 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Connections sent to a node count from now on, whatever its present place in the view. */
-static void count_sent(struct dprd *d, const struct ahead *a, bool v6, unsigned used)
+/* When the programs decided since the last tick, by the decisions that they remember. */
+static struct schedule_ages decision_ages(const struct dprd *d)
 {
-	/* The programs do not say when within the last tick: none of them counts too early. */
-	uint64_t now_ms = clock_now_ms();
-	unsigned i, node, sent[MEMBERS_MAX] = { 0 };
+	const struct fastpath_control *control = d->fastpath->control;
+	uint32_t next = __atomic_load_n(&control->decisions, __ATOMIC_ACQUIRE), i = control->decisions_seen;
+	uint32_t now = (uint32_t)(clock_flow_ns() >> FLOW_TICK_SHIFT);
+	struct schedule_ages ages = { .all = 0 };
+
+	for (next = next - i > FASTPATH_UNREAD ? i + FASTPATH_UNREAD : next; i != next; i++)
+		schedule_ages_add(&ages,
+				  (int32_t)(now - d->fastpath->recent->decision[i & (FASTPATH_RECENT - 1)].tick));
+	return ages;
+}
+
+/*
+ * Connections sent to a node count, whatever its present place in the view: those that were sent before the last news of
+ * the node was heard are in its load already. None counts too early: each at the end of its tick of the flow clock.
+ */
+static void count_sent(struct dprd *d, const struct ahead *a, bool v6, unsigned used, const struct schedule_ages *ages)
+{
+	uint64_t now_ms = clock_now_ms(), tick_ns = clock_flow_ns() & ((1ULL << FLOW_TICK_SHIFT) - 1);
+	unsigned i, node, age, part, sent[MEMBERS_MAX] = { 0 };
 
 	for (i = 0; i < used; i++)
 		sent[a->entries[fastpath_schedule_at(i, a->count)].view_index]++;
 	for (i = 1; i < a->view.count; i++) {
-		for (node = 1; sent[i] && node < d->view.count; node++)
-			if (d->view_nodes[node].node_id == a->nodes[i].node_id)
-				view_count_sent(d, node, v6, sent[i], now_ms);
+		for (node = 1; node < d->view.count && d->view_nodes[node].node_id != a->nodes[i].node_id; node++)
+			;
+		for (age = SCHEDULE_AGES; sent[i] && node < d->view.count && age-- > 0;) {
+			uint64_t ago_ns = age ? tick_ns + ((age - 1ULL) << FLOW_TICK_SHIFT) : 0;
+
+			part = schedule_ages_part(ages, sent[i], age);
+			if (part)
+				view_count_sent(d, node, v6, part, now_ms - ago_ns / 1000000);
+		}
 	}
 }
 
@@ -92,12 +114,13 @@ static bool is_flood(const struct fastpath_control *control)
 	return made >= room && made - room >= FASTPATH_OVER_ROOM;
 }
 
-static void account(struct dprd *d, struct ahead *a, const struct decide_env *env, bool v6)
+static void account(struct dprd *d, struct ahead *a, const struct decide_env *env, bool v6,
+		    const struct schedule_ages *ages)
 {
 	unsigned used = *fastpath_cursor(d->fastpath, v6, true);
 
 	/* Most connections of a flood find no room and are not sent. */
-	count_sent(d, a, v6, least(used, !a->count || is_flood(d->fastpath->control) ? a->count : COUNTED_MOST));
+	count_sent(d, a, v6, least(used, !a->count || is_flood(d->fastpath->control) ? a->count : COUNTED_MOST), ages);
 	used = least(used, a->count);
 	catch_up(d, a, env, v6, used);
 	if (d->config.own_backend_count)
@@ -189,26 +212,31 @@ static void keep_one_trial(const struct dprd *d, struct ahead *a, bool v6)
 	}
 }
 
-static void make(struct dprd *d, struct ahead *a, const struct decide_env *env, bool v6, uint32_t used)
+/* A family's present view, and the copies that the making of its schedule changes. */
+static void begin(struct dprd *d, struct ahead *a, bool v6, struct decide_env *env)
 {
-	static struct view_node nodes[MEMBERS_MAX]; /* main thread only */
-	static struct policy_state state;
-	struct fastpath_schedule *s = fastpath_schedule(d->fastpath, v6, false);
-	struct load_view view = { .count = d->view.count, .nodes = nodes };
-	struct decide_env ahead = *env;
-	unsigned i;
+	static struct view_node nodes[2][MEMBERS_MAX]; /* main thread only */
+	static struct policy_state state[2];
+	static struct load_view view[2];
 
 	view_select(d, v6, 0, false);
 	memcpy(a->nodes, d->view_nodes, sizeof(a->nodes));
-	memcpy(nodes, d->view_nodes, sizeof(nodes));
-	state = d->policy_state[v6];
+	memcpy(nodes[v6], d->view_nodes, sizeof(nodes[v6]));
+	state[v6] = d->policy_state[v6];
+	view[v6] = (struct load_view) { .count = d->view.count, .nodes = nodes[v6] };
 	a->view = (struct load_view) { .count = d->view.count, .nodes = a->nodes };
-	policy_count_sent(ahead.policy, &a->view);
+	policy_count_sent(env->policy, &a->view);
 	a->seed = policy_mix(d->random_state++);
-	a->count = wanted(used, is_flood(d->fastpath->control));
-	ahead.view = &view;
-	ahead.policy_state = &state;
-	schedule_make(&ahead, d->config.factors.connections, a->seed, a->entries, a->count);
+	env->view = &view[v6];
+	env->policy_state = &state[v6];
+}
+
+/* The programs get the verdicts of a family. */
+static void finish(struct dprd *d, struct ahead *a, bool v6)
+{
+	struct fastpath_schedule *s = fastpath_schedule(d->fastpath, v6, false);
+	unsigned i;
+
 	keep_one_trial(d, a, v6);
 	if (d->config.own_backend_count)
 		backend_ahead_make(d, v6, policy_mix(d->random_state++), a->entries, a->count, &a->backends);
@@ -216,6 +244,33 @@ static void make(struct dprd *d, struct ahead *a, const struct decide_env *env, 
 		s->entry[i] = entry_of(d, a, i);
 	*fastpath_cursor(d->fastpath, v6, false) = 0;
 	s->count = a->count;
+}
+
+enum { SELDOM_PART = 16 }; /* a family that did not come lately counts for this part */
+
+/* used: connections of each family that the last schedules decided. */
+static void make(struct dprd *d, struct plane_decide *p, const struct decide_env *env, const uint32_t used[2])
+{
+	uint32_t both = least(used[0], COUNTED_MOST) + least(used[1], COUNTED_MOST);
+	struct decide_env each[2] = { *env, *env };
+	struct schedule_family family[2];
+	unsigned v6;
+
+	for (v6 = 0; v6 < 2; v6++) {
+		struct ahead *a = &p->ahead[v6];
+
+		begin(d, a, v6, &each[v6]);
+		a->count = wanted(used[v6], is_flood(d->fastpath->control));
+		family[v6] =
+			(struct schedule_family) { .env = &each[v6],
+						   .seed = a->seed,
+						   .expected = least(used[v6], COUNTED_MOST) + both / SELDOM_PART + 1,
+						   .count = a->count,
+						   .entries = a->entries };
+	}
+	schedule_make_both(family, d->config.factors.connections);
+	for (v6 = 0; v6 < 2; v6++)
+		finish(d, &p->ahead[v6], v6);
 }
 
 /* New SYNs are queued to dprd. */
@@ -266,23 +321,23 @@ static void set_room(struct dprd *d, uint64_t now_ms)
 /* Takes the account of the last schedules, and makes new ones if the programs are to decide. */
 static void renew(struct dprd *d, struct plane_decide *p, bool runs, uint64_t now_ms)
 {
+	struct schedule_ages ages;
 	struct decide_env env;
 	uint32_t used[2];
 	unsigned v6;
 
 	p->runs = runs;
 	asks_env(d, &env);
+	ages = decision_ages(d);
 	for (v6 = 0; v6 < 2; v6++) {
 		used[v6] = *fastpath_cursor(d->fastpath, v6, true);
-		account(d, &p->ahead[v6], &env, v6);
+		account(d, &p->ahead[v6], &env, v6, &ages);
 	}
 	plane_decide_remember(d, &env);
-	for (v6 = 0; v6 < 2; v6++) {
-		if (p->runs)
-			make(d, &p->ahead[v6], &env, v6, used[v6]);
-		else
-			make_none(d, &p->ahead[v6], v6);
-	}
+	if (p->runs)
+		make(d, p, &env, used);
+	for (v6 = 0; v6 < 2 && !p->runs; v6++)
+		make_none(d, &p->ahead[v6], v6);
 	p->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
 	set_room(d, now_ms);
 	fastpath_schedules_switch(d->fastpath);

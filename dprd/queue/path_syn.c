@@ -183,7 +183,9 @@ void path_commit_flow(struct path *p, const struct queued *q)
 		d->backends.chosen[own]++;
 	} else if (node) {
 		node->reserved -= node->reserved > 0;
-		view_count_sent(d, (unsigned)(node - d->view_nodes), q->packet.v6, 1, p->now_ms);
+		/* It is sent now, after any news that came since the batch began. */
+		view_count_sent(d, (unsigned)(node - d->view_nodes), q->packet.v6, 1,
+				p->now_ms > node->heard_ms ? p->now_ms : node->heard_ms);
 	}
 }
 

@@ -221,6 +221,84 @@ static void test_own_load_counts(void **context)
 	assert_int_not_equal(entries[4].reason, REASON_BELOW_MAX_LOAD);
 }
 
+/* Two families share the low loads: a low node is not filled up by each of them. */
+static void test_both_families(void **context)
+{
+	static struct view_node other_nodes[NODES];
+	static const double load[NODES] = { 100, 10, 30, 30 };
+	struct load_view other_view = { .count = NODES, .nodes = other_nodes };
+	struct schedule_entry entries[2][AHEAD];
+	struct decide_env other;
+	struct schedule_family family[2] = { { .env = &env, .seed = 1, .expected = 1, .count = 30 },
+					     { .env = &other, .seed = 2, .expected = 1, .count = 30 } };
+	unsigned hits[2] = { 0 }, f, i;
+
+	(void)context;
+	restart(&policy_least);
+	for (i = 0; i < NODES; i++) {
+		nodes[i].load = load[i];
+		nodes[i].weight = 1;
+	}
+	memcpy(other_nodes, nodes, sizeof(nodes));
+	other = env;
+	other.view = &other_view;
+	for (f = 0; f < 2; f++)
+		family[f].entries = entries[f];
+	schedule_make_both(family, 1);
+	for (f = 0; f < 2; f++) {
+		for (i = 0; i < 30; i++)
+			hits[f] += entries[f][i].view_index == 1;
+		assert_in_range(hits[f], 10, 22);
+	}
+	/* 20 fill it up, and a third of the others come to it. */
+	assert_in_range(hits[0] + hits[1], 33, 34);
+	assert_int_equal(nodes[2].sent, other_nodes[2].sent);
+	/* Three of four connections are of one family: it has three of four places at the low node. */
+	for (i = 0; i < NODES; i++)
+		nodes[i].sent = other_nodes[i].sent = 0;
+	family[0].expected = 3;
+	schedule_make_both(family, 1);
+	for (i = 0; i < 15; i++)
+		assert_int_equal(entries[0][i].view_index, 1);
+	for (i = 0; i < 5; i++)
+		assert_int_equal(entries[1][i].view_index, 1);
+	/* One family alone: the same as schedule_make(). */
+	for (i = 0; i < NODES; i++)
+		nodes[i].sent = other_nodes[i].sent = 0;
+	family[1].count = 0;
+	schedule_make_both(family, 1);
+	for (i = 0; i < NODES; i++)
+		nodes[i].sent = 0;
+	schedule_make(&env, 1, family[0].seed, entries[1], 30);
+	assert_memory_equal(entries[0], entries[1], 30 * sizeof(entries[0][0]));
+}
+
+/* Connections are shared out over the times of all; none is lost or invented. */
+static void test_ages(void **context)
+{
+	struct schedule_ages ages = { .all = 0 };
+	unsigned connections, age, sum;
+
+	(void)context;
+	assert_int_equal(schedule_ages_part(&ages, 7, 0), 7);
+	assert_int_equal(schedule_ages_part(&ages, 7, 1), 0);
+	schedule_ages_add(&ages, -1);
+	schedule_ages_add(&ages, 2);
+	schedule_ages_add(&ages, 2);
+	schedule_ages_add(&ages, INT32_MAX);
+	assert_int_equal(schedule_ages_part(&ages, 100, 0), 25);
+	assert_int_equal(schedule_ages_part(&ages, 100, 1), 0);
+	assert_int_equal(schedule_ages_part(&ages, 100, 2), 50);
+	assert_int_equal(schedule_ages_part(&ages, 100, SCHEDULE_AGES - 1), 25);
+	for (connections = 0; connections < 1000; connections++) {
+		for (age = sum = 0; age < SCHEDULE_AGES; age++)
+			sum += schedule_ages_part(&ages, connections, age);
+		assert_int_equal(sum, connections);
+	}
+	ages = (struct schedule_ages) { .all = UINT32_MAX, .count = { UINT32_MAX } };
+	assert_int_equal(schedule_ages_part(&ages, UINT32_MAX, 0), UINT32_MAX);
+}
+
 /* Decide=auto: fast from 1,000 SYNs per second, until a second after the last tick with 500. */
 static void test_pace(void **context)
 {
@@ -252,6 +330,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_every_policy, start, stop),
 		cmocka_unit_test_setup_teardown(test_states, start, stop),
 		cmocka_unit_test_setup_teardown(test_own_load_counts, start, stop),
+		cmocka_unit_test_setup_teardown(test_both_families, start, stop),
+		cmocka_unit_test(test_ages),
 		cmocka_unit_test(test_pace),
 	};
 

@@ -227,6 +227,32 @@ static void test_no_answer(void **context)
 	assert_true(d.view_nodes[N2].eligible);
 }
 
+/* Connections sent to a peer count until its announced load has them, also those of which dprd learns later. */
+static void test_sent(void **context)
+{
+	(void)context;
+	table.nodes[N2].age_ms = 20;
+	table.nodes[N2].sequence++;
+	published(100);
+	view_count_sent(&d, N2, false, 3, now_ms);
+	assert_int_equal(d.view_nodes[N2].sent, 3);
+	view_count_sent(&d, N2, false, 5, now_ms - 30);
+	assert_int_equal(d.view_nodes[N2].sent, 3);
+	view_count_sent(&d, N2, false, 2, now_ms - 20);
+	assert_int_equal(d.view_nodes[N2].sent, 5);
+	published(10);
+	assert_int_equal(d.view_nodes[N2].sent, 5);
+	view_count_sent(&d, N2, false, 4, now_ms);
+	/* News that was heard in between. */
+	table.nodes[N2].age_ms = 15;
+	table.nodes[N2].sequence++;
+	published(10);
+	assert_int_equal(d.view_nodes[N2].sent, 4);
+	table.nodes[N2].sequence++;
+	published(100);
+	assert_int_equal(d.view_nodes[N2].sent, 0);
+}
+
 static void test_rate(void **context)
 {
 	unsigned i;
@@ -377,6 +403,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_why_not, start, stop),
 		cmocka_unit_test_setup_teardown(test_no_answer, start, stop),
 		cmocka_unit_test_setup_teardown(test_rate, start, stop),
+		cmocka_unit_test_setup_teardown(test_sent, start, stop),
 		cmocka_unit_test_setup_teardown(test_ports, start, stop),
 		cmocka_unit_test_setup_teardown(test_fresh_service, start, stop),
 		cmocka_unit_test_setup_teardown(test_held_weight, start, stop),

@@ -24,6 +24,36 @@ struct schedule_entry {
 void schedule_make(const struct decide_env *env, double connection_load, uint64_t seed, struct schedule_entry *entries,
 		   unsigned count);
 
+/* One family's part of schedule_make_both(). */
+struct schedule_family {
+	const struct decide_env *env; /* as for schedule_make() */
+	uint64_t seed;
+	unsigned expected; /* connections of this family, in proportion to the other family's; above 0 */
+	unsigned count;
+	struct schedule_entry *entries;
+};
+
+/*
+ * The same for IPv4 and IPv6: each verdict also takes into account the connections of the other family that are expected
+ * to come before it. Both views have the same nodes in the same order.
+ */
+void schedule_make_both(const struct schedule_family family[2], double connection_load);
+
+/*
+ * When the connections of the last tick were decided: their number by age, in ticks of the flow table's clock (16.8 ms).
+ * All zero: unknown.
+ */
+enum { SCHEDULE_AGES = 8 };
+struct schedule_ages {
+	unsigned all, count[SCHEDULE_AGES];
+};
+
+/* One was decided this many ticks ago. A negative age counts as 0, a higher one as the highest. */
+void schedule_ages_add(struct schedule_ages *ages, int32_t age);
+
+/* The part of some connections that has an age, when they came evenly among all. The parts of all ages sum up. */
+unsigned schedule_ages_part(const struct schedule_ages *ages, unsigned connections, unsigned age);
+
 /* Decide=auto: state of the choice between dprd and the programs. All zero: dprd decides, and no SYN has come. */
 struct schedule_pace {
 	uint64_t since_ms, fast_ms; /* CLOCK_MONOTONIC: when SYNs were last counted, and last came fast */
