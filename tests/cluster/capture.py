@@ -56,10 +56,15 @@ class Capture:
         self.stop()
 
     def _drain(self):
-        """Drops frames from before the filter was set."""
+        """Drops frames from before the filter was set, and forgets those for which there was no room then."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 self.socket.recv(1, socket.MSG_DONTWAIT)
+        self._lost()
+
+    def _lost(self):
+        """The number of packets that were lost since it was last asked (PACKET_STATISTICS)."""
+        return struct.unpack("II", self.socket.getsockopt(263, 6, 8))[1]
 
     def _read(self):
         while True:
@@ -77,7 +82,7 @@ class Capture:
             time.sleep(0.05)
             self.stop_end.send(b"x")
             self.thread.join(5)
-            lost = struct.unpack("II", self.socket.getsockopt(263, 6, 8))[1]  # PACKET_STATISTICS
+            lost = self._lost()
             for end in (self.socket, self.wake, self.stop_end):
                 end.close()
             assert lost == 0, f"the capture lost {lost} packets"

@@ -306,7 +306,7 @@ class PortRolled(Fault):
         self.cluster.dprctl(self.node, "reload")
 
     def took_effect(self):
-        return "Port=80 8081" in self.cluster.dprctl(self.node, "config")
+        return "8080" not in self.cluster.dprctl(self.node, "config")
 
 
 # ---- web servers ----
