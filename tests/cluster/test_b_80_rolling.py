@@ -215,7 +215,7 @@ def test_b83_a_port_comes_and_goes_under_ten_thousand(cluster4, order, first):
 @pytest.mark.seconds(180)
 @pytest.mark.parametrize("order,first", MANY_WAYS)
 def test_b84_service_addresses_come_under_ten_thousand(cluster4, order, first):
-    """b82 with one address after the other: no connection to them fails, whoever knows the address already."""
+    """b82 with one address after the other: no connection to them fails, also while only some nodes know it."""
     addresses = [f"192.0.2.{number}" for number in range(111, 114)]
     cluster4.site.ip("n1", [f"address add {address}/24 dev eth0" for address in addresses])
     for node in ALL:
