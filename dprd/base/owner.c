@@ -27,14 +27,21 @@ int owner_give_all(const char *directory, const char *above)
 {
 	struct stat owner, own, file;
 	struct dirent *entry;
-	DIR *files;
-	int error = 0;
+	DIR *files = NULL;
+	int error = 0, fd;
 
 	if (!other_owner(above, &owner))
 		return 0;
-	files = opendir(directory);
-	if (!files)
-		return -errno;
+	/* The other user may have put a link to another directory there. */
+	fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		files = fdopendir(fd);
+	if (!files) {
+		error = -errno;
+		if (fd >= 0)
+			close(fd);
+		return error;
+	}
 	if (fstat(dirfd(files), &own) < 0)
 		error = -errno;
 	while (!error && (entry = readdir(files))) {

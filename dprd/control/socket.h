@@ -6,7 +6,6 @@
 #define DPRD_CONTROL_SOCKET_H
 
 struct control;
-struct control;
 struct dprd;
 
 /* 0 and *ret, or -errno after a line in the log. */

@@ -106,7 +106,7 @@ static void test_beside_a_file(void **context)
 /* Root gives what it made to the owner of the directory, and no other process's files. */
 static void test_files_of_root(void **context)
 {
-	char inner[48], file[64], link_path[64];
+	char inner[48], file[64], link_path[64], link_to_inner[48];
 	struct stat status;
 	int fd;
 
@@ -127,6 +127,15 @@ static void test_files_of_root(void **context)
 	assert_int_equal(status.st_uid, 0);
 	assert_true(owner_is_own(0, directory) && !owner_is_own(OTHER_USER, directory));
 	assert_int_equal(chown(directory, OTHER_USER, OTHER_GROUP), 0);
+	/* In the place of the directory, its user may put a link to one of root's. */
+	snprintf(link_to_inner, sizeof(link_to_inner), "%s/v0", directory);
+	assert_int_equal(symlink(inner, link_to_inner), 0);
+	assert_true(owner_give_all(link_to_inner, directory) < 0);
+	assert_int_equal(stat(inner, &status), 0);
+	assert_int_equal(status.st_uid, 0);
+	assert_int_equal(fstat(fd, &status), 0);
+	assert_int_equal(status.st_uid, 0);
+	unlink(link_to_inner);
 	assert_true(owner_is_own(0, directory) && owner_is_own(OTHER_USER, directory));
 	assert_false(owner_is_own(OTHER_USER - 9, directory));
 	assert_int_equal(owner_give_all(inner, directory), 0);
