@@ -414,7 +414,7 @@ INLINE bool is_served_inside(const struct __sk_buff *skb, const struct packet *p
 
 INLINE struct entry_verdict entry_syn(struct __sk_buff *skb, const struct packet *p, bool v6,
 				      const struct fastpath_tables *t, const struct flow_search *search,
-				      struct flow_slot **slot)
+				      struct flow_slot **slot, bool present)
 {
 	bool works = daemon_works(), is_new, decides, draws;
 	struct entry_verdict known = entry_verdict(ENTRY_PASS);
@@ -422,14 +422,15 @@ INLINE struct entry_verdict entry_syn(struct __sk_buff *skb, const struct packet
 
 	if (!works && *slot)
 		known = syn_alone(p, *slot, (uint8_t)t->self_node);
-	if (known.kind == ENTRY_FORWARD || (!works && !t->choices))
+	if (known.kind == ENTRY_FORWARD || (!works && (!t->choices || !present)))
 		return known;
 	is_new = !*slot || is_over(p, *slot, t->self_node);
 	if (works && is_new && is_served_inside(skb, p, t))
 		return serve(skb, p, t, search, *slot, REASON_INSIDE_CLIENT);
 	/* The kernel module may still drop the SYN: dprd decides about those that it lets through. */
 	decides = works && decide_in_kernel && !is_unjudged(skb);
-	draws = decides && is_new;
+	/* A new connection to a port that is no service any more is none of the schedule's. */
+	draws = decides && is_new && present;
 	verdict = draws ? draw(p, v6, t) : -1;
 	if (verdict > 0xff)
 		flow_expect(search);
@@ -441,15 +442,16 @@ INLINE struct entry_verdict entry_syn(struct __sk_buff *skb, const struct packet
 		return new_alone(skb, p, v6, t, search, slot);
 	if (draws)
 		return entry_decide(skb, p, verdict, v6, t, search, slot);
-	return decides && is_clear_copy(p, *slot) ? entry_forward(REASON_SAME_SYN) : entry_verdict(ENTRY_QUEUE);
+	return decides && !is_new && is_clear_copy(p, *slot) ? entry_forward(REASON_SAME_SYN)
+							     : entry_verdict(ENTRY_QUEUE);
 }
 
 INLINE struct entry_verdict entry_judge(struct __sk_buff *skb, const struct packet *p, bool v6,
 					const struct fastpath_tables *t, const struct flow_search *search,
-					struct flow_slot **slot)
+					struct flow_slot **slot, bool present)
 {
 	if (packet_is_syn(p))
-		return entry_syn(skb, p, v6, t, search, slot);
+		return entry_syn(skb, p, v6, t, search, slot, present);
 	if (!*slot)
 		return entry_verdict(ENTRY_PASS);
 	return entry_forward(p->kind == PACKET_ICMP_ERROR ? REASON_ICMP_RELAY : REASON_FLOW);
@@ -496,7 +498,7 @@ INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const s
 	/* To a port that is no longer a service, only packets of flows are forwarded. */
 	if (!port || (port > t->present_ports && !slot))
 		return TC_ACT_UNSPEC;
-	verdict = entry_judge(skb, p, v6, t, &search, &slot);
+	verdict = entry_judge(skb, p, v6, t, &search, &slot, port <= t->present_ports);
 	switch (verdict.kind) {
 	case ENTRY_DROP:
 		return TC_ACT_SHOT;

@@ -51,6 +51,7 @@ static void open_plane(struct plane *p, bool alias, bool in_kernel)
 	plane_open(p, text, MAX_FLOWS);
 	p->living = 0x7;
 	p->shared = &site_shared;
+	p->config.former_port[p->config.former_port_count++] = SITE_FORMER_PORT;
 	plane_fill(p);
 }
 

@@ -21,7 +21,7 @@
 
 #include "tests/bpf/plane.h"
 
-enum { SITE_MEMBERS = 4, SITE_FLOW_BYTES = 96 };
+enum { SITE_MEMBERS = 4, SITE_FLOW_BYTES = 96, SITE_FORMER_PORT = 8080 };
 
 /* Bits of a variant's index: the family, the layout, the value of Decide=. */
 enum {

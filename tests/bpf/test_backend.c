@@ -176,6 +176,9 @@ static const struct fixture nat[] = {
 #define MADE .counted = "backend", .after = "half_open n2 isn 5 now"
 
 static const struct fixture alone[] = {
+	{ ALONE("another SYN of a closing flow to a former port: served here", "n2",
+		"ip cl>s1 | tcp 40000>8080 S seq 6"),
+	  .flow = "closing n2 isn 5 age 3 port 8080", .verdict = PASS, .after = "closing n1 isn 6 age 3" },
 	{ ALONE("direct", "n2", SYN), .way = "direct", .verdict = REDIRECT, MADE,
 	  .out = "eth me>n2 | ip cl>s1 ttl 62 | tcp 40000>80 S seq 5" },
 	{ ALONE("in a tunnel", "n2", SYN), .verdict = REDIRECT, MADE, .out = TO_N2 },
