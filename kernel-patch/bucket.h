@@ -275,6 +275,15 @@ static inline uint64_t bucket_copy_word(uint64_t copy_hash, uint32_t tag, uint64
 	return (copy_hash & ~0xfffffffull) | (uint64_t)(tag & BUCKET_TAG_MASK) << 14 | (now_ns >> 24 & 0x3fff);
 }
 
+/*
+ * A word of a version that had no tags: more bits of the hash or of the time are in their place. The copy waits as here,
+ * for the node is not known.
+ */
+static inline uint64_t bucket_copy_former_word(uint64_t word)
+{
+	return (word & ~((uint64_t)BUCKET_TAG_MASK << 14)) | (uint64_t)BUCKET_TAG_HERE << 14;
+}
+
 /* Fills the three facts of a refusal. */
 static inline void bucket_copy_recall(uint64_t word, uint64_t copy_hash, struct bucket_syn *syn)
 {

@@ -15,7 +15,7 @@
  *   refused   ARRAY   shared addresses: SYNs for other nodes
  *   counters  PERCPU  how often the programs did what
  *
- * Pinned are the flow table and the links, and with shared addresses also lease and refused. They outlive dprd. The
+ * Pinned are the flow table and the links, and with shared addresses also lease and refused-2. They outlive dprd. The
  * links hold the programs, and these hold the other maps. FASTPATH_VERSION changes with the layout of the pinned maps.
  */
 #ifndef DPRD_BPF_LAYOUT_H

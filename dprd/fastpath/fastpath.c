@@ -106,6 +106,8 @@ static int programs_load(struct fastpath *f, const struct flow_table *flows, con
 		error = dprd_bpf__load(f->programs);
 	if (error)
 		return error;
+	if (config->shared_count && *f->pins)
+		fastpath_take_refused(f);
 	f->control = &f->programs->bss->control;
 	f->tables = f->programs->bss->tables;
 	f->ways = f->programs->bss->ways;

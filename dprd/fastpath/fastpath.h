@@ -4,7 +4,7 @@
  * fills the tables that they read (tables.c).
  *
  * Pinned are the flow table and the links: <Pins>/v1/flows, in-<interface>, out-<interface>; with shared addresses also
- * lease and refused. They outlive dprd. A new dprd takes over the flow table (into a table of another size if the
+ * lease and refused-2. They outlive dprd. A new dprd takes over the flow table (into a table of another size if the
  * configuration asks for it), makes and fills the other maps, and then replaces the program of each link in one step.
  */
 #ifndef DPRD_FASTPATH_H

@@ -11,12 +11,14 @@
 #include <linux/magic.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "dprd/base/log.h"
 #include "dprd/bpf/dprd.skel.h"
 #include "dprd/fastpath/private.h"
 
@@ -107,8 +109,43 @@ int fastpath_pin_lease(const struct fastpath *f)
 
 	snprintf(path, sizeof(path), "%s/lease", f->pins);
 	error = bpf_map__set_pin_path(f->programs->maps.lease, path);
-	snprintf(path, sizeof(path), "%s/refused", f->pins);
+	snprintf(path, sizeof(path), "%s/refused-2", f->pins);
 	return error ? error : bpf_map__set_pin_path(f->programs->maps.refused, path);
+}
+
+/* All words of one map into another one. 0 or -errno. */
+static int copy_former_words(int from, int to)
+{
+	uint32_t *keys = calloc(SHARED_REFUSED_WORDS, sizeof(*keys)), count = SHARED_REFUSED_WORDS, next, i;
+	uint64_t *words = calloc(SHARED_REFUSED_WORDS, sizeof(*words));
+	int error = keys && words ? bpf_map_lookup_batch(from, NULL, &next, keys, words, &count, NULL) : -ENOMEM;
+
+	/* The end of the map. */
+	if (error == -ENOENT)
+		error = 0;
+	for (i = 0; !error && i < count; i++)
+		words[i] = bucket_copy_former_word(words[i]);
+	if (!error)
+		error = bpf_map_update_batch(to, keys, words, &count, NULL);
+	free(keys);
+	free(words);
+	return error;
+}
+
+void fastpath_take_refused(const struct fastpath *f)
+{
+	char path[FASTPATH_PINS_BYTES + 32];
+	int error, from;
+
+	snprintf(path, sizeof(path), "%s/refused", f->pins);
+	from = bpf_obj_get(path);
+	if (from < 0)
+		return;
+	error = copy_former_words(from, bpf_map__fd(f->programs->maps.refused));
+	if (error)
+		log_warning("cannot take over the refused SYNs of the former version: %s", strerror(-error));
+	close(from);
+	unlink(path);
 }
 
 void fastpath_classifier_detach(uint32_t interface, int out)

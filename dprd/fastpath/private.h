@@ -30,6 +30,11 @@ bool fastpath_pins_ready(const char *pin_dir, const char *pins, char why[FASTPAT
 void *fastpath_map_flows(const char *pins, int *ret_fd, size_t *ret_bytes);
 /* Before the programs are loaded: the maps of the lease are those of the former process. 0 or -errno. */
 int fastpath_pin_lease(const struct fastpath *f);
+/*
+ * After that: the refused SYNs of a former version, whose words do not name the node. They wait for whichever it is, or
+ * a SYN would get a second answer when the upgrade meets a change of the shares.
+ */
+void fastpath_take_refused(const struct fastpath *f);
 /* Removes dprd's classifier from an interface; out: the one of egress. */
 void fastpath_classifier_detach(uint32_t interface, int out);
 /* Removes all pins, their directory, and the classifiers of all interfaces. 0 or -errno. */

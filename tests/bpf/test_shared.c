@@ -8,9 +8,12 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <stdlib.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
 #include "dprd/base/clock.h"
 #include "dprd/bpf/dprd.skel.h"
+#include "dprd/fastpath/private.h"
 
 enum { SELF = 100, PEER = 200, THIRD = 300, MS = 1000000 };
 
@@ -508,11 +511,44 @@ static void test_tie(void **state)
 	}
 }
 
+/* An upgrade: the former version's map is pinned under its own name, and its words name no node. */
+static void test_former_words(void **state)
+{
+	char directory[] = "/tmp/test_shared.XXXXXX", path[64];
+	struct plane *p = site_plane(0);
+	struct fastpath f = { .programs = p->fastpath->programs };
+	int to = bpf_map__fd(f.programs->maps.refused), from;
+	uint64_t word, some = 0x123456789abcdef0;
+	uint32_t last = SHARED_REFUSED_WORDS - 1, zero = 0;
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	assert_int_equal(mount("bpf", directory, "bpf", 0, NULL), 0);
+	snprintf(f.pins, sizeof(f.pins), "%s", directory);
+	snprintf(path, sizeof(path), "%s/refused", directory);
+	site_reset(0);
+	fastpath_take_refused(&f);
+	from = bpf_map_create(BPF_MAP_TYPE_ARRAY, "refused", 4, 8, SHARED_REFUSED_WORDS, NULL);
+	assert_true(from >= 0);
+	assert_int_equal(bpf_map_update_elem(from, &last, &some, BPF_ANY), 0);
+	assert_int_equal(bpf_obj_pin(from, path), 0);
+	fastpath_take_refused(&f);
+	assert_int_equal(bpf_map_lookup_elem(to, &last, &word), 0);
+	assert_true(word == bucket_copy_former_word(some));
+	assert_int_equal(bpf_map_lookup_elem(to, &zero, &word), 0);
+	assert_true(word == bucket_copy_former_word(0));
+	assert_int_equal(access(path, F_OK), -1);
+	close(from);
+	assert_int_equal(umount(directory), 0);
+	assert_int_equal(rmdir(directory), 0);
+}
+
 int main(void)
 {
 	const struct fixtures tables[] = { FIXTURES(fixtures), FIXTURES(flows), FIXTURES(tunnels), FIXTURES(answers) };
 	const struct CMUnitTest others[] = { cmocka_unit_test(test_syn), cmocka_unit_test(test_other),
-					     cmocka_unit_test(test_many), cmocka_unit_test(test_tie) };
+					     cmocka_unit_test(test_many), cmocka_unit_test(test_tie),
+					     cmocka_unit_test(test_former_words) };
 
 	return fixture_main("shared", tables, sizeof(tables) / sizeof(tables[0]), others,
 			    sizeof(others) / sizeof(others[0]));

@@ -408,6 +408,11 @@ static void copies(void **state)
 	assert_true(recalled(word, hash, now_ns + (20 << 24), &syn));
 	assert_int_equal(syn.refused_age_ns, 0);
 	assert_int_not_equal(bucket_tag(BUCKET_TAG_HERE), BUCKET_TAG_HERE);
+	/* A version before this one had 40 bits of the hash and 24 of the time. */
+	word = bucket_copy_former_word((hash & ~0xffffffull) | (now_ns >> 24 & 0xffffff));
+	assert_true(recalled(word, hash, now_ns + (3 << 24), &syn));
+	assert_int_equal(syn.refused_age_ns, 3 << 24);
+	assert_int_equal(syn.refused_tag, BUCKET_TAG_HERE);
 }
 
 int main(void)
