@@ -431,8 +431,11 @@ static enum mode parse_options(struct dprd *d, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	static struct process p = { .d = { .config_path = CONFIG_PATH_DEFAULT, .lock = MUTEX_INITIALIZER },
-				    .lock_fd = -1 };
+	/* A start may fail before they are opened. */
+	static struct process p = {
+		.d = { .config_path = CONFIG_PATH_DEFAULT, .lock = MUTEX_INITIALIZER, .ways = { .mtu_learner = -1 } },
+		.lock_fd = -1
+	};
 	struct dprd *d = &p.d;
 	enum mode mode;
 

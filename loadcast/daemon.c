@@ -269,20 +269,36 @@ static int share_addresses(struct daemon *d, const struct config *config)
 	return 0;
 }
 
+/* The lock of the load table that the configuration names, which may be another one than before; or -errno. */
+static int lock_of(const struct daemon *d, const struct config *config)
+{
+	if (strcmp(config->table_file, config_of(d)->table_file) == 0)
+		return d->lock_fd;
+	return lock_take_beside(config->table_file, "loadcast");
+}
+
 static void reload(struct daemon *d)
 {
 	struct parts old = d->parts, fresh;
+	int lock_fd = -1;
 	bool made;
 
 	notify_manager("RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)clock_now_us());
 	made = parts_make(d->options, &fresh) == 0;
-	if (!made || share_addresses(d, &fresh.setup->config) < 0) {
+	if (made)
+		lock_fd = lock_of(d, &fresh.setup->config);
+	if (lock_fd < 0 || share_addresses(d, &fresh.setup->config) < 0) {
 		if (made)
 			parts_free(&fresh);
+		if (lock_fd >= 0 && lock_fd != d->lock_fd)
+			close(lock_fd);
 		log_err("the reload failed: loadcast goes on with the former configuration");
 		notify_manager("READY=1");
 		return;
 	}
+	if (lock_fd != d->lock_fd)
+		close(d->lock_fd);
+	d->lock_fd = lock_fd;
 	d->parts = fresh;
 	backends_inherit(fresh.servers, old.servers);
 	if (old.setup->config.member[old.setup->config.self].id == config_of(d)->member[config_of(d)->self].id)

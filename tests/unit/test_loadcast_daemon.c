@@ -166,6 +166,39 @@ static void ports_of_both(void **state)
 	free(c);
 }
 
+/* A reload may name another load table: that one must be its own, too. */
+static void lock_of_another_table(void **state)
+{
+	static struct daemon d;
+	char directory[] = "/tmp/dprd-test-XXXXXX", path[64];
+	struct config *c = make_config(80), *other = make_config(80);
+	int lock;
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	snprintf(c->table_file, sizeof(c->table_file), "%s/a", directory);
+	snprintf(other->table_file, sizeof(other->table_file), "%s/b", directory);
+	d = make_daemon(c);
+	d.lock_fd = lock_take_beside(c->table_file, "loadcast");
+	assert_true(d.lock_fd >= 0);
+	assert_int_equal(lock_of(&d, c), d.lock_fd);
+	lock = lock_of(&d, other);
+	assert_true(lock >= 0 && lock != d.lock_fd);
+	/* Now it is another loadcast's. */
+	assert_int_equal(lock_of(&d, other), -EWOULDBLOCK);
+	assert_non_null(strstr(log_text(), "another loadcast is running here"));
+	close(lock);
+	close(d.lock_fd);
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%c.lock", directory, 'a' + (int)i);
+		assert_int_equal(unlink(path), 0);
+	}
+	assert_int_equal(rmdir(directory), 0);
+	parts_free(&d.parts);
+	free(other);
+	free(c);
+}
+
 /* A node that begins to serve holds weight back; one whose loadcast alone began anew does not. */
 static void slow_start(void **state)
 {
@@ -619,6 +652,7 @@ int main(void)
 		cmocka_unit_test(connections_of_backends),
 		cmocka_unit_test(news_of_dprd),
 		cmocka_unit_test(ports_of_both),
+		cmocka_unit_test_setup_teardown(lock_of_another_table, log_catch, log_release),
 		cmocka_unit_test(slow_start),
 		cmocka_unit_test_setup_teardown(backends_are_no_peers, log_catch, log_release),
 		cmocka_unit_test(hardware_of_interfaces),
