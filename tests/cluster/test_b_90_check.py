@@ -53,7 +53,7 @@ def test_b90_check_tries_the_firewall(clusters, layout):
 @LAYOUTS
 def test_b91_check_sees_policy_routing(clusters, layout):
     """A rule leads packets from the node's own address to another router: answers of forwarded connections have another
-    source. The command that the check prints mends it. With such a rule for the whole network, only aliases differ.
+    source. The command that the check prints fixes it. With such a rule for the whole network, only aliases differ.
     """
     cluster = clusters.fresh(daemons=False, nodes=2, layout=layout)
     cluster.write_config("n1")
@@ -66,7 +66,7 @@ def test_b91_check_sees_policy_routing(clusters, layout):
         ip("route", "add", "default", "via", router, "dev", "eth0", "table", "100")
         ip("rule", "add", "from", own, "lookup", "100", "priority", "1000")
         status, said = check(cluster)
-        found = re.search(rf"warning: policy routing .* answers from {own} .* source (\S+)\n +mend: ip (.*), and the same", said)
+        found = re.search(rf"warning: policy routing .* answers from {own} .* source (\S+)\n +fix: ip (.*), and the same", said)
         assert status == 3 and found and said.count("policy routing") == 1, said
         assert (found[1] == (n2.service_v4 if version == "-4" else n2.service_v6)) == (layout == "own"), said
         ip(*found[2].removeprefix("-6 ").split())
