@@ -111,7 +111,8 @@ static json_t *decision_times_json(const struct decision_times *times)
 							 (json_int_t)count));
 	}
 	return json_pack("{s:o, s:I, s:f}", "buckets", buckets, "count",
-			 (json_int_t)(count + times->count[DECISION_BUCKETS]), "seconds", (double)times->sum_us / 1e6);
+			 (json_int_t)count + (json_int_t)times->count[DECISION_BUCKETS], "seconds",
+			 (double)times->sum_us / 1e6);
 }
 
 /* Why announcements are not accepted, in a word; null: they are. */
