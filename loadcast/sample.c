@@ -25,6 +25,7 @@ enum {
 	COUNT_PAUSE = 200,
 	OTHERS_STEADY = 16, /* fewer more or less are no change */
 	COUNT_NICENESS = 19,
+	STACK_BYTES = 256 * 1024,
 	COUNT_TRIES = 2, /* at the start: of the others, then of the served connections */
 	OTHERS_MANY = 1024, /* fewer are counted, however few the service has */
 };
@@ -153,13 +154,17 @@ static void *count_now_and_then(void *context)
 /* Signals are for the main thread. */
 static int start_counter(struct sampler *s)
 {
+	pthread_attr_t attributes;
 	sigset_t all, former;
 	int error;
 
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &former);
-	error = -pthread_create(&s->counter, NULL, count_now_and_then, s);
+	error = -pthread_create(&s->counter, &attributes, count_now_and_then, s);
 	pthread_sigmask(SIG_SETMASK, &former, NULL);
+	pthread_attr_destroy(&attributes);
 	return error;
 }
 

@@ -65,7 +65,7 @@ def test_b7f_a_flood_loses_no_way(cluster3):
         Floods(cluster3).run("n1", 2.5, rate=700)
         with load(cluster3, ["n1"], flows=0, per_second=40) as work:
             time.sleep(1)
-    assert moved["n1"]["flows_made"] > 500
+    assert moved["n1"]["flows_made"] > 300
     assert not moved["n1"].get("ways_lost")
     before.check_connects(FIRST_SYN_S)
     work.check_connects(FIRST_SYN_S)
