@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -135,6 +136,7 @@ static void *count_now_and_then(void *context)
 	struct pollfd stop = { .fd = s->stop, .events = POLLIN };
 	uint64_t period_ms = COUNT_PERIOD_MS, pause_ms = period_ms;
 
+	prctl(PR_SET_NAME, "socket-counter");
 	/* A dump holds a processor for some milliseconds where there are many sockets: whatever else is to run comes first. */
 	setpriority(PRIO_PROCESS, 0, COUNT_NICENESS);
 	while (poll(&stop, 1, (int)pause_ms) == 0) {

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
@@ -291,6 +292,7 @@ static void *worker_run(void *argument)
 	};
 	int i;
 
+	prctl(PR_SET_NAME, "dprd-worker");
 	for (i = 0; i < QUEUES; i++)
 		fds[i] = (struct pollfd) { .fd = nfqueue_fd(queues[i]), .events = POLLIN };
 	while (!fds[STOP].revents) {

@@ -250,10 +250,15 @@ def test_b18_watchdog(own3):
     work.check_connects(SECOND_SYN_S)
 
 
+def comm_of(pid, task):
+    with open(f"/proc/{pid}/task/{task}/comm", encoding="ascii") as file:
+        return file.read().strip()
+
+
 @contextlib.contextmanager
 def stuck_worker(pid, seconds):
     """The only worker of a dprd stands still for this long, each time before it reads its queues."""
-    worker = next(task for task in os.listdir(f"/proc/{pid}/task") if task != str(pid))
+    worker, = (task for task in os.listdir(f"/proc/{pid}/task") if comm_of(pid, task) == "dprd-worker")
     tracer = subprocess.Popen(["strace", "-qq", "-p", worker, "-e", "trace=poll", "-o", "/dev/null",
                                "-e", f"inject=poll:delay_enter={int(seconds * 1_000_000)}"])
     try:

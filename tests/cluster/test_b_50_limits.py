@@ -307,7 +307,7 @@ def test_b60_a_flood_passes_by(clusters):
         assert len({answer[TCP].seq for answer in client.answers()}) == 1, "two nodes answered"
         most, slow = decided(1, 500)
     assert any("flood" in one["text"] for one in cluster.status("n1")["warnings"])
-    assert fast > 8000 and few < fast / 20, f"{few} of {fast} SYNs came to dprd"
+    assert fast > 5000 and few < fast / 20, f"{few} of {fast} SYNs came to dprd"
     assert slow > 400 and most >= slow, f"{most} of {slow} SYNs came to dprd"
     work.check_flows()
     work.check_connects(FIRST_SYN_S)

@@ -166,7 +166,7 @@ def test_f22_other_period(trio):
         trio.set_config("Announce", "Period", "1s", which="n1")
         reload_both(trio, "n1")
         for name in ("n2", "n3"):
-            wait_for(lambda name=name: any("n1 has other" in one["text"] and "Period=" in one["text"]
+            wait_for(lambda name=name: any("n1 has Period=1000ms" in one["text"]
                                            for one in trio.status(name)["warnings"]), f"{name} says so", 5)
         time.sleep(2)
         trio.freeze("n1", "loadcast")
