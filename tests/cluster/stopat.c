@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * stopat.c - preloaded into dprd, it freezes dprd with packets in hand: when the file STOPAT exists while packets are
- * received, the whole process stops itself. The number in the file gives the place: 0 after recvmmsg(), N when the same
+ * stopat.c - preloaded into dprd, it freezes dprd with packets in hand: when the file STOPAT exists while a worker
+ * receives packets, the whole process stops itself. loadcast and the standby process, which have it, too, go on. The number in the file gives the place: 0 after recvmmsg(), N when the same
  * thread has asked for the time N more times, -1 before it sends the first packet on, -2 before its next netlink
  * message to the kernel, -4 before the second one, -5 before it reads a file, as it does for its own load.
  */
@@ -10,6 +10,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -29,8 +31,11 @@ static void stop(void)
 static void arm(void)
 {
 	const char *path = getenv("STOPAT");
-	FILE *file = path ? fopen(path, "r") : NULL;
+	char name[16] = "";
+	FILE *file;
 
+	prctl(PR_GET_NAME, name);
+	file = path && !strcmp(name, "dprd-worker") ? fopen(path, "r") : NULL;
 	if (!file)
 		return;
 	if (fscanf(file, "%d", &left) != 1)
