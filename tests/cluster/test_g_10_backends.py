@@ -320,8 +320,8 @@ def test_g20_landed(pair, serve_here):
             names.update(whoami(pair, address) for _ in range(30))
             assert transfer(pair, address, path, ONE_MB) <= expected
         assert set(names) == expected and names["b2"] > names["b1"], names
-        with holding(pair, addresses_of(pair.nodes[1]), 60) as held:
-            assert {"b1", "b2"} <= set(held) <= expected, held
+        with counting(pair) as moved, holding(pair, addresses_of(pair.nodes[1]), 60) as held:
+            assert {"b1", "b2"} <= set(held), held
             pair.kill("n1", "dprd")
             time.sleep(0.5)
             if pair.plane != "bpf":
@@ -329,6 +329,9 @@ def test_g20_landed(pair, serve_here):
         if pair.plane == "bpf":
             pair.start("n1", "dprd")
         wait_for(lambda: usable(pair) == {"b1", "b2", "b3"}, "n1 knows its real servers again", RESTART_S)
+    # While the host gives n2's dprd no processor, SYNs are served where they arrive.
+    late = sum(moved["n2"].get(reason, 0) for reason in ("standby_served", "stale_syn"))
+    assert sum(count for name, count in held.items() if name not in expected) <= late, (held, moved["n2"])
 
 
 def test_g21_copies(own):
