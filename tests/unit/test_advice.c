@@ -16,6 +16,7 @@
 #include "dprd/base/advice.h"
 #include "dprd/base/command.h"
 #include "tests/unit/own_backends.h"
+#include "tests/unit/valgrind.h"
 
 static void test_causes(void **context)
 {
@@ -40,6 +41,7 @@ static void test_command(void **context)
 	int error, free_fd;
 
 	(void)context;
+	SKIP_UNDER_VALGRIND("the limit of open files is not the kernel's");
 	log_catch(NULL);
 	free_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	assert_true(free_fd >= 0);

@@ -29,6 +29,7 @@
 #include "dprd/dprctl/dprctl.h"
 #include "tests/unit/control_fixture.h"
 #include "tests/unit/own_clock.h"
+#include "tests/unit/valgrind.h"
 
 /* Longer than any host is busy. */
 enum { WAIT_MS = 60000, STEP_MS = 50, STEPS_MAX = WAIT_MS / STEP_MS };
@@ -301,6 +302,7 @@ static void test_too_many_clients(void **context)
 	unsigned i;
 
 	(void)context;
+	SKIP_UNDER_VALGRIND("clients and server take turns");
 	for (i = 0; i < CONTROL_CLIENTS_MAX; i++) {
 		fds[i] = client();
 		fill(fds[i], request);
@@ -361,6 +363,7 @@ static void test_no_descriptor(void **context)
 	unsigned count = 0;
 
 	(void)context;
+	SKIP_UNDER_VALGRIND("the limit of open files is not the kernel's");
 	limit_descriptors(64, &former);
 	/* The loop may still close those of clients that are gone. */
 	for (unsigned quiet = 0; quiet < 5; quiet++) {
@@ -390,6 +393,7 @@ static void test_no_descriptor_at_all(void **context)
 	int fd;
 
 	(void)context;
+	SKIP_UNDER_VALGRIND("the limit of open files is not the kernel's");
 	await_turn();
 	fd = unconnected();
 	limit_descriptors(3, &former);

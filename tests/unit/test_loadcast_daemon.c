@@ -26,6 +26,7 @@
 
 #include "loadcast/daemon.c" // NOLINT(bugprone-suspicious-include): its statics are what is tested
 #include "tests/unit/own_backends.h"
+#include "tests/unit/valgrind.h"
 
 static struct daemon make_daemon(struct config *c)
 {
@@ -596,6 +597,7 @@ static void few_descriptors(void **state)
 	struct rlimit limit, low;
 
 	(void)state;
+	SKIP_UNDER_VALGRIND("the limit of open files is not the kernel's");
 	start_sharing(&n);
 	n.d.signals = block_signals();
 	assert_true(n.d.signals >= 0);
@@ -629,6 +631,7 @@ static void descriptors_at_the_start(void **state)
 	int status;
 
 	(void)state;
+	SKIP_UNDER_VALGRIND("the limit of open files is not the kernel's");
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	low = (struct rlimit) { .rlim_cur = 20, .rlim_max = limit.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
