@@ -89,7 +89,8 @@ static bool make_namespace(void)
 {
 	if (unshare(CLONE_NEWNET | CLONE_NEWNS))
 		return false;
-	return mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 && mount("sysfs", "/sys", "sysfs", 0, NULL) == 0;
+	return mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 &&
+	       mount("sysfs", "/sys", "sysfs", 0, NULL) == 0;
 }
 
 int main(void)
