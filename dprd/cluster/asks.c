@@ -44,6 +44,7 @@ bool asks_node_takes_copies(void *context, uint32_t node_id)
 	if (own >= 0)
 		return !asks->d->backends.why_not[own];
 	return load && (load->flags & NODE_DPRD_UP) && member >= 0 &&
+	       way_takes_new(&asks->d->ways.member[member][asks->v6]) &&
 	       !asks->d->outcomes.member[member][asks->v6].rest_ms &&
 	       load_age_ms(&asks->d->table, load, asks->now_ms) <= config->dead_periods * config->period_ms;
 }

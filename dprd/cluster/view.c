@@ -60,7 +60,7 @@ struct view_node *view_node(struct dprd *d, uint32_t node_id)
 
 bool view_way_works(const struct dprd *d, unsigned member, bool v6, uint64_t now_ms)
 {
-	return way_is_usable(&d->ways.member[member][v6]) && outcomes_allow(d, member, v6, now_ms);
+	return way_takes_new(&d->ways.member[member][v6]) && outcomes_allow(d, member, v6, now_ms);
 }
 
 bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms, const char **ret_why_not)

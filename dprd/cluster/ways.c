@@ -96,8 +96,11 @@ static struct way_facts ask_about_member(const struct ways *ways, const struct c
 		facts.next_hop = (struct neighbour) { 0 };
 		return facts;
 	}
+	/* What waits would arrive when another node has got a copy. */
+	if (facts.next_hop.unanswered)
+		neighbour_drop_waiting(ways->neighbours, &facts.next_hop);
 	/* Packets sent to a hardware address give the kernel no reason to ask for the address again: this does. */
-	if (facts.next_hop.stale)
+	if (facts.next_hop.stale || facts.next_hop.unanswered)
 		tunnel_discard(destination);
 	return facts;
 }

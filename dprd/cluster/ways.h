@@ -55,10 +55,16 @@ struct way_facts {
 struct way way_to_member(const struct config *config, unsigned member, bool v6, const struct way_facts *facts);
 struct way way_to_backend(const struct config *config, unsigned own, bool v6, const struct way_facts *facts);
 
-/* True when a new connection can go there. */
+/* True when packets can go there. */
 static inline bool way_is_usable(const struct way *way)
 {
 	return way->form > WAY_FORM_SELF && !addr_is_zero(&way->destination);
+}
+
+/* True when a new connection can go there: the next hop is there, as far as the kernel knows. */
+static inline bool way_takes_new(const struct way *way)
+{
+	return way_is_usable(way) && !way->next_hop.unanswered;
 }
 
 /* Opens the sockets that ask for hardware addresses and learn path MTUs. The ways are as ways_reconfigure() leaves them. */

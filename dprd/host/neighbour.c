@@ -38,7 +38,7 @@ static int ask(struct mnl_socket *socket, struct nlmsghdr *message, uint16_t wan
 	static _Thread_local uint32_t sequence;
 	struct nlmsghdr *header = (struct nlmsghdr *)answer;
 
-	message->nlmsg_flags = NLM_F_REQUEST;
+	message->nlmsg_flags |= NLM_F_REQUEST;
 	message->nlmsg_seq = ++sequence;
 	if (mnl_socket_sendto(socket, message, message->nlmsg_len) < 0)
 		return -errno;
@@ -147,21 +147,30 @@ static int neighbour_attribute(const struct nlattr *attribute, void *context)
 	return MNL_CB_OK;
 }
 
-static void find_hardware(struct mnl_socket *socket, const struct addr *next_hop, struct neighbour *n)
+static struct nlmsghdr *put_neighbour(char *request, uint16_t type, uint32_t interface, const struct addr *next_hop)
 {
-	char request[256] = { 0 }, answer[ANSWER_BYTES];
 	struct nlmsghdr *message = mnl_nlmsg_put_header(request);
 	struct ndmsg *entry;
 
-	message->nlmsg_type = RTM_GETNEIGH;
+	message->nlmsg_type = type;
 	entry = mnl_nlmsg_put_extra_header(message, sizeof(*entry));
 	entry->ndm_family = addr_is_v4(next_hop) ? AF_INET : AF_INET6;
-	entry->ndm_ifindex = (int)n->interface;
+	entry->ndm_ifindex = (int)interface;
 	put_addr(message, NDA_DST, next_hop);
+	return message;
+}
+
+static void find_hardware(struct mnl_socket *socket, const struct addr *next_hop, struct neighbour *n)
+{
+	char request[256] = { 0 }, answer[ANSWER_BYTES];
+	struct nlmsghdr *message = put_neighbour(request, RTM_GETNEIGH, n->interface, next_hop);
+	struct ndmsg *entry;
+
 	if (ask(socket, message, RTM_NEWNEIGH, answer))
 		return;
 	entry = mnl_nlmsg_get_payload((struct nlmsghdr *)answer);
 	n->stale = entry->ndm_state & NUD_STALE;
+	n->unanswered = entry->ndm_state & (NUD_INCOMPLETE | NUD_FAILED);
 	if (entry->ndm_state & NEIGHBOUR_KNOWN)
 		mnl_attr_parse((struct nlmsghdr *)answer, sizeof(*entry), neighbour_attribute, n);
 }
@@ -181,4 +190,14 @@ int neighbour_find(struct mnl_socket *socket, const struct addr *source, const s
 	if (!error && ret->ethernet)
 		find_hardware(socket, &route.next_hop, ret);
 	return error;
+}
+
+void neighbour_drop_waiting(struct mnl_socket *socket, const struct neighbour *n)
+{
+	char request[256] = { 0 }, answer[ANSWER_BYTES];
+	struct nlmsghdr *message = put_neighbour(request, RTM_DELNEIGH, n->interface, &n->next_hop);
+
+	/* An answer comes also when all is well. If it fails, the kernel gives the packets up after 3 s. */
+	message->nlmsg_flags = NLM_F_ACK;
+	(void)ask(socket, message, NLMSG_ERROR, answer);
 }

@@ -16,6 +16,7 @@ struct neighbour {
 	bool gateway; /* a router is on the way, and hardware[] is the router's */
 	bool known; /* hardware[] is set: the kernel knows the next hop's address */
 	bool stale; /* the kernel has not confirmed it for long: it asks again once it has something to send there */
+	bool unanswered; /* the kernel asks in vain: packets wait up to 3 s for an answer, and leave if one comes */
 	uint8_t hardware[12]; /* destination, source: as an Ethernet header begins */
 };
 
@@ -25,5 +26,8 @@ struct mnl_socket *neighbour_open(void);
 /* Asks the kernel's route and neighbour tables. 0, or -errno: there is no route. */
 int neighbour_find(struct mnl_socket *socket, const struct addr *source, const struct addr *destination,
 		   struct neighbour *ret);
+
+/* Drops the packets that wait for the answer of an unanswered neighbour. The next packet makes the kernel ask anew. */
+void neighbour_drop_waiting(struct mnl_socket *socket, const struct neighbour *n);
 
 #endif

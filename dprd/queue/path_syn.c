@@ -101,7 +101,8 @@ bool path_find_way(struct path *p, struct queued *q)
 	if (member < 0 && own < 0)
 		return false;
 	q->way = own < 0 ? p->d->ways.member[member][q->packet.v6] : p->d->ways.backend[own][q->packet.v6];
-	if (!way_is_usable(&q->way))
+	/* A packet for a member that does not answer would wait in the kernel, and arrive when another has got a copy. */
+	if (own < 0 ? !way_takes_new(&q->way) : !way_is_usable(&q->way))
 		return false;
 	if (q->way.form == WAY_FORM_NAT) {
 		if (packet_is_syn(&q->packet))
@@ -278,12 +279,19 @@ static bool is_new_forward(const struct verdict *verdict)
 	       verdict->reason != REASON_SAME_FLOW;
 }
 
+/* The node of a copy may have got the first SYN: while that is so, no other node serves. */
+static struct verdict without_way(enum reason reason)
+{
+	if (reason == REASON_SAME_SYN)
+		return (struct verdict) { .kind = VERDICT_DROP, .reason = REASON_NO_TUNNEL };
+	return (struct verdict) { .kind = VERDICT_SERVE, .reason = REASON_FORWARD_FAILED, .old_flow = true };
+}
+
 void path_plan_syn(struct path *p, struct queued *q)
 {
 	mutex_assert_held(&p->d->lock);
 	if (q->verdict.kind == VERDICT_FORWARD && !path_find_way(p, q))
-		q->verdict =
-			(struct verdict) { .kind = VERDICT_SERVE, .reason = REASON_FORWARD_FAILED, .old_flow = true };
+		q->verdict = without_way(q->verdict.reason);
 	if (p->d->config.own_backend_count && q->verdict.kind == VERDICT_SERVE && backend_may_serve(q->verdict.reason))
 		choose_backend(p, q);
 	path_note_why(p, q);

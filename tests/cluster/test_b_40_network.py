@@ -169,3 +169,18 @@ def test_b46_an_address_is_lost_and_comes_back(cluster3, family):
     assert not [connect for connect in slow if connect.start > back]
     served = {connect.node for connect in work.made(since=back) if (":" in connect.to) == (family == "v6")}
     assert "n2" in served, served
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_b47_nothing_waits_for_a_lost_address(own3, family):
+    """n2 has another address for 3.4 s, and n1 has forgotten its hardware address. SYNs that n1 forwards to it meanwhile do not
+    wait in n1's kernel: when n2 is back, other nodes have answered their copies."""
+    own3.set_policy("rr")
+    fault = waylib.AddressReplaced(own3, "n2", random)
+    fault.families = (family,)
+    with load(own3, ["n1"], flows=0, per_second=60) as work:
+        with fault:
+            time.sleep(3.4)
+            assert fault.took_effect()
+        time.sleep(2)
+    work.check_connects(SECOND_SYN_S)

@@ -84,6 +84,9 @@ static void test_takes_copies(void **context)
 	(void)context;
 	d.table.nodes[N2].age_ms = d.config.dead_periods * d.config.period_ms;
 	assert_true(asks_node_takes_copies(&asks, n2));
+	d.ways.member[N2][0].next_hop.unanswered = true;
+	assert_false(asks_node_takes_copies(&asks, n2));
+	d.ways.member[N2][0].next_hop.unanswered = false;
 	asks.now_ms++;
 	assert_false(asks_node_takes_copies(&asks, n2));
 	asks.now_ms--;

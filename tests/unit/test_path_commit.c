@@ -289,12 +289,16 @@ static void test_withdrawn(void **context)
 	assert_int_equal(d.counters.flows_made, 1);
 }
 
+static void assert_verdict(unsigned i, enum verdict_kind kind, enum reason reason)
+{
+	assert_int_equal(batch.packets[i].verdict.kind, kind);
+	assert_int_equal(batch.packets[i].verdict.reason, reason);
+}
+
 static void assert_verdicts(enum verdict_kind kind, enum reason first, enum reason copies)
 {
-	for (unsigned i = 0; i < SYNS; i++) {
-		assert_int_equal(batch.packets[i].verdict.kind, kind);
-		assert_int_equal(batch.packets[i].verdict.reason, i ? copies : first);
-	}
+	for (unsigned i = 0; i < SYNS; i++)
+		assert_verdict(i, kind, i ? copies : first);
 }
 
 static void test_copies_forwarded(void **context)
@@ -316,6 +320,20 @@ static void test_copies_of_local_socket(void **context)
 	assert_int_equal(kernel.sent, 0);
 	assert_int_equal(d.counters.reason[REASON_LOCAL_SOCKET], SYNS);
 	assert_int_equal(d.counters.reason[REASON_SAME_SYN], 0);
+}
+
+/* The node's address gets no answer any more. A copy goes nowhere, as the node may have got the SYN; a new one stays. */
+static void test_copy_without_neighbour(void **context)
+{
+	(void)context;
+	receive(1);
+	assert_verdict(0, VERDICT_FORWARD, REASON_DRAINING);
+	d.ways.member[N2][0].next_hop.unanswered = true;
+	receive(2);
+	assert_verdict(0, VERDICT_DROP, REASON_NO_TUNNEL);
+	assert_verdict(1, VERDICT_SERVE, REASON_NO_PEER);
+	assert_int_equal(kernel.sent, 1);
+	assert_true(flow_find(d.flows, &batch.packets[0].packet.key, NULL));
 }
 
 static void test_copies_when_set_fails(void **context)
@@ -419,6 +437,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_reserved, start, stop),
 		cmocka_unit_test_setup_teardown(test_one_trial, start, stop),
 		cmocka_unit_test_setup_teardown(test_withdrawn, start, stop),
+		cmocka_unit_test_setup_teardown(test_copy_without_neighbour, start, stop),
 		cmocka_unit_test_setup_teardown(test_copies_forwarded, start, stop),
 		cmocka_unit_test_setup_teardown(test_copies_of_local_socket, start, stop),
 		cmocka_unit_test_setup_teardown(test_copies_when_set_fails, start, stop),

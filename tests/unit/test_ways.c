@@ -104,6 +104,11 @@ static void test_tunnel(void **context)
 	assert_true(addr_equal(&way.source, &from6));
 	assert_true(addr_equal(&way.destination, &to6));
 	assert_sizes(&way, 1500, 1460, 1460, 1460 - TCP_IP_V6);
+	/* The next hop does not answer: new connections do not go there. */
+	assert_true(way_takes_new(&way));
+	way.next_hop.unanswered = true;
+	assert_true(way_is_usable(&way));
+	assert_false(way_takes_new(&way));
 	/* Without a next hop the kernel routes. */
 	way = member_way(N2, V4, 1500, NULL);
 	assert_int_equal(way.form, WAY_FORM_TUNNEL);
