@@ -96,7 +96,7 @@ static struct way_facts ask_about_member(const struct ways *ways, const struct c
 		facts.next_hop = (struct neighbour) { 0 };
 		return facts;
 	}
-	/* What waits would arrive when another node has got a copy. */
+	/* Packets that wait would arrive when another node has got a copy. */
 	if (facts.next_hop.unanswered)
 		neighbour_drop_waiting(ways->neighbours, &facts.next_hop);
 	/* Packets sent to a hardware address give the kernel no reason to ask for the address again: this does. */
