@@ -121,7 +121,8 @@ def test_d34_serving_goes_on(clusters, form):
         cluster.resume("n2", "dprd")
         wait_for(lambda: cluster.sees("n2", ["n1", "n2", "n3"]), "n2 is back", RESTART_S)
     work.check_flows()
-    assert work.longest_ms(work.forwarded(serving="n2")) < NO_WAIT_MS
+    longest_ms = work.longest_ms(work.forwarded(serving="n2"))
+    in_time(longest_ms < NO_WAIT_MS, f"a flow waited {longest_ms:.0f} ms")
     assert {flow["to"].count(":") > 0 for flow in work.forwarded(serving="n2")} == {True, False}
     work.check_connects(FIRST_SYN_S)
     if cluster.plane != "bpf":
@@ -194,7 +195,8 @@ def test_d3a_flows_go_on(clusters, form):
         wait_for(lambda: cluster.sees("n1", ["n1", "n2", "n3"]), "n1 is back", RESTART_S)
     work.check_flows()
     assert {flow["to"].count(":") > 0 for flow in work.forwarded()} == {True, False}
-    assert work.longest_ms(work.forwarded()) < NO_WAIT_MS
+    longest_ms = work.longest_ms(work.forwarded())
+    in_time(longest_ms < NO_WAIT_MS, f"a flow waited {longest_ms:.0f} ms")
     work.check_connects(FIRST_SYN_S)
     if cluster.plane != "bpf":
         wait_for(lambda: cluster.counters("n1")["standby_forwarded"] > before + 30, "it is counted", 15)
@@ -216,7 +218,8 @@ def test_d3c_flows_go_on_after_a_kill(clusters, form):
     work.check_flows()
     for flows in (work.forwarded(serving="n2"), [flow for flow in work.forwarded() if flow["node"] != "n2"]):
         assert {flow["to"].count(":") > 0 for flow in flows} == {True, False}
-        assert work.longest_ms(flows) < NO_WAIT_MS
+        longest_ms = work.longest_ms(flows)
+        in_time(longest_ms < NO_WAIT_MS, f"a flow waited {longest_ms:.0f} ms")
     work.check_connects(FIRST_SYN_S)
 
 
