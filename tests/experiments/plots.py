@@ -35,7 +35,8 @@ def drawing(plot, index, line, data_name):
     if plot.style == "points":
         first = f"{source} using 1:2 with linespoints pt {5 + index} ps 0.7 lw 1.5 lc rgb {quoted(colour)} {title}"
         if line.points and len(line.points[0]) == 4:
-            first += f", {source} using 1:2:3:4 with yerrorbars ps 0 lc rgb {quoted(colour)} notitle"
+            # Not yerrorbars: they wipe out the point, and a symbol of size 0 is an error in SVG.
+            first += f", {source} using 1:3:(0):($4-$3) with vectors nohead lc rgb {quoted(colour)} notitle"
         return first
     return f"{source} using 1:2 with lines lw 1.5 lc rgb {quoted(colour)} {title}"
 

@@ -129,7 +129,7 @@ def test_the_page_escapes_and_gathers():
     text = page.page([("fake", "A fake", page.section(Fake(), summary(figures=figures)))])
     assert "x|&lt;y&gt; (suspect: 1 of 3)" in text and "<y>" not in text
     assert '<img src="f.svg" alt="T&lt;">' in text and '<a href="#fake">' in text
-    assert text.count("<tr>") == 3
+    assert text.count("<tr>") == 3 and "<meta name=viewport" in text and "white-space: nowrap" in text
 
 
 def test_middle_run_is_a_real_one():
@@ -162,6 +162,10 @@ def test_gnuplot_draws_every_style(tmp_path):
         assert plots.draw(drawn, str(tmp_path)) == f"{style}.svg"
         text = (tmp_path / f"{style}.svg").read_text()
         assert "<svg" in text and ">two<" in text and ">none<" not in text
+    ranges = Plot(**{**PLOT.__dict__, "style": "points", "name": "ranges", "lines": (Line("two", ((1, 2, 1, 3), (2, 4, 3, 5))),)})
+    plots.draw(ranges, str(tmp_path))
+    text = (tmp_path / "ranges.svg").read_text()
+    assert not re.search(r"scale\(0|<use [^>]*#FFFFFF", text), "librsvg refuses the picture, or the points are wiped out"
     assert plots.draw(Plot("empty", "", "", "", (Line("none", ()),)), str(tmp_path)) is None
 
 
