@@ -197,8 +197,11 @@ def test_a98_burst(own, count):
     assert burst_ratio(own, 1, count) <= 1.15
 
 
-@pytest.mark.parametrize("entries,count", (
-    (1, 120), pytest.param(2, 1000, marks=pytest.mark.long("bursts of test_sim_run have several entries; this one takes many connections"))))
+many_connections = pytest.mark.long("a thousand connections; test_sim_run has them and several entries, too")
+
+
+@pytest.mark.parametrize("entries,count", ((1, 120), pytest.param(1, 1000, marks=many_connections),
+                                           pytest.param(2, 1000, marks=many_connections)))
 def test_a99_burst_of_eight(clusters, law, entries, count):
     """The same on eight nodes, to one entry and to two that do not know of each other's choices."""
     assert burst_ratio(clusters.get("burst-8", layout="own", nodes=8), entries, count) <= (1.15 if entries == 1 else 1.20)
