@@ -2,7 +2,7 @@
 """Storms 20: faults of ways and of web servers, drawn at random, under many connections.
 
 "make storm ONLY=ways" runs it for ten minutes on the bpf plane; PLANE=nfqueue on the other. STORM_SEED in the environment
-repeats a run, and STORM_KINDS="server hung,wrong route" names the kinds that it draws from.
+repeats a run, STORM_KINDS="server hung,wrong route" names the kinds that it draws from, STORM_LAYOUT=one is the other layout.
 """
 import collections
 import contextlib
