@@ -81,15 +81,17 @@ endef
 # No program would be left that removes rules, routes and BPF programs. Without a valid configuration dprd cannot have run.
 define purge_kernel
 	@[ ! -x $(SBINDIR)/dprd ] || ! $(SBINDIR)/dprd --check-config >/dev/null 2>&1 || $(SBINDIR)/dprd --purge || { \
-		echo "nothing is uninstalled: stop a dprd that runs by hand, or see above why --purge fails" >&2; exit 1; }
+		echo "nothing is uninstalled: stop a dprd that runs by hand, or see above why --purge fails (PURGE=no does without)" \
+			>&2; exit 1; }
 endef
 
-## make uninstall    stop the units; remove what "make install" put there, but neither configuration nor key
+## make uninstall    stop the units; remove what "make install" put there, but neither configuration nor key;
+##                   PURGE=no: leave in the kernel what dprd set up
 .PHONY: uninstall
 uninstall:
 ifeq ($(DESTDIR),)
 	$(stop_units)
-	$(purge_kernel)
+	$(if $(filter no,$(PURGE)),,$(purge_kernel))
 endif
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	@[ ! -d $(DESTDIR)$(DOCDIR) ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$(DOCDIR)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Faults 90: what dprd --check finds by trying: the host's firewall, and policy routing by source."""
+"""Faults 90: what dprd --check finds by trying: the host's firewall, and policy routing by source; and the metrics."""
 import re
+import time
 
 import pytest
 
-from faultlib import load
+from faultlib import load, wait_for
 from traffic import rules, run_in
 
 LAYOUTS = pytest.mark.parametrize("layout", ["own", "one"])
@@ -82,3 +83,43 @@ def test_b91_check_sees_policy_routing(clusters, layout):
         ip("route", "add", *default, "table", "100")
         assert check(cluster)[0] == 0, check(cluster)
         ip("rule", "del", "from", network, "lookup", "100")
+
+
+def metrics(cluster, node):
+    """{family: {labels: value}} of "dprctl metrics"; each sample belongs to a family with HELP and TYPE in front of it."""
+    found, kind = {}, {}
+    for line in cluster.dprctl(node, "metrics", check=False).splitlines():
+        if words := re.match(r"# TYPE (\w+) (counter|gauge|histogram)$", line):
+            kind[words[1]] = words[2]
+        elif not line.startswith("# HELP "):
+            name, labels, value = re.match(r"(\w+)(?:\{(.*)\})? ([-+.e\d]+)$", line).groups()
+            family = re.sub("_(bucket|sum|count)$", "", name) if name not in kind else name
+            assert family in kind and (kind[family] == "counter") == name.endswith("_total"), line
+            found.setdefault(name, {})[labels or ""] = float(value)
+    return found
+
+
+def test_b92_metrics_say_what_happened(clusters):
+    """Some connections to a node that forwards by turns: those that it forwarded, by member, are those that flows were made
+    for and that its peers served; the time of every decision of dprd is in the histogram; all ports pass their checks.
+    """
+    cluster = clusters.fresh(nodes=3, layout="own")
+    cluster.set_policy("rr")
+    with load(cluster, ["n1"], flows=20, per_second=40) as work:
+        time.sleep(1)
+    work.check_flows()
+
+    def adds_up():
+        now = metrics(cluster, "n1")
+        forwarded = sum(now["dprd_forwarded_total"].values())
+        return forwarded > 20 and forwarded == now["dprd_flows_made_total"][""] == \
+            now["dprd_connections_total"]['action="forwarded"'] and now
+    now = wait_for(adds_up, "the counts of forwarded connections agree", 15)
+    assert set(now["dprd_forwarded_total"]) == {f'member="{node}",family="ipv{family}"'
+                                                for node in ("n2", "n3") for family in (4, 6)}
+    assert now["dprd_decision_seconds_count"][""] == now["dprd_decision_seconds_bucket"]['le="+Inf"'] <= now["dprd_syns_total"][""]
+    if cluster.status("n1")["decided_by"] == "dprd":
+        assert now["dprd_decision_seconds_count"][""] > 0
+    ports = now["dprd_member_port_up"]
+    assert len(ports) == 9 and set(ports.values()) == {1.0}, ports
+    assert len({re.search('config="(.*?)"', labels)[1] for labels in now["dprd_member_info"]}) == 1
