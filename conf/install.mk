@@ -98,4 +98,4 @@ endif
 ifeq ($(DESTDIR),)
 	@[ ! -d /run/systemd/system ] || systemctl daemon-reload
 endif
-	@[ ! -d $(DESTDIR)$(SYSCONFDIR) ] || echo "left to you: $(DESTDIR)$(SYSCONFDIR) (configuration and key)"
+	@[ ! -d $(DESTDIR)$(SYSCONFDIR) ] || echo "not removed: $(DESTDIR)$(SYSCONFDIR) (configuration and key)"

@@ -3,10 +3,11 @@
  * sample.h - reads the load of this host at little cost: three small files of /proc each time, and at intervals a count
  * of sockets by sock_diag.
  *
- * Load is what the service has: TCP connections of service ports. The kernel has the number of all TCP sockets at hand,
- * which is read when it is needed. Listeners and connections of other ports, such as a pool of connections to a data
- * base, are counted every half second, every 8 s while they stay the same, less often where a count takes long, and subtracted. A thread of the lowest
- * priority does it: a dump of many sockets would delay whatever runs beside it by milliseconds.
+ * The load is the number of TCP connections of service ports. The kernel gives the number of all TCP sockets at little
+ * cost, so that number is read when it is needed. Listeners and connections of other ports, such as a pool of
+ * connections to a data base, are counted every half second, every 8 s while they stay the same, and less often when a
+ * count takes long; they are subtracted. A thread of the lowest priority counts them, because a dump of many sockets
+ * would delay other programs by milliseconds.
  *
  * Used by loadcast for the announcements and by dprd for its own exact load at decision time.
  */
@@ -22,7 +23,9 @@ struct sampler;
 struct sampler *sampler_new(const struct config *config);
 void sampler_free(struct sampler *sampler); /* ends the thread; NULL is fine */
 
-/* Counts at once what does not belong to the service. 0 or -errno: then the former count stays. Any thread. */
+/*
+ * Counts at once the sockets that do not belong to the service. 0 or -errno: then the former count stays. Any thread.
+ */
 int sampler_count(struct sampler *sampler);
 
 /*

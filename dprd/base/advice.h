@@ -4,8 +4,8 @@
 #define DPRD_BASE_ADVICE_H
 
 /*
- * The cure for a negative errno that has the same cause wherever it comes up: no room, no descriptors, no memory. For any
- * other error: the caller's own advice.
+ * The advice for a negative errno that has the same cause everywhere: no room, no descriptors, no memory. For any other
+ * error: the advice of the caller.
  */
 const char *advice_for(int error, const char *otherwise);
 

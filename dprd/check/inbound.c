@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * check/inbound.c - tries whether this host's firewall lets in what peers send: announcements, and forwarded packets as
- * they come out of the tunnel.
+ * check/inbound.c - tests whether this host's firewall lets in the packets of peers: announcements, and forwarded
+ * packets as they come out of the tunnel.
  *
- * The kernel is handed a frame as if it had just come in by the cluster interface: an XDP program that lets it pass "runs"
- * on it (BPF_F_TEST_XDP_LIVE_FRAMES, Linux 5.18). So every kind of rule sees it. A packet socket tells that it came, and a
- * raw socket that the firewall let it through. Without the rights, or on an older kernel, nothing is known and nothing is
- * said.
+ * dprd gives the kernel a frame that seems to come in by the cluster interface: an XDP program that passes everything
+ * "runs" on it (BPF_F_TEST_XDP_LIVE_FRAMES, Linux 5.18). So every kind of rule sees the frame. A packet socket shows
+ * that it came in, and a raw socket shows that the firewall let it through. Without the rights, or on an older kernel,
+ * the check says nothing.
  */
 #define _GNU_SOURCE
 #include <bpf/bpf.h>
@@ -78,7 +78,7 @@ static unsigned write_transport(const struct probe *p, uint8_t *ip, uint8_t *at)
 /* The frame that brings the packet; returns its size. */
 static unsigned write_frame(const struct probe *p, const struct cluster_link *link, uint8_t frame[FRAME_BYTES])
 {
-	static const uint8_t sender[ETH_ALEN] = { 2 }; /* of nobody: it is not asked */
+	static const uint8_t sender[ETH_ALEN] = { 2 }; /* no host has it; the kernel does not check it */
 	bool v6 = !addr_is_v4(&p->to);
 	unsigned header = v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES;
 	unsigned bytes = p->protocol == IPPROTO_TCP ? TCP_BYTES : UDP_BYTES;
@@ -261,7 +261,8 @@ static void check_forwarded(struct report *r, const struct config *config, int p
 			continue;
 		}
 		snprintf(what, sizeof(what),
-			 "this host's firewall drops what peers forward: TCP port %u of %s by %s does not come through",
+			 "this host's firewall drops connections that peers forward: TCP port %u of %s by %s does not "
+			 "come through",
 			 p.port, addr_format(&p.to, text), link->name);
 		problem(r, true, what,
 			"allow the service ports on this interface, too, for all members' service addresses (nft list "

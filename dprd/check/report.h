@@ -44,7 +44,9 @@ bool preflight_has_other_clock(const char *offsets);
 /* True for a rule, as nft prints it, that drops packets whose source is routed by another interface. */
 bool preflight_is_strict(const char *rule);
 
-/* check/inbound.c: tries whether the host's firewall lets in what peers send. Needs the rights of the BPF plane. */
+/*
+ * check/inbound.c: tests whether the host's firewall lets in the packets of peers. Needs the rights of the BPF plane.
+ */
 void preflight_inbound(struct report *r, const struct config *config);
 
 /* check/routing.c: policy routing by source that forwarded connections do not meet. */

@@ -90,7 +90,7 @@ const struct source_rule *preflight_rule_of_own(const struct source_rules *rules
 	unsigned i;
 
 	for (i = 0; i < rules->count; i++) {
-		/* Another rule leads the answers: whether to the right place, only its author knows. */
+		/* Another rule leads the answers, and dprd cannot know whether it leads them right. */
 		if (preflight_rule_matches(&rules->rule[i], other))
 			return NULL;
 		if (!found && preflight_rule_matches(&rules->rule[i], own))
@@ -110,7 +110,7 @@ static bool same_way(struct mnl_socket *socket, const struct addr *own)
 		return true;
 	error_with = neighbour_find(socket, own, &client, &with);
 	error_without = neighbour_find(socket, &none, &client, &without);
-	/* Without a way from its own address the node has other troubles. */
+	/* Without a route from its own address the node has other problems. */
 	if (error_with)
 		return true;
 	return !error_without && with.interface == without.interface && addr_equal(&with.next_hop, &without.next_hop);
@@ -143,10 +143,11 @@ static bool check_own(struct report *r, const struct config *config, struct mnl_
 				continue;
 			addr_format(own, own_text);
 			addr_format(&other, other_text);
-			snprintf(what, sizeof(what),
-				 "policy routing (ip rule) leads answers from %s another way than those of connections "
-				 "that %s forwards, which have the source %s",
-				 own_text, config->member[i].name, other_text);
+			snprintf(
+				what, sizeof(what),
+				"policy routing (ip rule) sends answers with the source %s another way than answers to "
+				"connections that %s forwards, whose source is %s",
+				own_text, config->member[i].name, other_text);
 			snprintf(mend, sizeof(mend),
 				 "ip %srule add from %s lookup %u, and the same for each service address of a peer",
 				 addr_is_v4(own) ? "" : "-6 ", other_text, rule->table);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* control/warnings.c - tells what is wrong, and what an operator can do about it. */
+/* control/warnings.c - lists each fault, and what an operator can do about it. */
 #include "dprd/base/advice.h"
 #include "dprd/base/version.h"
 #include "dprd/check/report.h"
@@ -379,7 +379,7 @@ static void warn_inside(struct warnings *w)
 {
 	if (!w->d->inside.left_out)
 		return;
-	say(w, "%u networks of this host alone are not known beside the first %d; clients there may get no answer",
+	say(w, "this host has %u more networks of its own than the %d that dprd knows; clients there may get no answer",
 	    w->d->inside.left_out, INSIDE_NETWORKS_MAX);
 	advise(w, "Name the interfaces of clients and peers: [Datapath] Interfaces=; clients behind others are served "
 		  "here");

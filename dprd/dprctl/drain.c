@@ -154,13 +154,13 @@ int drain_and_wait(const struct dprctl *c)
 		if (!left.draining) {
 			fprintf(stderr,
 				"%sdprctl: %s no longer drains: an operator ran dprctl undrain.\n"
-				"New connections come here again; type dprctl drain --wait once more\n",
+				"New connections come here again; run dprctl drain --wait again\n",
 				terminal ? "\n" : "", left.node);
 			return DPRCTL_FAILED;
 		}
 		elapsed_ms = clock_now_ms() - start_ms;
 		elapsed_s = (unsigned)(elapsed_ms / 1000);
-		/* A number that is not known may stand for a connection. */
+		/* When the number is not known there may be a connection. */
 		if (left.flows == 0 && left.served == 0 && !left.not_known)
 			break;
 		/* In a log a line every 10 s is enough. */

@@ -216,7 +216,7 @@ static void members(FILE *out, const json_t *status)
 	forwarded(out, list);
 	ports(out, status);
 	rejections(out, list);
-	family(out, "dprd_member_info", "gauge", "What the member announces of itself.");
+	family(out, "dprd_member_info", "gauge", "State, version and hash of settings of the member.");
 	json_array_foreach(list, i, member)
 	{
 		fputs("dprd_member_info{", out);

@@ -50,7 +50,7 @@ const char options_usage[] =
 	"  --connections N         [200000] --seconds TIME: the run ends with the first of both\n"
 	"  --warmup SHARE|TIME     [10%] of the run, not in the figures\n"
 	"  --kill N@TIME --revive N@TIME   node N dies, comes back; again for more\n"
-	"  --restart N@TIME        dprd of node N starts anew, and has forgotten what it counted\n"
+	"  --restart N@TIME        dprd of node N restarts, and has forgotten its counts\n"
 	"  --fail N@TIME           the web server of node N answers with errors from now on, quickly\n"
 	"  --fail-times X          [100] it answers X times as fast as before\n"
 	"  --seed N                [1] the same seed: the same run\n"

@@ -295,7 +295,7 @@ static void kill_node(struct run *run, unsigned node)
 		server_cut_off(&run->servers, i, (uint16_t)node);
 }
 
-/* A dprd starts anew, and knows nothing of what the former one did. */
+/* A dprd restarts, and knows nothing about the former one. */
 static void restart_dprd(struct run *run, unsigned node)
 {
 	run->nodes[node].arrivals_per_1000_s = 0;

@@ -50,7 +50,7 @@ enum sim_fate {
 	SIM_DIES,
 	SIM_REVIVES,
 	SIM_FAILS, /* its web server answers with errors from now on, quickly */
-	SIM_RESTARTS, /* its dprd starts anew */
+	SIM_RESTARTS, /* its dprd restarts */
 };
 
 struct sim_failure {

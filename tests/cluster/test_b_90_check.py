@@ -33,7 +33,7 @@ def test_b90_check_tries_the_firewall(clusters, layout):
             (f"udp dport {port} drop", f"ERROR: this host's firewall drops announcements: UDP port {port} from", "TCP"),
             (f"meta nfproto ipv6 udp dport {port} drop", f"UDP port {port} from {'fd80' if layout == 'own' else '2001'}",
              f"UDP port {port} from 1"),
-            (f'iifname "{link}" tcp dport 8080 drop', "firewall drops what peers forward: TCP port 8080 of", "UDP")):
+            (f'iifname "{link}" tcp dport 8080 drop', "firewall drops connections that peers forward: TCP port 8080 of", "UDP")):
         with rules(cluster, "n1", [rule], "input", priority=0):
             status, said = check(cluster)
         assert status == 1 and found in said and not_found not in said, said
@@ -67,7 +67,7 @@ def test_b91_check_sees_policy_routing(clusters, layout):
         ip("route", "add", "default", "via", router, "dev", "eth0", "table", "100")
         ip("rule", "add", "from", own, "lookup", "100", "priority", "1000")
         status, said = check(cluster)
-        found = re.search(rf"warning: policy routing .* answers from {own} .* source (\S+)\n +fix: ip (.*), and the same", said)
+        found = re.search(rf"warning: policy routing .* source {own} .* source is (\S+)\n +fix: ip (.*), and the same", said)
         assert status == 3 and found and said.count("policy routing") == 1, said
         assert (found[1] == (n2.service_v4 if version == "-4" else n2.service_v6)) == (layout == "own"), said
         ip(*found[2].removeprefix("-6 ").split())

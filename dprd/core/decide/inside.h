@@ -18,7 +18,7 @@ struct inside_network {
 
 struct inside {
 	uint32_t count;
-	uint32_t left_out; /* so many more are not known */
+	uint32_t left_out; /* this many more are not known */
 	struct inside_network network[INSIDE_NETWORKS_MAX];
 };
 
