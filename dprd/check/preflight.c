@@ -12,6 +12,7 @@
 #include "dprd/config/config.h"
 #include "dprd/core/packet/encap.h"
 #include "dprd/fastpath/fastpath.h"
+#include "dprd/host/bridge.h"
 #include "dprd/host/neighbour.h"
 #include "dprd/host/tunnel.h"
 #include "dprd/shared/shared.h"
@@ -403,6 +404,19 @@ static void check_plane(struct report *r, const struct config *config)
 		"in [Datapath]");
 }
 
+static void check_bridge(struct report *r, const struct config *config)
+{
+	char name[IF_NAMESIZE], what[200];
+	bool is_auto = config->plane == PLANE_AUTO;
+
+	if (config->plane == PLANE_NFQUEUE || !bridge_takes_packets(config, name))
+		return;
+	snprintf(what, sizeof(what), "the kernel's rules run at the ports of the bridge %s (br_netfilter): %s", name,
+		 is_auto ? "dprd uses the slower plane nfqueue"
+			 : "on the plane bpf connections are not forwarded, or break");
+	problem(r, !is_auto, what, BRIDGE_ADVICE);
+}
+
 unsigned preflight(const struct config *config, bool starting, unsigned *ret_warnings)
 {
 	struct report report = { .to_log = starting };
@@ -416,6 +430,7 @@ unsigned preflight(const struct config *config, bool starting, unsigned *ret_war
 	if (!starting) {
 		check_tools(&report);
 		check_plane(&report, config);
+		check_bridge(&report, config);
 		preflight_pins(&report, config);
 		check_translation(&report, config);
 		preflight_users(&report);

@@ -4,6 +4,7 @@
 #include "dprd/base/version.h"
 #include "dprd/check/report.h"
 #include "dprd/control/control.h"
+#include "dprd/host/bridge.h"
 #include "dprd/plane/plane.h"
 #include "dprd/shared/shared.h"
 #include "dprd/upkeep/upkeep.h"
@@ -405,6 +406,19 @@ static void warn_status_file(struct warnings *w)
 	advise(w, "%s", advice_for(error, PRESENCE_ADVICE));
 }
 
+static void warn_bridge(struct warnings *w)
+{
+	char name[IF_NAMESIZE];
+
+	if (!w->d->fastpath || !bridge_takes_packets(w->config, name))
+		return;
+	say(w,
+	    "the kernel's rules run at the ports of the bridge %s, in front of the BPF programs (br_netfilter): "
+	    "connections are not forwarded, or break",
+	    name);
+	advise(w, BRIDGE_ADVICE ", and restart dprd");
+}
+
 static void warn_plane(struct warnings *w)
 {
 	if (*plane_unseen(w->d)) {
@@ -483,6 +497,7 @@ json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s,
 		warn_member(&w, i);
 	warn_plane(&w);
 	warn_inside(&w);
+	warn_bridge(&w);
 	warn_clock(&w);
 	warn_counters(&w, recent);
 	return w.list;

@@ -68,7 +68,7 @@ static bool is_of_this_host(int socket, const char *name)
 	       !leads_out(socket, name);
 }
 
-static bool addr_of(const struct sockaddr *from, struct addr *ret)
+bool inside_address(const struct sockaddr *from, struct addr *ret)
 {
 	if (from && from->sa_family == AF_INET)
 		*ret = addr_from_v4(((const struct sockaddr_in *)(const void *)from)->sin_addr.s_addr);
@@ -85,7 +85,8 @@ static unsigned bits_of(const struct ifaddrs *i)
 	struct addr mask;
 	unsigned bits = 0, first = i->ifa_addr->sa_family == AF_INET ? 96 : 0;
 
-	if (!i->ifa_netmask || i->ifa_netmask->sa_family != i->ifa_addr->sa_family || !addr_of(i->ifa_netmask, &mask))
+	if (!i->ifa_netmask || i->ifa_netmask->sa_family != i->ifa_addr->sa_family ||
+	    !inside_address(i->ifa_netmask, &mask))
 		return 0;
 	while (first + bits < 128 && mask.bytes[(first + bits) / 8] & 0x80 >> (first + bits) % 8)
 		bits++;
@@ -103,7 +104,7 @@ static bool leads_to_clients(const struct ifaddrs *all, const char *name, const 
 			return true;
 	}
 	for (; all; all = all->ifa_next) {
-		if (strcmp(all->ifa_name, name) == 0 && addr_of(all->ifa_addr, &address) &&
+		if (strcmp(all->ifa_name, name) == 0 && inside_address(all->ifa_addr, &address) &&
 		    tunnelled_is_cluster_address(config, &address))
 			return true;
 	}
@@ -139,7 +140,7 @@ static void add(const struct ifaddrs *i, const struct config *config, struct ins
 	struct addr address;
 	unsigned bits = bits_of(i);
 
-	if (!bits || bits == 128 || !addr_of(i->ifa_addr, &address) || !memcmp(address.bytes, link_local, 2))
+	if (!bits || bits == 128 || !inside_address(i->ifa_addr, &address) || !memcmp(address.bytes, link_local, 2))
 		return;
 	network = inside_network_of(&address, bits);
 	if (has_cluster_address(&network, config))

@@ -3,6 +3,8 @@
 #ifndef DPRD_HOST_INSIDE_H
 #define DPRD_HOST_INSIDE_H
 
+#include <sys/socket.h>
+
 #include "dprd/config/config.h"
 #include "dprd/core/decide/inside.h"
 
@@ -14,5 +16,8 @@
  * counted.
  */
 int inside_read(const struct config *config, struct inside *ret);
+
+/* The IPv4 or IPv6 address that an interface has; false: it is none. */
+bool inside_address(const struct sockaddr *from, struct addr *ret);
 
 #endif

@@ -16,6 +16,7 @@
 #include "dprd/cluster/view.h"
 #include "dprd/cluster/ways.h"
 #include "dprd/fastpath/fastpath.h"
+#include "dprd/host/bridge.h"
 #include "dprd/plane/decide.h"
 #include "dprd/plane/flowfile.h"
 #include "dprd/plane/plane.h"
@@ -96,12 +97,25 @@ static bool sees_tunnel(const struct dprd *d, char why[FASTPATH_WHY_BYTES])
 	return true;
 }
 
+/* True when a bridge takes packets from the programs. With Plane=bpf that is the administrator's choice. */
+static bool bridge_forbids(const struct dprd *d, char why[FASTPATH_WHY_BYTES])
+{
+	char name[IF_NAMESIZE];
+
+	if (d->config.plane != PLANE_AUTO || !bridge_takes_packets(&d->config, name))
+		return false;
+	snprintf(why, FASTPATH_WHY_BYTES,
+		 "the kernel's rules run at the ports of the bridge %s, in front of the programs (br_netfilter)", name);
+	return true;
+}
+
 /*
  * True when all interfaces by which members are reached can carry the programs. An interface that is away for a moment
  * has no route, and may be one that cannot: so a member without a route counts like one behind such an interface.
  */
 static bool interfaces_fit(const struct dprd *d)
 {
+	char why[FASTPATH_WHY_BYTES];
 	unsigned member, v6;
 
 	for (member = 0; member < d->config.member_count; member++) {
@@ -114,7 +128,7 @@ static bool interfaces_fit(const struct dprd *d)
 				return false;
 		}
 	}
-	return fastpath_fits(&d->config, 0);
+	return fastpath_fits(&d->config, 0) && !bridge_forbids(d, why);
 }
 
 bool plane_is_outdated(const struct dprd *d)
@@ -141,7 +155,7 @@ int plane_attach(struct dprd *d)
 		return 0;
 	plane_update(d);
 	error = fastpath_attach(d->fastpath, &d->config, why);
-	if (!error && !sees_tunnel(d, why))
+	if (!error && (!sees_tunnel(d, why) || bridge_forbids(d, why)))
 		error = -ENOTSUP;
 	if (!error) {
 		describe(d);

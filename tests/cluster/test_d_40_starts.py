@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Datapath 40: starts that fail, half or whole, and interfaces that come and go."""
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import pytest
 import bpf
 from faultlib import (FIRST_SYN_S, NO_WAIT_MS, RESTART_S, SECOND_SYN_S, load, slow_tools, standby_pid, state_of_kernel,
                       wait_for)
+from traffic import run_in
 
 ALL = ["n1", "n2", "n3"]
 FROZEN_S = 2.5
@@ -39,6 +41,48 @@ def test_d40_no_place_for_programs(clusters, interfaces, why):
     work.check_connects(FIRST_SYN_S)
     assert set(work.served_by(to="n1", since=since)) == set(ALL if interfaces == "eth0" else ["n1"])
     assert set(work.served_by(to="n2", since=since)) == set(ALL)
+
+
+def onto_a_bridge(cluster, name):
+    """The node's eth0 becomes the port of a bridge, which gets its addresses; netfilter sees packets at the port."""
+    node, held = cluster.node(name), json.loads(cluster.site.execute(name, ["ip", "-j", "link", "show", "eth0"]))[0]
+    cluster.site.ip(name, ["link add br0 type bridge forward_delay 0", "addr flush dev eth0", "link set eth0 master br0",
+                           f"link set br0 address {held['address']} up", f"addr add {node.service_v4}/24 dev br0",
+                           f"addr add {node.service_v6}/64 dev br0 nodad", "route replace default via 192.0.2.1",
+                           "route replace ::/0 via 2001:db8:a::1 dev br0"])
+    cluster.site.sysctl(name, {"net.bridge.bridge-nf-call-iptables": 1, "net.bridge.bridge-nf-call-ip6tables": 1})
+
+
+def test_d46_the_service_address_on_a_bridge(clusters):
+    """br_netfilter runs the rules of the queues at the bridge's port, in front of the programs. With Plane=auto n1 does
+    without programs, and forwards; with Plane=bpf it warns. Without br_netfilter the programs work."""
+    cluster = clusters.fresh(nodes=3, layout="one", daemons=False, plane="auto")
+    onto_a_bridge(cluster, "n1")
+    cluster.start_daemons(policy="rr")
+    status = cluster.status("n1")
+    assert status["datapath"] == "nfqueue" and "bridge br0" in status["datapath_why"], status["datapath_why"]
+    with load(cluster, ["n1", "n2"]) as work:
+        time.sleep(1)
+    work.check_flows()
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by(to="n1")) == set(ALL)
+    cluster.stop("n1", "dprd")
+    cluster.set_config("Datapath", "Plane", "bpf", "n1")
+    cluster.write_config("n1")
+    _, said = run_in(cluster, "n1", [cluster.program("bin/dprd"), "--check", "-c", cluster.config_path("n1"), "--node",
+                                     "n1"])
+    assert "ports of the bridge br0" in said and "bridge-nf-call-iptables=0" in said, said
+    cluster.start("n1", "dprd")
+    wait_for(lambda: (cluster.status("n1") or {}).get("datapath") == "bpf", "n1 uses the programs", RESTART_S)
+    assert any("ports of the bridge br0" in one["text"] for one in cluster.status("n1")["warnings"])
+    cluster.site.sysctl("n1", {"net.bridge.bridge-nf-call-iptables": 0, "net.bridge.bridge-nf-call-ip6tables": 0})
+    assert not any("bridge br0" in one["text"] for one in cluster.status("n1")["warnings"])
+    wait_for(lambda: cluster.sees("n1", ALL), "n1 sees all", RESTART_S)
+    since = time.monotonic()
+    with load(cluster, ["n1"]) as work:
+        time.sleep(1)
+    work.check_connects(FIRST_SYN_S)
+    assert set(work.served_by(to="n1", since=since)) == set(ALL)
 
 
 @pytest.mark.parametrize("layout", ["one", "own"])
