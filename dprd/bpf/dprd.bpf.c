@@ -4,12 +4,16 @@
  * dprd does not run.
  *
  *   dprd_ingress   to an own service address: entry.h       to the cluster address: serving.h
+ *                  with IP options, or fragments: behind.h
  *                  to an address that all nodes share: shared.h, then entry.h
  *                  nearly all packets take a shorter way: plain.h
  *   dprd_egress    from an address that this node serves for a peer: serving.h
+ *                  SYN-ACKs of this node: answered.h
  *                  ARP and neighbour discovery for an address that all nodes share: answer.h
  */
 #include "dprd/bpf/answer.h"
+#include "dprd/bpf/answered.h"
+#include "dprd/bpf/behind.h"
 #include "dprd/bpf/entry.h"
 #include "dprd/bpf/plain.h"
 #include "dprd/bpf/serving.h"
@@ -69,6 +73,8 @@ INLINE int general(struct __sk_buff *skb, bool v6)
 		return TC_ACT_UNSPEC;
 	if (to->roles & ROLE_SHARED)
 		part = shared_part(skb, t, v6);
+	else if (is_behind(t, &p))
+		return INGRESS_BEHIND;
 	return part == FRAME_LEAVE ? TC_ACT_UNSPEC : entry(skb, &p, v6, t, to, part == FRAME_JUDGE);
 }
 
@@ -119,6 +125,8 @@ INLINE int ingress(struct __sk_buff *skb, bool v6)
 		action = v6 ? general_v6(skb) : general_v4(skb);
 	if (action == INGRESS_TUNNEL)
 		action = v6 ? tunnel_v6(skb) : tunnel_v4(skb);
+	if (action == INGRESS_BEHIND)
+		action = v6 ? behind_v6(skb) : behind_v4(skb);
 	return action;
 }
 
@@ -160,6 +168,12 @@ INLINE int egress(struct __sk_buff *skb, bool v6)
 	source = v6 ? addr_from_v6(ip + 8) : addr_from_v4(load_u32(ip + 12));
 	from = known_own(t, &source);
 	answers = v6 && ip[6] == PROTO_ICMPV6;
+	if (!answers && !as_it_is && from && from->roles & ROLE_OWN_SERVICE) {
+		if (v6)
+			answered_note_v6(skb);
+		else
+			answered_note_v4(skb);
+	}
 	if (!answers && (!is_served_for_peer(from) || (as_it_is && !(from->roles & ROLE_ALIAS))))
 		return TC_ACT_UNSPEC;
 	if (!packet_read(skb, v6, &p))

@@ -6,6 +6,7 @@
 #ifndef DPRD_BPF_ENTRY_H
 #define DPRD_BPF_ENTRY_H
 
+#include "dprd/bpf/answered.h"
 #include "dprd/bpf/decision.h"
 #include "dprd/bpf/direct.h"
 #include "dprd/bpf/known.h"
@@ -44,7 +45,7 @@ struct leaving {
 	const struct fastpath_way *way;
 	enum reason reason;
 	uint32_t tick; /* now */
-	uint16_t outer_id; /* of the outer header, encap_write() */
+	uint32_t outer_id; /* of the outer header, encap_outer_id() */
 	bool fixed_gso; /* the segments fit as they are */
 };
 
@@ -53,17 +54,6 @@ INLINE struct flow_bucket *bucket_get(uint32_t bucket)
 	uint32_t index = FLOW_HEADER_BUCKETS + bucket;
 
 	return bpf_map_lookup_elem(&flows, &index);
-}
-
-INLINE void search_make(struct flow_search *s, const struct packet *p, bool v6, uint8_t service)
-{
-	const uint64_t secret[2] = { flow_secret[0], flow_secret[1] };
-	const uint32_t *a = p->key.client.words;
-
-	if (v6)
-		flow_search_v6(s, secret, flow_buckets, service, load_u64(a), load_u64(a + 2), p->key.client_port);
-	else
-		flow_search_v4(s, secret, flow_buckets, service, a[3], p->key.client_port);
 }
 
 /* The word with the bits of a bucket. */
@@ -226,7 +216,7 @@ INLINE int forward(struct __sk_buff *skb, const struct packet *p, bool v6, const
 	struct leaving leaving = { .way = way_get(node, v6),
 				   .reason = reason,
 				   .tick = tick_of(now_ns()),
-				   .outer_id = may_return(to, verdict) };
+				   .outer_id = encap_outer_id(p, v6, may_return(to, verdict)) };
 
 	if (reason == REASON_FLOW)
 		flow_moves(slot, p, v6, leaving.tick);
@@ -242,6 +232,9 @@ INLINE int forward(struct __sk_buff *skb, const struct packet *p, bool v6, const
 	if (leaving.way->flags & WAY_DIRECT) {
 		if (fits_direct(skb, p, leaving.way))
 			return send_direct(skb, p, v6, leaving.way, reason, leaving.tick);
+	} else if (!p->ttl) {
+		/* RFC 2003 3.1 */
+		return drop(REASON_NO_TUNNEL);
 	} else if (fits(skb, p, v6, &leaving)) {
 		return encapsulate(skb, p, v6, &leaving);
 	}
@@ -385,8 +378,11 @@ INLINE struct entry_verdict entry_decide(struct __sk_buff *skb, const struct pac
 	if (!node || reason >= REASONS)
 		return serve(skb, p, t, search, *ret, reason);
 	way = way_get(node, v6);
-	/* A SYN cannot be cut: one with more data than the tunnel takes is served here, before it has a flow. */
-	if (!(way->flags & WAY_USABLE) || (!(way->flags & WAY_NAT) && p->total_bytes > way->mtu))
+	/*
+	 * A SYN cannot be cut: one with more data than the tunnel takes is served here, before it has a flow. So is one
+	 * without a hop left.
+	 */
+	if (!(way->flags & WAY_USABLE) || (!(way->flags & WAY_NAT) && (p->total_bytes > way->mtu || !p->ttl)))
 		return serve(skb, p, t, search, *ret, REASON_FORWARD_FAILED);
 	if (!has_room())
 		return serve(skb, p, t, search, *ret, control.room_reason);
@@ -412,6 +408,12 @@ INLINE bool is_served_inside(const struct __sk_buff *skb, const struct packet *p
 	return !t->choices && !is_unjudged(skb) && inside_has(&t->inside, &p->source);
 }
 
+/* The flow was made for another connection of this port, or by the schedule; this node serves the present one. */
+INLINE bool leads_here(const struct flow_slot *slot, const struct fastpath_tables *t)
+{
+	return slot && (slot->target & FLOW_NODE_MASK) == t->self_node;
+}
+
 INLINE struct entry_verdict entry_syn(struct __sk_buff *skb, const struct packet *p, bool v6,
 				      const struct fastpath_tables *t, const struct flow_search *search,
 				      struct flow_slot **slot, bool present)
@@ -434,8 +436,11 @@ INLINE struct entry_verdict entry_syn(struct __sk_buff *skb, const struct packet
 	verdict = draws ? draw(p, v6, t) : -1;
 	if (verdict > 0xff)
 		flow_expect(search);
-	if (!is_served_anyway(t, verdict) && has_socket(skb, p, v6)) {
+	if (!is_served_anyway(t, verdict) &&
+	    (has_socket(skb, p, v6) ||
+	     ((is_new || leads_here(*slot, t)) && was_answered(search->slot.key, p->tcp_sequence)))) {
 		count(REASON_LOCAL_SOCKET);
+		remember(p, REASON_LOCAL_SOCKET, 0);
 		return entry_verdict(ENTRY_PASS);
 	}
 	if (!works)

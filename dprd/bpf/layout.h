@@ -9,7 +9,8 @@
  *     ways            how to send to the node that a flow names: index 2 * node + v6
  *     confirmed       connections by each way that clients confirmed
  *   schedules ARRAY   while the programs decide: the next verdicts on new connections, two of each family
- *   recent    ARRAY   while the programs decide: decisions of this tick, for "dprctl why"
+ *   recent    ARRAY   decisions of the programs in this tick, for "dprctl why"
+ *   answered  ARRAY   SYNs that this node has answered (flow/answered.h)
  *   lease     ARRAY   shared addresses: the shares of the nodes, and how long this node may act on its own; loadcast
  *                     writes it, also while no dprd runs
  *   refused   ARRAY   shared addresses: SYNs for other nodes

@@ -161,6 +161,18 @@ INLINE uint32_t tick_of(uint64_t ns)
 	return (uint32_t)(ns >> FLOW_TICK_SHIFT);
 }
 
+/* The search for the flow of a packet's connection; service: its index in the flow table. */
+INLINE void search_make(struct flow_search *s, const struct packet *p, bool v6, uint8_t service)
+{
+	const uint64_t secret[2] = { flow_secret[0], flow_secret[1] };
+	const uint32_t *a = p->key.client.words;
+
+	if (v6)
+		flow_search_v6(s, secret, flow_buckets, service, load_u64(a), load_u64(a + 2), p->key.client_port);
+	else
+		flow_search_v4(s, secret, flow_buckets, service, a[3], p->key.client_port);
+}
+
 /* True while dprd works: it takes the packets that are queued. */
 INLINE bool daemon_works(void)
 {

@@ -16,6 +16,7 @@
 enum ingress_way {
 	INGRESS_GENERAL = 0x100, /* it is not plain, and nothing was done to it yet */
 	INGRESS_TUNNEL, /* the same, and it is tunnelled to this node */
+	INGRESS_BEHIND, /* it is to a service, and TCP is behind options, extension headers or a fragment header */
 };
 
 _Static_assert((int)INGRESS_GENERAL > (int)TC_ACT_VALUE_MAX, "no action of tc is a way");
@@ -66,7 +67,7 @@ INLINE uint8_t plain_protocol(const struct packet_bytes *b, bool v6)
 	return b->bytes[v6 ? 6 : 9];
 }
 
-/* Parses the IP header and TCP behind it. False: it is not plain, or a SYN. */
+/* Parses the IP header and TCP behind it. False: it is not plain, or a SYN, or has no hop left. */
 INLINE bool plain_tcp(const struct packet_bytes *b, bool v6, struct packet *p)
 {
 	uint32_t header_bytes = v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES;
@@ -76,7 +77,7 @@ INLINE bool plain_tcp(const struct packet_bytes *b, bool v6, struct packet *p)
 		return false;
 	payload.length = p->total_bytes - header_bytes;
 	p->kind = packet_parse_tcp(&payload, header_bytes, p);
-	return p->kind == PACKET_TCP && !(p->tcp_flags & TCP_SYN);
+	return p->kind == PACKET_TCP && !(p->tcp_flags & TCP_SYN) && p->ttl;
 }
 
 /* From a client: entry() and forward(). to: the service address. */
@@ -84,7 +85,7 @@ INLINE int plain_entry(struct __sk_buff *skb, const struct packet *p, bool v6, c
 		       const struct fastpath_address *to)
 {
 	int port = known_port(t, p->key.service_port);
-	struct leaving leaving = { .reason = REASON_FLOW };
+	struct leaving leaving = { .reason = REASON_FLOW, .outer_id = encap_outer_id(p, v6, 0) };
 	struct flow_search search;
 	struct flow_slot *slot;
 

@@ -53,6 +53,7 @@ struct dprd {
 	struct fastpath *fastpath; /* the BPF plane; NULL: the nfqueue plane carries all packets */
 	struct flood flood; /* nfqueue plane */
 	bool routes; /* the host routes packets, or did so: answers of containers leave, too */
+	bool reassembly_known, reassembles; /* the kernel can put fragments together in front of the rules */
 	struct shared *shared; /* addresses that all nodes share; NULL: none */
 
 	struct mutex lock; /* guards all members that follow */

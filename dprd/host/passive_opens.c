@@ -26,13 +26,14 @@ static int column_of(const char *names, const char *end, const char *name)
 	return -1;
 }
 
-bool passive_opens_parse(const char *text, uint64_t *ret)
+/* The value under this name in the lines that begin with group. */
+static bool parse(const char *text, const char *group, const char *name, uint64_t *ret)
 {
-	const char *names = strstr(text, "Tcp: "), *values = names ? strchr(names, '\n') : NULL;
-	int column = values ? column_of(names, values, "PassiveOpens") : -1;
+	const char *names = strstr(text, group), *values = names ? strchr(names, '\n') : NULL;
+	int column = values ? column_of(names, values, name) : -1;
 	char *end;
 
-	if (column < 0 || strncmp(++values, "Tcp: ", 5) != 0)
+	if (column < 0 || strncmp(++values, group, strlen(group)) != 0)
 		return false;
 	for (; column && values; column--) {
 		values = strpbrk(values, " \n");
@@ -44,19 +45,45 @@ bool passive_opens_parse(const char *text, uint64_t *ret)
 	return *end == ' ' || *end == '\n';
 }
 
-int passive_opens_read(uint64_t *ret)
+bool passive_opens_parse(const char *text, uint64_t *ret)
 {
-	int fd = open("/proc/net/snmp", O_RDONLY | O_CLOEXEC), error;
-	char text[SNMP_BYTES];
+	return parse(text, "Tcp: ", "PassiveOpens", ret);
+}
+
+bool syn_counts_parse(const char *text, struct syn_counts *ret)
+{
+	return parse(text, "TcpExt: ", "SyncookiesSent", &ret->cookies) &&
+	       parse(text, "TcpExt: ", "ListenDrops", &ret->drops);
+}
+
+static int read_text(const char *path, char text[SNMP_BYTES])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), error;
 	ssize_t size;
 
 	if (fd < 0)
 		return -errno;
-	size = read(fd, text, sizeof(text) - 1);
+	size = read(fd, text, SNMP_BYTES - 1);
 	error = errno;
 	close(fd);
 	if (size < 0)
 		return -error;
 	text[size] = '\0';
-	return passive_opens_parse(text, ret) ? 0 : -EINVAL;
+	return 0;
+}
+
+int passive_opens_read(uint64_t *ret)
+{
+	char text[SNMP_BYTES];
+	int error = read_text("/proc/net/snmp", text);
+
+	return error ? error : passive_opens_parse(text, ret) ? 0 : -EINVAL;
+}
+
+int syn_counts_read(struct syn_counts *ret)
+{
+	char text[SNMP_BYTES];
+	int error = read_text("/proc/net/netstat", text);
+
+	return error ? error : syn_counts_parse(text, ret) ? 0 : -EINVAL;
 }

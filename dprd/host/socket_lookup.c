@@ -82,19 +82,23 @@ static void request_fill(struct request *request, const struct flow_key *key, ui
 	id->idiag_cookie[0] = id->idiag_cookie[1] = INET_DIAG_NOCOOKIE;
 }
 
-/* A socket that owns the tuple; a listener would take any, and TIME-WAIT gives way to a new SYN. */
-static bool owns_tuple(const struct nlmsghdr *message, unsigned bytes)
+/* A listener would take any tuple, and TIME-WAIT gives way to a new SYN. */
+static enum socket_found found_in(const struct nlmsghdr *message, unsigned bytes)
 {
 	const struct inet_diag_msg *socket = mnl_nlmsg_get_payload(message);
+	const struct nlmsgerr *error = mnl_nlmsg_get_payload(message);
 
+	if (message->nlmsg_type == NLMSG_ERROR && bytes >= MNL_NLMSG_HDRLEN + sizeof(*error))
+		return error->error == -ENOENT ? SOCKET_NONE : SOCKET_OTHER;
 	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY || bytes < MNL_NLMSG_HDRLEN + sizeof(*socket))
-		return false;
-	return socket->idiag_state != TCP_LISTEN && socket->idiag_state != TCP_TIME_WAIT;
+		return SOCKET_OTHER;
+	return socket->idiag_state != TCP_LISTEN && socket->idiag_state != TCP_TIME_WAIT ? SOCKET_OWNS : SOCKET_OTHER;
 }
 
 /* Answers that are there, each a message of its own, to questions from this sequence number on; waits for the first.
  * How many, or -errno. */
-static int take_answers(struct socket_lookup *lookup, uint32_t first, unsigned count, unsigned expected, bool *found)
+static int take_answers(struct socket_lookup *lookup, uint32_t first, unsigned count, unsigned expected,
+			enum socket_found *found)
 {
 	int received = recvmmsg(mnl_socket_get_fd(lookup->socket), lookup->messages, expected, MSG_WAITFORONE, NULL);
 	int i, taken = 0;
@@ -108,13 +112,14 @@ static int take_answers(struct socket_lookup *lookup, uint32_t first, unsigned c
 		/* Otherwise it is an answer to a former question that was given up. */
 		if (bytes < MNL_NLMSG_HDRLEN || message->nlmsg_seq - first >= count)
 			continue;
-		found[message->nlmsg_seq - first] = owns_tuple(message, bytes);
+		found[message->nlmsg_seq - first] = found_in(message, bytes);
 		taken++;
 	}
 	return taken;
 }
 
-int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys, unsigned count, bool *found)
+int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys, unsigned count,
+		       enum socket_found *found)
 {
 	uint32_t first = lookup->sequence;
 	unsigned i, answered = 0;
@@ -122,7 +127,7 @@ int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys
 	if (count > SOCKET_LOOKUP_MAX)
 		return -EINVAL;
 	for (i = 0; i < count; i++) {
-		found[i] = false;
+		found[i] = SOCKET_OTHER;
 		request_fill(&lookup->requests[i], &keys[i], first + i);
 	}
 	lookup->sequence += count;

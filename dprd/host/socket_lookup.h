@@ -13,12 +13,16 @@ struct socket_lookup;
 
 enum { SOCKET_LOOKUP_MAX = 128 }; /* tuples in one request */
 
+enum socket_found {
+	SOCKET_OTHER, /* a listener, or a socket in TIME-WAIT; also when the kernel gave no answer */
+	SOCKET_OWNS, /* the tuple has a socket of its own */
+	SOCKET_NONE, /* not even a listener: no program of this network namespace serves it */
+};
+
 struct socket_lookup *socket_lookup_new(void);
 void socket_lookup_free(struct socket_lookup *lookup);
-/*
- * Sets found[i] when keys[i] has a socket that is neither a listener nor in TIME-WAIT. On -errno all of found[] is
- * false.
- */
-int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys, unsigned count, bool *found);
+/* Sets found[i] for keys[i]. 0; or -errno, and all of found[] is SOCKET_OTHER. */
+int socket_lookup_find(struct socket_lookup *lookup, const struct flow_key *keys, unsigned count,
+		       enum socket_found *found);
 
 #endif

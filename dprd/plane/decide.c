@@ -130,12 +130,13 @@ static void account(struct dprd *d, struct ahead *a, const struct decide_env *en
 void plane_decide_remember(struct dprd *d, const struct decide_env *env)
 {
 	const struct plane_decide *p = plane_ahead(d);
+	double max_load = p ? p->max_load : decide_max_load(env);
 	struct fastpath_control *control;
 	uint64_t now_ms = clock_now_ms();
 	uint32_t next, i, end;
 
 	mutex_assert_held(&d->lock);
-	if (!p)
+	if (!d->fastpath)
 		return;
 	control = d->fastpath->control;
 	next = __atomic_load_n(&control->decisions, __ATOMIC_ACQUIRE);
@@ -151,9 +152,11 @@ void plane_decide_remember(struct dprd *d, const struct decide_env *env)
 			continue;
 		verdict.kind = reason_kind(verdict.reason);
 		verdict.node_id = flow_table_node_id(d->flows, made->node);
-		then.view = &p->ahead[!addr_is_v4(&made->key.service)].view;
+		/* Without a schedule the programs decide only that this node serves: the loads are those of now. */
+		if (p && p->ahead[!addr_is_v4(&made->key.service)].count)
+			then.view = &p->ahead[!addr_is_v4(&made->key.service)].view;
 		if (then.view->count)
-			why_remember(d->why, now_ms, &packet, &verdict, &then, p->max_load);
+			why_remember(d->why, now_ms, &packet, &verdict, &then, max_load);
 	}
 	__atomic_store_n(&control->decisions_seen, next, __ATOMIC_RELEASE);
 }
@@ -346,11 +349,15 @@ static void renew(struct dprd *d, struct plane_decide *p, bool runs, uint64_t no
 void plane_decide_tick(struct dprd *d, uint64_t now_ms)
 {
 	struct plane_decide *p = plane_ahead(d);
+	struct decide_env env;
 	bool fast;
 
 	mutex_assert_held(&d->lock);
-	if (!p)
+	if (!p) {
+		asks_env(d, &env);
+		plane_decide_remember(d, &env);
 		return;
+	}
 	fast = schedule_pace_fast(&p->pace, now_ms, d->counters.syns) || d->config.decide_in == DECIDE_KERNEL;
 	/* A decision made ahead is for any port. */
 	renew(d, p, fast && !view_ports_differ(d), now_ms);

@@ -18,8 +18,8 @@ bool plane_decide_runs(const struct dprd *d); /* true while the programs decide.
 void plane_decide_tick(struct dprd *d, uint64_t now_ms);
 /* The programs queue new SYNs to dprd until the next call of one of the others. Lock held. */
 void plane_decide_pause(struct dprd *d);
-/* Does nothing when the programs do not decide. */
-void plane_decide_remember(struct dprd *d, const struct decide_env *env); /* their decisions into d->why. Lock held */
+/* The decisions of the programs since the last call, into d->why; with Decide=queue those that this node serves. Lock held. */
+void plane_decide_remember(struct dprd *d, const struct decide_env *env);
 /* Makes the verdicts anew, after a change that the next connection must meet. Lock not held. */
 void plane_decide_now(struct dprd *d);
 

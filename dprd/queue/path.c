@@ -11,6 +11,7 @@
 #include "dprd/plane/plane.h"
 #include "dprd/queue/path.h"
 #include "dprd/queue/path_batch.h"
+#include "dprd/queue/private.h"
 
 enum { LATE_MS = 100 }; /* no client sends a copy of its SYN earlier */
 
@@ -70,12 +71,23 @@ static void decide_all(struct path *p)
 
 /* --- work outside the lock --- */
 
-/* Takes back new flows whose connection has a socket on this node already: such a flow would break the connection. */
+/*
+ * True when this node has the connection of the SYN already. A copy of a SYN that was served here shows it without a
+ * socket, too. If there is not even a listener, the server is in another network namespace.
+ */
+static bool is_here(const struct path *p, const struct queued *q, enum socket_found found)
+{
+	return found == SOCKET_OWNS ||
+	       (q->served_before && (found == SOCKET_NONE || queue_hides_answers(p->d->queue, p->now_ms)));
+}
+
+/* Takes back new flows whose connection is on this node already: such a flow would break the connection. */
 static void keep_local_sockets(struct path *p)
 {
 	struct flow_key keys[QUEUE_BATCH_MAX];
 	struct queued *asked[QUEUE_BATCH_MAX];
-	bool found[QUEUE_BATCH_MAX];
+	enum socket_found found[QUEUE_BATCH_MAX];
+	bool served_before = false;
 	unsigned i, count = 0;
 
 	/*
@@ -88,17 +100,20 @@ static void keep_local_sockets(struct path *p)
 		struct queued *q = &p->batch->packets[i];
 
 		if (q->fresh_flow) {
+			served_before = served_before || q->served_before;
 			keys[count] = q->packet.key;
 			asked[count++] = q;
 		}
 	}
 	if (!count)
 		return;
-	/* When the kernel does not answer, found[] is false: the SYN is forwarded. */
+	/* When the kernel does not answer, the SYN is forwarded. */
 	socket_lookup_find(p->lookup, keys, count, found);
+	if (served_before)
+		queue_read_answers(p->d);
 	mutex_lock(&p->d->lock);
 	for (i = 0; i < count; i++) {
-		if (found[i])
+		if (is_here(p, asked[i], found[i]))
 			path_serve_instead(p, asked[i], REASON_LOCAL_SOCKET);
 	}
 	mutex_unlock(&p->d->lock);

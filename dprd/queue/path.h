@@ -32,6 +32,7 @@ struct queued {
 	bool set_add, set_remove, evict; /* changes of the kernel's flow set */
 	bool fresh_flow; /* this packet made its flow, in the table: reserved until path_commit() */
 	uint32_t flow_node; /* fresh_flow: the node that it leads to */
+	bool served_before; /* dprd let this node serve a copy of this SYN lately */
 	bool noted; /* path_commit() remembers the decision: its note is in the batch */
 	bool tell_too_big; /* the client is told the tunnel's MTU */
 	/* These keep the values of a former packet until they are set. */

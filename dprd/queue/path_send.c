@@ -126,11 +126,25 @@ static bool send_segmented(struct path *p, struct queued *q, unsigned tag)
 	return true;
 }
 
+/* No node takes a packet with options out of a tunnel: the kernel has looked at the options before dprd gets it. */
+static void leave_out_options(struct queued *q)
+{
+	uint8_t *plain = encap_without_options(q->bytes, &q->packet);
+
+	q->captured -= (uint32_t)(plain - q->bytes);
+	q->head_room = (uint16_t)(q->head_room + (plain - q->bytes));
+	q->bytes = plain;
+}
+
 static bool send_one(struct path *p, struct queued *q, unsigned tag)
 {
-	if (q->captured < q->packet.total_bytes ||
-	    (q->way.form == WAY_FORM_DIRECT && !encap_use_hop(q->bytes, q->packet.v6)))
+	bool direct = q->way.form == WAY_FORM_DIRECT;
+
+	/* Without a hop left the packet must not enter a tunnel, RFC 2003 3.1. */
+	if (q->captured < q->packet.total_bytes || (direct ? !encap_use_hop(q->bytes, q->packet.v6) : !q->packet.ttl))
 		return false;
+	if (packet_has_options(&q->packet))
+		leave_out_options(q);
 	if (q->packet.total_bytes > q->way.inner_mtu)
 		return send_segmented(p, q, tag);
 	if (!tunnel_has_room(p->tunnel, 1, ENCAP_V6_BYTES))

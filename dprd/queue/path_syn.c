@@ -20,7 +20,14 @@
 #include "dprd/queue/path_batch.h"
 #include "dprd/queue/standby.h"
 
-enum { TOO_BIG_PER_S = 100 }; /* ICMP messages to clients */
+enum {
+	TOO_BIG_PER_S = 100, /* ICMP messages to clients */
+	/*
+	 * A copy that comes so soon after its SYN is none of the client's, but of the network. The SYN may not have reached
+	 * the stack yet, so there may be no socket.
+	 */
+	SOON_MS = 200,
+};
 
 static uint64_t next_random(struct dprd *d)
 {
@@ -192,8 +199,32 @@ void path_commit_flow(struct path *p, const struct queued *q)
 
 /* --- the verdict --- */
 
-static void count_served(struct path *p)
+static uint64_t served_hash(const struct path *p, const struct packet *syn)
 {
+	const uint64_t key[2] = { p->d->hash_key[0] ^ syn->tcp_sequence, p->d->hash_key[1] };
+
+	return flow_hash(key, &syn->key);
+}
+
+static uint32_t tick_of(uint64_t ms)
+{
+	return (uint32_t)(ms * 1000000 >> FLOW_TICK_SHIFT);
+}
+
+/* True when this node has served this SYN, or a copy of it, within the last ms (at most ANSWERED_MS). */
+static bool was_served(const struct path *p, const struct packet *syn, uint32_t ms)
+{
+	uint64_t hash = served_hash(p, syn);
+
+	return answered_has(p->d->queue->served[answered_place(hash)], hash, tick_of(p->flow_ms), tick_of(ms));
+}
+
+/* This node serves the SYN: it counts as a connection, and its copies stay here. */
+static void count_served(struct path *p, const struct packet *syn)
+{
+	uint64_t hash = served_hash(p, syn);
+
+	p->d->queue->served[answered_place(hash)] = answered_word(hash, tick_of(p->flow_ms));
 	p->d->view_nodes[0].load += p->d->config.factors.connections;
 	p->served++;
 }
@@ -239,7 +270,7 @@ void path_serve_instead(struct path *p, struct queued *q, enum reason reason)
 	/* The socket is here; otherwise the rules choose among this node and its real servers. */
 	q->backend_mark = reason == REASON_LOCAL_SOCKET ? BACKEND_MARK_SELF : 0;
 	forget_flow(p, q);
-	count_served(p);
+	count_served(p, &q->packet);
 	path_copies_follow(p, q);
 }
 
@@ -303,7 +334,7 @@ void path_plan_syn(struct path *p, struct queued *q)
 	if (q->verdict.old_flow)
 		forget_flow(p, q);
 	if (q->verdict.kind != VERDICT_DROP)
-		count_served(p);
+		count_served(p, &q->packet);
 }
 
 void path_decide_syn(struct path *p, struct queued *q)
@@ -316,6 +347,11 @@ void path_decide_syn(struct path *p, struct queued *q)
 		q->verdict = (struct verdict) { .kind = VERDICT_SERVE,
 						.reason = REASON_STALE_SYN,
 						.old_flow = q->verdict.old_flow };
+	else if (is_new_forward(&q->verdict) && was_served(p, &q->packet, SOON_MS))
+		q->verdict = (struct verdict) { .kind = VERDICT_SERVE,
+						.reason = REASON_LOCAL_SOCKET,
+						.old_flow = q->verdict.old_flow };
+	q->served_before = is_new_forward(&q->verdict) && was_served(p, &q->packet, ANSWERED_MS);
 	p->syns++;
 	path_plan_syn(p, q);
 }

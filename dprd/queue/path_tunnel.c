@@ -23,12 +23,15 @@ static void drop(struct queued *q, enum reason reason)
 	q->verdict = (struct verdict) { .kind = VERDICT_DROP, .reason = reason };
 }
 
-/* The packet within takes the place of the tunnel packet. False: the ECN fields forbid it (RFC 6040). */
+/*
+ * The packet within takes the place of the tunnel packet. False: its header is damaged, or the ECN fields forbid it (RFC
+ * 6040).
+ */
 static bool unwrap(struct queued *q, const struct packet *inner)
 {
 	q->replace = q->bytes + q->packet.header_bytes;
 	q->replace_bytes = inner->total_bytes;
-	if (!encap_decapsulate_ecn(q->replace, inner, q->packet.tos))
+	if (!encap_header_checksum_good(q->replace, inner) || !encap_decapsulate_ecn(q->replace, inner, q->packet.tos))
 		return false;
 	q->bytes = q->replace;
 	q->captured -= q->packet.header_bytes;

@@ -41,7 +41,11 @@ enum standby_fate standby_judge_forward(const struct flow_table *flows, const st
 	ret->member = (unsigned)member;
 	if (packet_is_syn(packet) && begins_anew(members, &ret->flow, ret->member, packet))
 		return STANDBY_SERVE;
-	return packet->total_bytes <= members->inner_mtu[member][packet->v6] ? STANDBY_SEND : STANDBY_DROP;
+	/* A packet with options waits for dprd, which takes them out. */
+	return packet->ttl && !packet_has_options(packet) &&
+			       packet->total_bytes <= members->inner_mtu[member][packet->v6]
+		       ? STANDBY_SEND
+		       : STANDBY_DROP;
 }
 
 /* --- the process --- */

@@ -67,7 +67,7 @@ bool standby_unwrap(const struct config *config, uint64_t living, uint8_t *datag
 	if (verdict.kind != VERDICT_DECAPSULATE)
 		return false;
 	*ret = (struct standby_inner) { .bytes = datagram + outer.header_bytes, .count = inner.total_bytes };
-	if (!encap_decapsulate_ecn(ret->bytes, &inner, outer.tos))
+	if (!encap_header_checksum_good(ret->bytes, &inner) || !encap_decapsulate_ecn(ret->bytes, &inner, outer.tos))
 		return false;
 	tunnelled_to_alias(config, verdict.node_id, ret->bytes, &inner);
 	return true;

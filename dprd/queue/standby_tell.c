@@ -27,6 +27,8 @@ void queue_tick(struct dprd *d, bool each_second)
 {
 	struct standby_counts counts;
 
+	if (each_second && !d->fastpath)
+		queue_read_answers(d);
 	if (!d->queue->standby)
 		return;
 	if (each_second)

@@ -14,6 +14,8 @@
  *                         recognises by it SYNs that passed by.)
  *   output           MSS of SYN-ACKs for tunnelled flows; alias back to service address
  *   postrouting 150  the same for a web server in a container, on a host that routes
+ *   reassembly       no packet comes here; while the chain has its rule, the kernel puts fragments together in front
+ *                    of all rules (priority -400)
  *
  * With real servers behind this node rules/backend.c adds chains.
  *
@@ -38,6 +40,12 @@ enum {
 	IPTABLES_CHAINS = 3,
 	NFT_TRIES = 3, /* before the table is replaced, which loses its flows for a moment */
 };
+
+/* The rule by which the kernel puts fragments together. */
+#define REASSEMBLY                                                                                             \
+	RULES_ADD                                                                                              \
+	"reassembly meta l4proto tcp tproxy to :1 comment \"no packet comes here: fragments are put together " \
+	"while this rule exists\"\n"
 
 /* The counter of SYNs that pass by in a flood. */
 #define UNDECIDED "undecided"
@@ -205,6 +213,17 @@ static void write_container_leaving(FILE *out, const struct dprd *d)
 	write_leaving(out, d, "leaving");
 }
 
+/*
+ * Fragments without ports match no rule, so the kernel has to put them together first. It does so while any rule has the
+ * statement tproxy, and this one is never reached: to track connections for that would cost far more. The kernel bounds
+ * the memory (net.ipv4.ipfrag_high_thresh, net.netfilter.nf_conntrack_frag6_high_thresh).
+ */
+static void write_reassembly(FILE *out, const struct dprd *d)
+{
+	if (d->reassembles)
+		fprintf(out, "add chain inet dprd reassembly\nflush chain inet dprd reassembly\n" REASSEMBLY);
+}
+
 /* On the BPF plane the programs mark packets. */
 static void write_small_table(FILE *out, struct dprd *d)
 {
@@ -212,6 +231,7 @@ static void write_small_table(FILE *out, struct dprd *d)
 	if (flowset_chain_present(d->set, "prerouting"))
 		fprintf(out, "delete table inet dprd\n");
 	fprintf(out, "add table inet dprd\n");
+	write_reassembly(out, d);
 	rules_write_backends(out, d);
 }
 
@@ -233,6 +253,7 @@ static void write_full_table(FILE *out, struct dprd *d)
 	write_mss(out, d, false);
 	write_mss(out, d, true);
 	write_leaving(out, d, "output");
+	write_reassembly(out, d);
 	rules_write_backends(out, d);
 	if (config_has_nat(&d->config))
 		write_leaving(out, d, RULES_NAT_LEAVING);
@@ -366,12 +387,28 @@ bool rules_host_routes(void)
 	return is_on("/proc/sys/net/ipv4/ip_forward") || is_on("/proc/sys/net/ipv6/conf/all/forwarding");
 }
 
+/* Asks once if the kernel takes the rule of the chain "reassembly". */
+static void look_for_reassembly(struct dprd *d)
+{
+	static const char *const check[] = { "nft", "-c", "-f", "-", NULL };
+
+	if (d->reassembly_known)
+		return;
+	d->reassembly_known = true;
+	d->reassembles =
+		command_run(check, "add table inet dprd\nadd chain inet dprd reassembly\n" REASSEMBLY, NULL) == 0;
+	if (!d->reassembles)
+		log_warning("the kernel cannot put fragments together for dprd (nft_tproxy is missing): a forwarded "
+			    "connection breaks when a router cuts its packets");
+}
+
 int rules_install(struct dprd *d)
 {
 	/* A failure that was logged is not logged again at each try. */
 	bool quiet = d->rules_failed;
 	int error, family;
 
+	look_for_reassembly(d);
 	d->routes = d->routes || rules_host_routes();
 	error = nft_install(d, quiet);
 

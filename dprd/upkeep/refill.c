@@ -55,7 +55,7 @@ struct served_here {
 static void served_here_flush(struct served_here *served)
 {
 	struct flow_key keys[SOCKET_LOOKUP_MAX];
-	bool found[SOCKET_LOOKUP_MAX];
+	enum socket_found found[SOCKET_LOOKUP_MAX];
 	unsigned i, gone = 0;
 
 	for (i = 0; i < served->count; i++)
@@ -64,7 +64,7 @@ static void served_here_flush(struct served_here *served)
 	if (served->count)
 		socket_lookup_find(served->lookup, keys, served->count, found);
 	for (i = 0; i < served->count; i++) {
-		if (!found[i])
+		if (found[i] != SOCKET_OWNS)
 			continue;
 		flow_remove(served->d->flows, &served->flow[i]);
 		keys[gone++] = served->flow[i].key;

@@ -242,15 +242,50 @@ static void add_ipv4(struct craft *c, struct layer *l, unsigned i, bool tunnel)
 	put_sum(c, l, ip + 10, oracle_sum(ip, 20 + options));
 }
 
+static uint32_t get32(const uint8_t *at)
+{
+	uint32_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
+}
+
+/*
+ * The label of the outer header, by the packet within (TCP, or an error that quotes TCP). Where the packet ends too early
+ * there are zeros.
+ */
+static unsigned long outer_label(const struct craft *c)
+{
+	const uint8_t *ip = c->room + c->start, *client = ip + 8, *service = ip + 24, *ports = ip + 40;
+	unsigned client_port, service_port;
+	uint32_t hash;
+
+	if (ip[6] == 58) {
+		client = ip + 48 + 24;
+		service = ip + 48 + 8;
+		ports = ip + 48 + 40;
+	} else if (ip[6] != 6) {
+		return 0;
+	}
+	client_port = get32(ports) & 0xffff;
+	service_port = get32(ports) >> 16;
+	hash = get32(client) ^ get32(client + 4) ^ get32(client + 8) ^ get32(client + 12) ^ get32(service + 12);
+	hash *= 2654435761u;
+	hash ^= ip[6] == 58 ? (service_port | client_port << 16) : (client_port | service_port << 16);
+	hash *= 2246822507u;
+	return 0x80000 | hash >> 13;
+}
+
 static void add_ipv6(struct craft *c, struct layer *l, unsigned i, bool tunnel)
 {
+	unsigned long label = tunnel ? outer_label(c) : 0xabcde;
 	unsigned body = c->end - c->start;
 	uint8_t *ip = prepend(c, 40);
 	struct addr a[2];
 
 	addresses(c, l, true, a);
 	has(l, "nodf"); /* IPv6 is never fragmented on its way and has no such bit */
-	put32(ip, 0x60000000 | number(c, l, "tos", 0) << 20 | number(c, l, "flow", tunnel ? 0 : 0xabcde));
+	put32(ip, 0x60000000 | number(c, l, "tos", 0) << 20 | number(c, l, "flow", label));
 	put16(ip + 4, (unsigned)number(c, l, "len", 40 + body) - 40);
 	ip[6] = (uint8_t)number(c, l, "proto", protocol_of(c, i + 1, true));
 	ip[7] = (uint8_t)number(c, l, "ttl", tunnel ? 64 : 63);

@@ -11,7 +11,8 @@
  *   ip A>B ...           of the line's family; ip4, ip6: of that one. tos N, ttl N, proto N, len N (as it
  *                        stands in the header), nodf (nothing to IPv6); IPv4: id N, mf, off N,
  *                        options N (bytes), ihl N; IPv6: flow N
- *   tunnel A>B ...       the same with the values of an outer header: ttl 64, id 0, flow 0
+ *   tunnel A>B ...       the same with the values of an outer header: ttl 64, id 0, flow: a hash of the connection
+ *                        within
  *   ext N BYTES          an IPv6 extension header N, all zero
  *   tcp A>B FLAGS ...    FLAGS: letters of FSRP.UEW, or none. seq N, ack N, win N, urg N, doff N, opt HEX
  *   udp A>B

@@ -54,6 +54,7 @@ struct fixture {
 	const char *after; /* the flow; NULL: unchanged, or still none */
 	const char *made; /* the tuple of a new flow, in words of site.h; NULL: the usual one */
 	const char *out; /* the frame after ("*": the datagram that came in); NULL: unchanged */
+	bool no_wait; /* the mark does not count as a packet that waits */
 	bool gso_gone; /* it is not a GSO packet any more */
 	bool sum_kept; /* a device's sum over the packet stays right, though another host gets it */
 	bool sums_bad; /* checksums of the frame after are not all good, and need not be */

@@ -19,6 +19,7 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/bpf/dprd.skel.h"
+#include "dprd/core/flow/answered.h"
 #include "dprd/core/flow/memory.h"
 #include "tests/bpf/input.h"
 #include "tests/bpf/fuzz_report.h"
@@ -77,6 +78,7 @@ static double now_s(void)
 /* --- sockets: this node serves one connection itself --- */
 
 static struct flow_key socket_keys[2];
+static uint64_t answered[ANSWERED_PLACES]; /* the model's */
 
 static bool has_socket(const struct flow_key *key)
 {
@@ -326,6 +328,8 @@ static void begin_epoch(struct fuzz *f, struct random *r)
 	plane_fill(&f->plane);
 	plane_forget_counters(&f->plane);
 	fastpath->control->decisions_seen = fastpath->control->decisions;
+	plane_forget_answers(&f->plane);
+	memset(answered, 0, sizeof(answered));
 	f->tick = plane_tick(&f->plane);
 	f->stopped = random_below(r, 3) == 0;
 	memcpy(f->model_memory, fastpath->flow_memory, fastpath->flow_memory_bytes);
@@ -340,7 +344,8 @@ static void begin_epoch(struct fuzz *f, struct random *r)
 				    .second_look = fastpath->control->second_look,
 				    .look_room = fastpath->control->look_room,
 				    .mss = { f->plane.mss[0], f->plane.mss[1] },
-				    .has_socket = has_socket };
+				    .has_socket = has_socket,
+				    .answered = answered };
 	f->model.choices = input_choices(r, &f->plane, f->model.choice, &f->model.serves_here);
 	for (v6 = 0; v6 < 2; v6++) {
 		f->model.schedules[v6] = in_kernel ? fastpath_schedule(fastpath, v6, true) : NULL;

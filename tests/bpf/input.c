@@ -71,13 +71,48 @@ static uint8_t random_hops(struct random *r)
 	return input_one_in(r, 8) ? (uint8_t)random_below(r, 3) : 64;
 }
 
+/* Now and then extension headers, or a fragment header. Returns the protocol of the first one, or the given one. */
+static uint8_t add_extensions(struct maker *m, uint8_t protocol)
+{
+	static const uint8_t kinds[] = { 0, 43, 44, 60 };
+
+	while (input_one_in(m->r, 12)) {
+		unsigned bytes = 8 + 8 * random_below(m->r, 3), i;
+		uint8_t kind = kinds[random_below(m->r, 4)], *header = prepend(m, kind == 44 ? 8 : bytes);
+
+		for (i = 0; i < (kind == 44 ? 8 : bytes); i++)
+			header[i] = 0;
+		header[0] = protocol;
+		header[1] = kind == 44 ? 0 : (uint8_t)(bytes / 8 - 1);
+		header[3] = kind == 43 ? input_one_in(m->r, 4) : kind == 44;
+		header[2] = kind == 44 && input_one_in(m->r, 4);
+		protocol = kind;
+	}
+	return protocol;
+}
+
+/* Now and then IPv4 options: nothing, and sometimes a source route. Returns their length. */
+static unsigned add_options(struct maker *m)
+{
+	unsigned bytes = input_one_in(m->r, 12) ? 4 + 4 * random_below(m->r, 10) : 0, i;
+	uint8_t *options = prepend(m, bytes);
+
+	for (i = 0; i < bytes; i++)
+		options[i] = 1;
+	if (bytes && input_one_in(m->r, 4))
+		options[random_below(m->r, bytes)] = (uint8_t)random_next(m->r);
+	return bytes;
+}
+
 static void add_ip(struct maker *m, uint8_t protocol, const struct addr *from, const struct addr *to)
 {
-	unsigned payload = made_bytes(m);
+	unsigned options, payload;
 	uint8_t tos = (uint8_t)random_next(m->r);
 	uint8_t *ip;
 
 	if (m->v6) {
+		protocol = add_extensions(m, protocol);
+		payload = made_bytes(m);
 		ip = prepend(m, IPV6_HEADER_BYTES);
 		write_be32(ip, 0x60000000 | (uint32_t)tos << 20 | random_label(m->r, 1 << 20));
 		write_be16(ip + 4, payload);
@@ -87,12 +122,14 @@ static void add_ip(struct maker *m, uint8_t protocol, const struct addr *from, c
 		memcpy(ip + 24, to->bytes, 16);
 		return;
 	}
+	options = add_options(m);
+	payload = made_bytes(m);
 	ip = prepend(m, IPV4_HEADER_BYTES);
-	ip[0] = 0x45;
+	ip[0] = (uint8_t)(0x45 + options / 4);
 	ip[1] = tos;
 	write_be16(ip + 2, payload + IPV4_HEADER_BYTES);
 	write_be16(ip + 4, random_label(m->r, 1 << 16));
-	write_be16(ip + 6, input_one_in(m->r, 4) ? 0 : 0x4000);
+	write_be16(ip + 6, input_one_in(m->r, 16) ? 0x2000 : input_one_in(m->r, 4) ? 0 : 0x4000);
 	ip[8] = random_hops(m->r);
 	ip[9] = protocol;
 	write_be16(ip + 10, (uint32_t)random_next(m->r));
@@ -306,6 +343,9 @@ static void make_answer(struct maker *m)
 	add_payload(m, payload_bytes(m->r));
 	add_tcp(m, random_service_port(m->r, m->site->config), input_client_port(m->r),
 		input_one_in(m->r, 2) ? TCP_SYN | TCP_ACK : random_flags(m->r), 5);
+	/* Often the answer to a SYN that came, or will come. */
+	if (input_one_in(m->r, 2))
+		write_be32(m->room + m->start + 8, input_sequence(m->r) + 1);
 	add_ip(m, PROTO_TCP, &from, &to);
 }
 

@@ -2,6 +2,7 @@
 /* model.c - the nfqueue plane's code on one frame. */
 #include "dprd/core/decide/decide.h"
 #include "dprd/core/packet/encap.h"
+#include "dprd/core/flow/answered.h"
 #include "dprd/core/flow/memory.h"
 #include "tests/bpf/model_private.h"
 
@@ -137,9 +138,31 @@ static bool is_of_cluster(struct model *m, const struct addr *a)
 	return model_is_cluster_address(m, a) || model_find_alias(m->config, a, &unused);
 }
 
-static bool is_left_to_socket(struct model *m, const struct packet *p)
+/* The place in answered[] of this SYN; its hash in *ret. NULL: to no service. */
+static uint64_t *answered_at(const struct model *m, const struct flow_key *key, uint32_t sequence, uint64_t *ret)
 {
-	bool found = m->has_socket(&p->key);
+	int service = flow_table_service(m->flows, &key->service, key->service_port, false);
+	struct flow_search search;
+
+	if (service < 0)
+		return NULL;
+	flow_search_key(m->flows, key, (unsigned)service, &search);
+	*ret = flow_slot_mix(flow_slot_mix(search.slot.key ^ flow_table_hash_key(m->flows)[1]) ^ sequence);
+	return &m->answered[answered_place(*ret)];
+}
+
+static bool was_answered(const struct model *m, const struct packet *p)
+{
+	uint64_t hash = 0;
+	const uint64_t *word = answered_at(m, &p->key, p->tcp_sequence, &hash);
+
+	return word && answered_has(*word, hash, m->tick, ANSWERED_TICKS);
+}
+
+/* Differs: dprd looks at what it has served itself. mine: no flow of another node has the connection. */
+static bool is_left_to_socket(struct model *m, const struct packet *p, bool mine)
+{
+	bool found = m->has_socket(&p->key) || (mine && was_answered(m, p));
 
 	m->counted.reason[REASON_LOCAL_SOCKET] += found;
 	return found;
@@ -166,14 +189,15 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 	reason = entry & 0xff;
 	/* Differs: no search for a socket when the SYN is served here anyway. */
 	if ((!drawn || node || (m->choices && !m->serves_here) || reason == REASON_NO_BACKEND) &&
-	    is_left_to_socket(m, p))
+	    is_left_to_socket(m, p, true))
 		return;
 	if (!drawn) {
 		queue_syn(m, p, over, r);
 	} else if (!node) {
 		serve(m, p, over, reason, r);
 	} else if (!(m->ways[2 * node + p->v6].flags & WAY_USABLE) ||
-		   (!(m->ways[2 * node + p->v6].flags & WAY_NAT) && p->total_bytes > m->ways[2 * node + p->v6].mtu)) {
+		   (!(m->ways[2 * node + p->v6].flags & WAY_NAT) &&
+		    (p->total_bytes > m->ways[2 * node + p->v6].mtu || !p->ttl))) {
 		serve(m, p, over, REASON_FORWARD_FAILED, r);
 	} else if (m->made++ >= m->room) {
 		serve(m, p, over, m->room_reason, r);
@@ -221,7 +245,7 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 		      struct model_result *r)
 {
 	struct flow flow;
-	bool found = model_find_flow(m, p, &flow), scheduled;
+	bool found = model_find_flow(m, p, &flow), scheduled, mine;
 
 	model_finish(r, PASS);
 	if (!m->works && found && syn_alone(m, in, p, &flow, gso_bytes, r))
@@ -234,7 +258,9 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 		return;
 	}
 	scheduled = m->works && !r->unjudged && m->schedules[p->v6] && (!found || is_over(m, p, &flow));
-	if (!scheduled && is_left_to_socket(m, p))
+	/* With dprd away a flow that is left here leads to this node from now on. */
+	mine = !found || !m->works || is_over(m, p, &flow) || flow.node_id == m->config->member[m->config->self].id;
+	if (!scheduled && is_left_to_socket(m, p, mine))
 		return;
 	if (!m->works) {
 		new_alone(m, in, p, found ? &flow : NULL, gso_bytes, r);
@@ -277,6 +303,40 @@ static void entry(struct model *m, const struct frame *in, const struct packet *
 		flow_touch(m->flows, &flow, p->tcp_flags, ms_of_tick(m->tick));
 	if (v.kind == VERDICT_FORWARD)
 		model_forward(m, in, p, v.node_id, v.reason, gso_bytes, r);
+}
+
+/*
+ * TCP behind IP options, extension headers or a fragment header. Differs: dprd forwards these packets. A SYN of no flow
+ * and packets without ports are left to the stack.
+ */
+static void behind(struct model *m, const struct frame *in, const struct packet *p, struct model_result *r)
+{
+	const struct packet_bytes b = { .bytes = in->bytes + FRAME_ETHERNET_BYTES,
+					.end = in->bytes + in->length,
+					.length = in->length - FRAME_ETHERNET_BYTES };
+	struct packet with_key = *p;
+	bool fragment;
+	uint32_t at = packet_tcp_place(packet_load, &b, p->v6, &fragment);
+	struct flow flow;
+	uint8_t ports[4];
+
+	model_finish(r, PASS);
+	if (!at || !packet_load(&b, at, ports, sizeof(ports)))
+		return;
+	with_key.key = (struct flow_key) { .client = p->source, .service = p->destination };
+	memcpy(&with_key.key.client_port, ports, 2);
+	memcpy(&with_key.key.service_port, ports + 2, 2);
+	if (!model_has_port(m->config, with_key.key.service_port) || !model_find_flow(m, &with_key, &flow) ||
+	    m->ways[2 * flow_table_node(m->flows, flow.node_id, false) + p->v6].flags & (WAY_SELF | WAY_NAT))
+		return;
+	if (!m->works) {
+		model_drop(m, r, REASON_NO_TUNNEL);
+		return;
+	}
+	model_queue(r, MARK_FORWARD);
+	/* The rest of the fragments may never come. */
+	if (fragment)
+		r->waits = false;
 }
 
 /* --- the serving node --- */
@@ -363,10 +423,14 @@ static void decapsulate(struct model *m, const struct frame *in, const struct pa
 static bool parse(const struct frame *in, struct packet *p)
 {
 	unsigned type = in->bytes[12] << 8 | in->bytes[13], length = in->length - FRAME_ETHERNET_BYTES;
+	const struct packet_bytes b = { .bytes = in->bytes + FRAME_ETHERNET_BYTES,
+					.end = in->bytes + in->length,
+					.length = length };
 
 	if (type != 0x0800 && type != 0x86dd)
 		return false;
-	if (packet_parse(in->bytes + FRAME_ETHERNET_BYTES, length, p) == PACKET_TRUNCATED)
+	/* Like the programs, it does not look behind options. */
+	if (packet_parse_bytes(&b, p) == PACKET_TRUNCATED)
 		return false;
 	if (p->v6 && (addr_is_v4(&p->source) || addr_is_v4(&p->destination) || p->source.bytes[0] == 0xff))
 		return false;
@@ -409,6 +473,9 @@ void model_ingress(struct model *m, const struct frame *in, uint32_t mark, uint3
 	}
 	if ((p.kind == PACKET_TCP || p.kind == PACKET_ICMP_ERROR) && model_has_port(m->config, p.key.service_port))
 		entry(m, in, &p, gso_bytes, r);
+	else if ((p.kind == PACKET_FRAGMENT || p.kind == PACKET_OPTIONS) &&
+		 !config_is_shared(m->config, &p.destination))
+		behind(m, in, &p, r);
 }
 
 /* The kernel's rule of the nfqueue plane: the MSS of a SYN-ACK is lowered, never raised. */
@@ -441,6 +508,28 @@ static void lower_mss(struct model_result *r, const struct packet *p, uint16_t m
 	}
 }
 
+/*
+ * Differs: on the nfqueue plane dprd notes what it lets this node serve. In a flood without room for flows the programs
+ * note nothing.
+ */
+static void note_answer(const struct model *m, const struct frame *in, const struct packet *p)
+{
+	const struct flow_key key = { .client = p->destination,
+				      .service = p->source,
+				      .client_port = p->key.service_port,
+				      .service_port = p->key.client_port };
+	uint32_t acknowledged = read_be32(in->bytes + FRAME_ETHERNET_BYTES + p->header_bytes + 8);
+	uint64_t hash = 0, *word;
+
+	if ((p->tcp_flags & (TCP_SYN | TCP_ACK)) != (TCP_SYN | TCP_ACK) || !model_has_port(m->config, key.service_port))
+		return;
+	if (m->schedules[0] && m->made >= m->room && m->made - m->room >= FASTPATH_OVER_ROOM)
+		return;
+	word = answered_at(m, &key, acknowledged - 1, &hash);
+	if (word)
+		*word = answered_word(hash, m->tick);
+}
+
 void model_egress(const struct model *m, const struct frame *in, uint32_t mark, struct model_result *r)
 {
 	struct addr service;
@@ -453,6 +542,8 @@ void model_egress(const struct model *m, const struct frame *in, uint32_t mark, 
 		return;
 	alias = model_find_alias(m->config, &p.source, &service);
 	owner = config_member_by_service(m->config, &p.source);
+	if (owner == (int)m->config->self || config_is_shared(m->config, &p.source))
+		note_answer(m, in, &p);
 	/* Every connection to a shared address may be a peer's. */
 	if (!alias && (owner < 0 || owner == (int)m->config->self) && !config_is_shared(m->config, &p.source))
 		return;

@@ -37,6 +37,7 @@ struct model {
 	uint32_t landed, look_room;
 	uint32_t tick;
 	bool (*has_socket)(const struct flow_key *key);
+	uint64_t *answered; /* ANSWERED_PLACES: SYNs that this node has answered */
 	struct fastpath_counters counted; /* expected counts of the programs, and the running second */
 	struct model_sent sent;
 };

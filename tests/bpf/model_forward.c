@@ -205,7 +205,10 @@ void model_forward(struct model *m, const struct frame *in, const struct packet 
 		segment = p->header_bytes + (uint32_t)p->tcp_header_bytes + gso_bytes;
 	direct = to.form == BACKEND_DIRECT;
 	room = way->mtu + (gso_bytes && !direct ? encap_bytes(p->v6) : 0);
-	if (segment > room && p->kind == PACKET_TCP)
+	/* send_one(): a packet without a hop left is not tunnelled. */
+	if (!direct && !p->ttl)
+		model_drop(m, r, REASON_NO_TUNNEL);
+	else if (segment > room && p->kind == PACKET_TCP)
 		send_too_big(m, in, p, way->mtu, r);
 	/* A large packet of a test run has no type: the kernel does not let its length be changed. */
 	else if (segment > room || (gso_bytes && !direct))

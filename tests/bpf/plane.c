@@ -9,12 +9,14 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include "dprd/base/clock.h"
 #include "dprd/base/log.h"
 #include "dprd/bpf/dprd.skel.h"
+#include "dprd/core/flow/answered.h"
 #include "dprd/core/flow/memory.h"
 
 /* BPF_F_TEST_SKB_CHECKSUM_COMPLETE, which is not in the headers of all systems that this is built on. */
@@ -148,6 +150,18 @@ void plane_forget_counters(struct plane *p)
 		plane_give_up("the counters cannot be written");
 	free(none);
 	memset(&p->fastpath->counted, 0, sizeof(p->fastpath->counted));
+}
+
+void plane_forget_answers(struct plane *p)
+{
+	const size_t bytes = ANSWERED_PLACES * sizeof(uint64_t);
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+			    bpf_map__fd(p->fastpath->programs->maps.answered), 0);
+
+	if (memory == MAP_FAILED)
+		plane_give_up("the SYNs that were answered cannot be written: %s", strerror(errno));
+	memset(memory, 0, bytes);
+	munmap(memory, bytes);
 }
 
 int plane_run(struct plane *p, struct plane_run *run, const struct frame *in, struct frame *out)

@@ -69,6 +69,9 @@ void plane_beat(struct plane *p, int ago_ms, int waiting_ms);
 /* Sets all counters to 0. */
 void plane_forget_counters(struct plane *p);
 
+/* The programs have seen no SYN-ACK of this node. */
+void plane_forget_answers(struct plane *p);
+
 /* 0 or -errno; out may not be in. */
 int plane_run(struct plane *p, struct plane_run *run, const struct frame *in, struct frame *out);
 

@@ -231,6 +231,7 @@ void site_reset(unsigned variant)
 	unsigned member, v6;
 
 	plane_set_flows(p, 0);
+	plane_forget_answers(p);
 	p->fastpath->control->decisions_seen = p->fastpath->control->decisions;
 	for (member = 0; member < SITE_MEMBERS; member++) {
 		for (v6 = 0; v6 < 2; v6++)

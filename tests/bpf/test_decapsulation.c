@@ -263,6 +263,8 @@ static const struct fixture inner[] = {
 	DROPPED_N2("a fragment header", V6, "ip cl>s2 | ext 44 8 | tcp 40000>80 .", "inner_bad"),
 	DROPPED_N2("options", V4, "ip cl>s2 options 8 | tcp 40000>80 .", "inner_bad"),
 	DROPPED_N2("an extension header", V6, "ip cl>s2 | ext 60 8 | tcp 40000>80 .", "inner_bad"),
+	DROPPED_N2("no hop left", 0, "ip cl>s2 ttl 0 | tcp 40000>80 .", "inner_bad"),
+	DROPPED_N2("a SYN without a hop left", 0, "ip cl>s2 ttl 0 | tcp 40000>80 S", "inner_bad"),
 	DROPPED_N2("shorter than the outer packet says", V4, "ip cl>s2 len 44 | tcp 40000>80 . | data 5", "inner_bad"),
 	DROPPED_N2("shorter than the outer packet says", V6, "ip cl>s2 len 64 | tcp 40000>80 . | data 5", "inner_bad"),
 	DROPPED_N2("longer than the outer packet says", V4, "ip cl>s2 len 46 | tcp 40000>80 . | data 5", "inner_bad"),

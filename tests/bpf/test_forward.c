@@ -276,11 +276,44 @@ static void test_all_flags(void **state)
 	}
 }
 
+/* RFC 2003 3.1: a packet without a hop left must not enter a tunnel. The client is there: the flow moves on. */
+static const struct fixture hops[] = {
+	{ .name = "one hop left",
+	  .flow = "confirmed n2 isn 5 age 30",
+	  .in = "ip cl>s1 ttl 1 | tcp 40000>80 .",
+	  .verdict = REDIRECT,
+	  .counted = "flow",
+	  .after = "confirmed n2 isn 5 now",
+	  .out = TO_N2 },
+	{ .name = "no hop left",
+	  .flow = "confirmed n2 isn 5 age 30",
+	  .in = "ip cl>s1 ttl 0 | tcp 40000>80 .",
+	  .verdict = DROP,
+	  .counted = "no_tunnel",
+	  .after = "confirmed n2 isn 5 now" },
+	{ .name = "no hop left, too big",
+	  .flow = "confirmed n2 isn 5 age 3",
+	  .in = "ip cl>s1 ttl 0 | tcp 40000>80 . | data 1500",
+	  .verdict = DROP,
+	  .counted = "no_tunnel" },
+	{ .name = "no hop left, an error about the flow",
+	  .flow = "confirmed n2 isn 5 age 3",
+	  .in = "ip rt>s1 ttl 0 | icmp unreachable | ip s1>cl | tcp 80>40000 .",
+	  .verdict = DROP,
+	  .counted = "no_tunnel" },
+	{ .name = "no hop left, a new SYN: served here",
+	  .variants = KERNEL,
+	  .schedule = "n2/chosen",
+	  .in = "ip cl>s1 ttl 0 | tcp 40000>80 S seq 5",
+	  .verdict = PASS,
+	  .counted = "forward_failed syn" },
+};
+
 int main(void)
 {
 	const struct CMUnitTest others[] = { cmocka_unit_test(test_all_flags) };
-	const struct fixtures tables[] = { FIXTURES(states), FIXTURES(contents), FIXTURES(damaged), FIXTURES(lookups),
-					   FIXTURES(ways) };
+	const struct fixtures tables[] = { FIXTURES(states),  FIXTURES(contents), FIXTURES(damaged),
+					   FIXTURES(lookups), FIXTURES(ways),     FIXTURES(hops) };
 
 	return fixture_main("forward", tables, sizeof(tables) / sizeof(tables[0]), others,
 			    sizeof(others) / sizeof(others[0]));

@@ -11,15 +11,8 @@
 	}
 
 static const struct fixture headers[] = {
-	UNTOUCHED("the first fragment", V4, "ip cl>s1 nodf mf | tcp 40000>80 . | data 24"),
 	UNTOUCHED("a later fragment", V4, "ip cl>s1 nodf off 24 proto 6 | data 32"),
 	UNTOUCHED("the last fragment with DF", V4, "ip cl>s1 off 1480 proto 6 | data 32"),
-	UNTOUCHED("a fragment header", V6, "ip cl>s1 | ext 44 8 | tcp 40000>80 . | data 24"),
-	UNTOUCHED("options", V4, "ip cl>s1 options 4 | tcp 40000>80 ."),
-	UNTOUCHED("40 bytes of options", V4, "ip cl>s1 options 40 | tcp 40000>80 ."),
-	UNTOUCHED("a hop-by-hop header", V6, "ip cl>s1 | ext 0 8 | tcp 40000>80 ."),
-	UNTOUCHED("a routing header", V6, "ip cl>s1 | ext 43 24 | tcp 40000>80 ."),
-	UNTOUCHED("a destination header", V6, "ip cl>s1 | ext 60 16 | tcp 40000>80 ."),
 	UNTOUCHED("an authentication header", V6, "ip cl>s1 | ext 51 24 | tcp 40000>80 ."),
 	UNTOUCHED("UDP", 0, "ip cl>s1 | udp 40000>80 | data 20"),
 	UNTOUCHED("another protocol", 0, "ip cl>s1 proto 47 | data 40"),

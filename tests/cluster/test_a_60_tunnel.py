@@ -9,14 +9,15 @@ import json
 import time
 
 import pytest
-from scapy.all import (IPOption_NOP, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, UDP, ICMPv6EchoRequest, PadN, fragment)
+from scapy.all import (IPOption_LSRR, IPOption_NOP, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrRouting, UDP,
+                       ICMPv6EchoRequest, PadN, fragment)
 
 from traffic import (FAMILIES, ICMP, IP, TCP, Capture, IPv6, Raw, RawClient, counting, forward_to, ip_layer, rules,
                      send, service, tunnel_address)
 
 both = pytest.mark.parametrize("family", FAMILIES)
 COPIES = 3
-OF_TIME = ("batches", "flows_expired", "flows_dead_peer")  # these counters change without packets
+OF_TIME = ("batches", "flows_expired", "flows_dead_peer", "decapsulated_bytes")  # not a number of packets
 LEAK = {"v4": "198.51.100.7", "v6": "2001:db8:dead::7"}
 GOOD = {"v4": "198.51.100.8", "v6": "2001:db8:dead::8"}
 TUNNEL = {"v4": 4, "v6": 41}
@@ -80,6 +81,11 @@ def inner_cases(cluster, family):
     if family == "v4":
         cases += [
             ("IP options", syn(family, to_n2, options=[IPOption_NOP()] * 4), "inner_bad"),
+            ("a source route", syn(family, to_n2, options=[IPOption_LSRR(routers=[foreign])]), "inner_bad"),
+            ("a TTL of 0", syn(family, to_n2, ttl=0), "inner_bad"),
+            # The programs leave that to the stack, which checks the header of all packets from them.
+            ("a damaged header", syn(family, to_n2, chksum=0x1234),
+             "from_peer" if cluster.plane == "bpf" else "inner_bad"),
             ("a first fragment", syn(family, to_n2, flags="MF"), "inner_bad"),
             ("a last fragment", syn(family, to_n2, frag=3), "inner_bad"),
             ("an echo request", ip_layer(LEAK[family], to_n2) / ICMP(), "inner_foreign"),
@@ -92,6 +98,9 @@ def inner_cases(cluster, family):
         cases += [
             ("destination options", IPv6(src=LEAK[family], dst=to_n2) / NO_OPTIONS / TCP(dport=80, flags="S"),
              "inner_bad"),
+            ("a route that goes on", IPv6(src=LEAK[family], dst=to_n2) /
+             IPv6ExtHdrRouting(segleft=1, addresses=[foreign]) / TCP(dport=80, flags="S"), "inner_bad"),
+            ("a hop limit of 0", syn(family, to_n2, hlim=0), "inner_bad"),
             ("a fragment", IPv6(src=LEAK[family], dst=to_n2) / IPv6ExtHdrFragment(m=1) / TCP(dport=80, flags="S"),
              "inner_bad"),
             ("an echo request", IPv6(src=LEAK[family], dst=to_n2) / ICMPv6EchoRequest(), "inner_foreign"),
@@ -234,28 +243,31 @@ def test_a63_other_outer_headers(cluster3, family):
 
 @both
 def test_a64_outer_options_and_fragments(cluster3, family):
-    """A tunnel packet with options, or in two pieces: dprd does not send such packets and does not take them."""
+    """A tunnel packet with options, or in two pieces: dprd does not send such packets. It does not take them, except that
+    on the nfqueue plane the kernel puts the pieces together first."""
     n1, n2, _ = cluster3.nodes
     source, to = tunnel_address(n2, family), tunnel_address(n1, family)
-    inner = syn(family, service(n2, family))
+    inner, whole = syn(family, service(n2, family)), syn(family, service(n2, family), source=GOOD[family])
     if family == "v4":
-        cases = [([outer(family, source, to, inner, options=[IPOption_NOP()] * 4)], "inner_bad"),
-                 (fragment(outer(family, source, to, inner), 24), "inner_bad")]
+        options = outer(family, source, to, inner, options=[IPOption_NOP()] * 4)
+        pieces = fragment(outer(family, source, to, whole), 24)
     else:
         # nftables finds the tunnel behind these headers, while dprd's parser stops before them; so do the BPF programs,
         # which leave the packets to the stack.
-        cases = [([IPv6(src=source, dst=to) / IPv6ExtHdrDestOpt(nh=41, options=NO_OPTIONS.options) / bytes(inner)],
-                  "inner_bad"),
-                 ([IPv6(src=source, dst=to) / IPv6ExtHdrFragment(nh=41, m=1, id=7) / bytes(inner)[:56],
-                   IPv6(src=source, dst=to) / IPv6ExtHdrFragment(nh=41, offset=7, id=7) / bytes(inner)[56:]],
-                  "inner_bad")]
+        options = IPv6(src=source, dst=to) / IPv6ExtHdrDestOpt(nh=41, options=NO_OPTIONS.options) / bytes(inner)
+        pieces = [IPv6(src=source, dst=to) / IPv6ExtHdrFragment(nh=41, m=1, id=7) / bytes(whole)[:56],
+                  IPv6(src=source, dst=to) / IPv6ExtHdrFragment(nh=41, offset=7, id=7) / bytes(whole)[56:]]
+    left = family == "v6" and cluster3.plane == "bpf"
     with Watch(cluster3, family) as watch:
-        for packets, reason in cases:
-            expected = {"seen": len(packets), reason: len(packets)}
-            if family == "v6" and cluster3.plane == "bpf":
-                expected = {"seen": 0}
-            assert moved_by(cluster3, packets, expected) == {key: count for key, count in expected.items() if count}
+        expected = {"seen": 0} if left else {"seen": 1, "inner_bad": 1}
+        assert moved_by(cluster3, [options], expected) == {key: count for key, count in expected.items() if count}
         assert watch.came_out() == (0, 0, 0)
+    if cluster3.plane == "nfqueue":
+        moved = moved_by(cluster3, pieces, {"seen": 1, "from_peer": 1})
+        assert moved["seen"] == moved["from_peer"] == 1
+    else:
+        expected = {"seen": 0} if left else {"seen": len(pieces), "inner_bad": len(pieces)}
+        assert moved_by(cluster3, pieces, expected) == {key: count for key, count in expected.items() if count}
 
 
 @both

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Containers 10: clients and web servers in containers on the nodes themselves."""
 import hashlib
+import json
 import time
 
 import pytest
 
-from containers import box_of, containers, publish
-from traffic import (FAMILIES, OVERHEAD, RawClient, connect, counting, forward_to, random_bytes, read_line, service,
-                     tcp_option, upload, whoami)
+from containers import BOX, box_of, containers, publish
+from traffic import (FAMILIES, OVERHEAD, RawClient, connect, counting, forward_all, forward_to, random_bytes,
+                     read_line, service, tcp_option, upload, whoami)
 
 SEEN_S = 2.5  # dprd looks at the host's interfaces each second
 
@@ -24,9 +25,35 @@ def test_k10_a_container_asks_its_own_node(cluster3, family):
         with counting(cluster3) as moved:
             for _ in range(4):
                 assert whoami(cluster3, service(entry, family), host=box_of(entry)) == entry.name
+            told = json.loads(cluster3.dprctl(entry, "why", BOX[family], "--json"))["decisions"]
+            assert told[0]["reason"] == "inside_client"
             assert whoami(cluster3, service(entry, family)) == target.name
     assert moved["n1"]["inside_client"] == 4
     assert moved["n1"]["flows_made"] == 1
+
+
+@both
+def test_k12_a_copy_of_a_syn_that_a_container_answered(cluster3, family, tmp_path):
+    """n1's server is in a container, where dprd finds no socket. After its answer n1 drains, and a copy of the SYN comes:
+    it stays, and the connection with it."""
+    n1 = cluster3.nodes[0]
+    with containers(cluster3, [n1]):
+        server = publish(cluster3, n1, (8080, 8081), str(tmp_path / "box.log"))
+        time.sleep(SEEN_S)
+        with RawClient(cluster3, service(n1, family), 8080, 20120) as client:
+            client.send(client.syn())
+            cluster3.wait_until(lambda: len(client.answers()) == 1, "a SYN-ACK", 15)
+            forward_all(cluster3)
+            time.sleep(0.5)  # longer than a copy of the network's takes
+            before = cluster3.counters("n1")["local_socket"]
+            with counting(cluster3) as moved:
+                client.send(client.syn())
+                cluster3.wait_until(lambda: cluster3.counters("n1")["local_socket"] > before, "n1 knows the SYN")
+            assert "flows_made" not in moved["n1"]
+            client.open()
+            assert client.wait_heard(lambda heard: heard == f"{box_of(n1)}\n".encode())
+            client.reset()
+        server.terminate()
 
 
 @both

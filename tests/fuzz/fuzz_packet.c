@@ -52,7 +52,8 @@ static void check_parsed(const uint8_t *bytes, uint32_t length, const struct pac
 	}
 	if (p->kind != PACKET_TCP)
 		return;
-	CHECK(p->protocol == PROTO_TCP && p->header_bytes == (p->v6 ? 40 : 20));
+	CHECK(p->protocol == PROTO_TCP && p->header_bytes >= (p->v6 ? 40 : 20));
+	CHECK(p->v6 || p->header_bytes == (bytes[0] & 0x0f) * 4);
 	CHECK(all >= p->header_bytes + 20u);
 	CHECK(p->tcp_header_bytes >= 20 && p->tcp_header_bytes <= 60);
 	CHECK(p->total_bytes >= (uint32_t)p->header_bytes + p->tcp_header_bytes);
@@ -73,7 +74,7 @@ static void mend(uint8_t *bytes, const struct packet *p)
 	write_be16(field, (uint32_t)(65535 - sum % 65535));
 	if (!p->v6) {
 		memset(bytes + 10, 0, 2);
-		write_be16(bytes + 10, (uint32_t)(65535 - oracle_sum(bytes, 20) % 65535));
+		write_be16(bytes + 10, (uint32_t)(65535 - oracle_sum(bytes, p->header_bytes) % 65535));
 	}
 }
 
@@ -110,7 +111,7 @@ static void check_segments(const uint8_t *bytes, const struct packet *p, uint32_
 		CHECK(packet_parse(out, total, &s) == PACKET_TCP && s.total_bytes == total);
 		CHECK(oracle_good(out));
 		CHECK(memcmp(out + headers, bytes + headers + before, offset - before) == 0);
-		CHECK(s.tcp_sequence == p->tcp_sequence + before);
+		CHECK(s.tcp_sequence == p->tcp_sequence + before && s.header_bytes == p->header_bytes);
 		CHECK(memcmp(&s.key, &p->key, sizeof(s.key)) == 0);
 		CHECK((s.tcp_flags & (TCP_FIN | TCP_PSH)) ==
 		      (offset == payload ? p->tcp_flags & (TCP_FIN | TCP_PSH) : 0));
@@ -157,6 +158,22 @@ static void check_decapsulated(const uint8_t *bytes, const struct packet *p, uin
 	free(copy);
 }
 
+/* Options are left out of a packet in which nothing else changes. */
+static void check_without_options(const uint8_t *bytes, const struct packet *p)
+{
+	bool good = oracle_transport_good(bytes), header_good = p->v6 || oracle_ipv4_header_good(bytes);
+	uint8_t *copy = copy_of(bytes, p->total_bytes), *plain;
+	struct packet after, left = *p;
+
+	plain = encap_without_options(copy, &left);
+	CHECK(plain + left.total_bytes == copy + p->total_bytes);
+	CHECK(packet_parse(plain, left.total_bytes, &after) == PACKET_TCP && !packet_has_options(&after));
+	CHECK(memcmp(&after.key, &p->key, sizeof(after.key)) == 0 && after.tcp_sequence == p->tcp_sequence);
+	CHECK(oracle_transport_good(plain) == good);
+	CHECK(p->v6 || oracle_ipv4_header_good(plain) == header_good);
+	free(copy);
+}
+
 static void check_packet(uint8_t *bytes, uint32_t length, const uint8_t choices[2], unsigned depth)
 {
 	struct packet p, inner;
@@ -187,6 +204,8 @@ static void check_packet(uint8_t *bytes, uint32_t length, const uint8_t choices[
 	check_too_big(bytes, &p, length);
 	if (!whole)
 		return;
+	if (packet_has_options(&p))
+		check_without_options(bytes, &p);
 	CHECK(encap_tcp_checksum_good(bytes, &p) == oracle_transport_good(bytes));
 	if (!(p.tcp_flags & TCP_SYN))
 		check_segments(bytes, &p, 1u + choices[1] * 8u);

@@ -35,10 +35,17 @@ static inline bool oracle_ipv4_header_good(const uint8_t *ip)
 static inline bool oracle_transport_good(const uint8_t *ip)
 {
 	bool v6 = ip[0] >> 4 == 6;
-	size_t header = v6 ? 40 : (size_t)(ip[0] & 0x0f) * 4;
-	size_t length = v6 ? (size_t)ip[4] * 256 + ip[5] : (size_t)ip[2] * 256 + ip[3] - header;
+	size_t header = v6 ? 40 : (size_t)(ip[0] & 0x0f) * 4, length;
 	uint8_t protocol = v6 ? ip[6] : ip[9];
-	uint64_t sum = oracle_sum(ip + header, length);
+	uint64_t sum;
+
+	/* hop by hop, routing, destination */
+	while (v6 && (protocol == 0 || protocol == 43 || protocol == 60)) {
+		protocol = ip[header];
+		header += 8 + 8 * (size_t)ip[header + 1];
+	}
+	length = (v6 ? 40 + (size_t)ip[4] * 256 + ip[5] : (size_t)ip[2] * 256 + ip[3]) - header;
+	sum = oracle_sum(ip + header, length);
 
 	if (protocol != 1) /* ICMP alone has no pseudo header */
 		sum += (v6 ? oracle_sum(ip + 8, 32) : oracle_sum(ip + 12, 8)) + protocol + length;

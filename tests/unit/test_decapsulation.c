@@ -300,6 +300,8 @@ static void test_inner_shape(void **context)
 	CHANGED(inner[3] = 19, REASON_INNER_BAD);
 	CHANGED(inner[IPV4_HEADER_BYTES + 12] = 4 << 4, REASON_INNER_BAD);
 	CHANGED(inner[IPV4_HEADER_BYTES + 12] = 6 << 4, REASON_INNER_BAD);
+	CHANGED(inner[8] = 1, REASON_FROM_PEER);
+	CHANGED(inner[8] = 0, REASON_INNER_BAD); /* no hop left */
 	CHANGED(inner[9] = PROTO_IPIP, REASON_INNER_NESTED);
 	CHANGED(inner[9] = 17, REASON_INNER_FOREIGN);
 	CHANGED(inner[9] = PROTO_ICMP, REASON_INNER_FOREIGN);
@@ -310,6 +312,25 @@ static void test_inner_shape(void **context)
 	for (unsigned cut = 1; cut < length; cut++)
 		assert_decapsulation(good, cut, REASON_INNER_BAD);
 #undef CHANGED
+}
+
+/* TCP with IP options within: no node sends it. */
+static void test_inner_options(void **context)
+{
+	uint8_t good[256], bytes[256];
+	unsigned length = put_tunnelled(good, &decap_cases[0].t), tcp = 2 * IPV4_HEADER_BYTES;
+
+	(void)context;
+	memcpy(bytes, good, tcp);
+	memset(bytes + tcp, 1, 8);
+	memcpy(bytes + tcp + 8, good + tcp, length - tcp);
+	bytes[IPV4_HEADER_BYTES] = 0x47;
+	write_be16(bytes + 2, length + 8);
+	write_be16(bytes + IPV4_HEADER_BYTES + 2, length + 8 - IPV4_HEADER_BYTES);
+	assert_decapsulation(bytes, length + 8, REASON_INNER_BAD);
+	bytes[tcp] = IPV4_LOOSE_ROUTE;
+	bytes[tcp + 1] = 7;
+	assert_decapsulation(bytes, length + 8, REASON_INNER_BAD);
 }
 
 /* An ICMP error about a flow of member 1's service, relayed by it: from router, about the quoted packet. */
@@ -402,6 +423,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_decapsulation, start), cmocka_unit_test_setup(test_stale_tunnel, start),
 		cmocka_unit_test_setup(test_inner_shape, start),   cmocka_unit_test_setup(test_inner_icmp, start),
+		cmocka_unit_test_setup(test_inner_options, start), cmocka_unit_test_setup(test_inner_icmp, start),
 		cmocka_unit_test_setup(test_inner_random, start),  cmocka_unit_test(test_every_reason),
 	};
 

@@ -473,6 +473,23 @@ static void test_other_packets(void **context)
 	}
 }
 
+/* A SYN with options stays here, unless its flow leads elsewhere; packets within the flow follow it. */
+static void test_options(void **context)
+{
+	struct packet syn = packet_tcp(TCP_SYN), ack = packet_tcp(TCP_ACK);
+
+	(void)context;
+	assert_forward(&syn, REASON_CHOSEN, 101);
+	syn.header_bytes = IPV4_HEADER_BYTES;
+	assert_forward(&syn, REASON_CHOSEN, 101);
+	syn.header_bytes = ack.header_bytes = IPV4_HEADER_BYTES + 4;
+	assert_reason(&syn, REASON_OPTIONS);
+	assert_reason(&ack, REASON_NO_FLOW);
+	add_flow(&syn, FLOW_CONFIRMED, 102);
+	assert_forward(&syn, REASON_SAME_SYN, 102);
+	assert_forward(&ack, REASON_FLOW, 102);
+}
+
 /* Runs last: a reason that no test above reached is either not tested or not reachable. */
 static void test_every_reason(void **context)
 {
@@ -511,6 +528,7 @@ int main(void)
 		TEST(test_packets_of_flow),
 		TEST(test_flow_to_self),
 		TEST(test_other_packets),
+		TEST(test_options),
 		cmocka_unit_test(test_every_reason),
 	};
 

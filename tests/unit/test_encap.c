@@ -83,7 +83,7 @@ static void outer_headers_are_golden(void **state)
 	assert_int_equal(encap_bytes(true), 40);
 	encap_write(outer, &syn4, &from4, &to4, 0xbeef);
 	assert_memory_equal(outer, v4_tunnel, 20);
-	encap_write(outer, &syn6, &from6, &to6, 0);
+	encap_write_family(outer, true, &syn6, &from6, &to6, 0);
 	assert_memory_equal(outer, v6_tunnel, 40);
 }
 
@@ -111,7 +111,7 @@ static void outer_headers_follow_the_inner(void **state)
 		inner = parse(v6_syn, sizeof(v6_syn), PACKET_TCP);
 		inner.tos = (uint8_t)tos;
 		encap_write(outer, &inner, &from6, &to6, (uint16_t)(tos * 257));
-		assert_int_equal(read_be32(outer) & 0xfffff, tos * 257);
+		assert_int_equal(read_be32(outer) & 0xfffff, encap_outer_id(&inner, true, tos * 257));
 		assert_int_equal(packet_parse(outer, 40, &seen), PACKET_TUNNEL);
 		assert_int_equal(seen.tos, tos);
 		assert_int_equal(seen.ttl, 64);
@@ -138,12 +138,120 @@ static void mark_of_a_syn_that_may_return(void **state)
 		assert_int_equal(encap_alternative(outer, false), id & 0xff);
 		encap_write(outer, &syn6, &from6, &to6, (uint16_t)id);
 		assert_int_equal(encap_may_return(outer, true), marked);
-		assert_int_equal(encap_alternative(outer, true), id & 0xff);
+		if (id)
+			assert_int_equal(encap_alternative(outer, true), id & 0xff);
 	}
 	/* All 20 bits of the label count. */
 	encap_write(outer, &syn6, &from6, &to6, ENCAP_MAY_RETURN);
 	outer[1] ^= 1;
 	assert_false(encap_may_return(outer, true));
+}
+
+/*
+ * RFC 6438: all packets of a connection have one label, those of different connections nearly always different ones. No
+ * label is taken for the mark.
+ */
+static void flow_labels(void **state)
+{
+	const struct packet syn = parse(v6_syn, sizeof(v6_syn), PACKET_TCP);
+	const struct packet data = parse(v6_data, sizeof(v6_data), PACKET_TCP);
+	const struct packet error = parse(v6_too_big, sizeof(v6_too_big), PACKET_ICMP_ERROR);
+	static bool seen[1 << 20];
+	struct packet other = syn;
+	unsigned label, different = 0;
+
+	(void)state;
+	label = encap_outer_id(&syn, true, 0);
+	assert_int_equal(encap_outer_id(&data, true, 0), label);
+	assert_int_equal(encap_outer_id(&error, true, 0), label);
+	assert_int_equal(encap_outer_id(&syn, true, ENCAP_MAY_RETURN | 9), ENCAP_MAY_RETURN | 9);
+	assert_int_equal(encap_outer_id(&syn, false, 0), 0);
+	memset(seen, 0, sizeof(seen));
+	for (unsigned port = 0; port <= UINT16_MAX; port++) {
+		other.key.client_port = to_be16((uint16_t)port);
+		label = encap_outer_id(&other, true, 0);
+		assert_true(label >> 19 == 1);
+		different += !seen[label];
+		seen[label] = true;
+	}
+	/* Chance would give 61,600 of 524,288 labels. */
+	assert_true(different > 50000);
+	other = syn;
+	other.key.client.bytes[7] ^= 1;
+	assert_int_not_equal(encap_outer_id(&other, true, 0), encap_outer_id(&syn, true, 0));
+}
+
+static void assert_without_options(const uint8_t *plain, uint32_t length, unsigned behind, const uint8_t *options,
+				   unsigned bytes, uint8_t first)
+{
+	uint8_t packet[256], *left;
+	bool v6 = plain[0] >> 4 == 6;
+	struct packet p;
+
+	memcpy(packet, plain, behind);
+	memcpy(packet + behind, options, bytes);
+	memcpy(packet + behind + bytes, plain + behind, length - behind);
+	if (v6) {
+		packet[6] = first;
+		write_be16(packet + 4, length + bytes - 40);
+	} else {
+		packet[0] = (uint8_t)(0x45 + bytes / 4);
+		write_be16(packet + 2, length + bytes);
+		memset(packet + 10, 0, 2);
+		write_be16(packet + 10, (uint32_t)(65535 - oracle_sum(packet, behind + bytes) % 65535));
+	}
+	assert_true(oracle_good(packet));
+	p = parse(packet, length + bytes, PACKET_TCP);
+	left = encap_without_options(packet, &p);
+	assert_ptr_equal(left, packet + bytes);
+	assert_int_equal(p.total_bytes, length);
+	assert_false(packet_has_options(&p));
+	assert_memory_equal(left, plain, length);
+}
+
+/* Without its options the packet is as if it never had any; a damaged header stays damaged. */
+static void options_are_left_out(void **state)
+{
+	static const uint8_t v4[] = { 7, 7, 4, 0, 0, 0, 0, 1, 1, 1, 1, 0 };
+	static const uint8_t v6[] = { 60, 0, 1, 4, 0, 0, 0, 0, 6, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+	uint8_t damaged[64] = { 0 };
+	struct packet p;
+
+	(void)state;
+	assert_without_options(v4_data, sizeof(v4_data), 20, v4, sizeof(v4), 0);
+	assert_without_options(v6_data, sizeof(v6_data), 40, v6, sizeof(v6), 0);
+	assert_without_options(v6_data, sizeof(v6_data), 40, v6 + 8, 16, 60);
+	memcpy(damaged, v4_syn, 20);
+	memset(damaged + 20, 1, 4);
+	memcpy(damaged + 24, v4_syn + 20, 40);
+	damaged[0] = 0x46;
+	damaged[3] += 4;
+	p = parse(damaged, sizeof(damaged), PACKET_TCP);
+	assert_false(oracle_ipv4_header_good(encap_without_options(damaged, &p)));
+}
+
+/* A damaged IPv4 header is recognised, wherever the damage is, and also with options. */
+static void header_checksums(void **state)
+{
+	struct packet syn6 = parse(v6_syn, sizeof(v6_syn), PACKET_TCP);
+	uint8_t bytes[128];
+	struct packet p = make_data(bytes, false, 20);
+
+	(void)state;
+	assert_true(encap_header_checksum_good(bytes, &p));
+	for (unsigned bit = 32; bit < 160; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_false(encap_header_checksum_good(bytes, &p));
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	memmove(bytes + 24, bytes + 20, 60);
+	memset(bytes + 20, 1, 4);
+	bytes[0] = 0x46;
+	assert_false(encap_header_checksum_good(bytes, &p));
+	memset(bytes + 10, 0, 2);
+	write_be16(bytes + 10, (uint32_t)(65535 - oracle_sum(bytes, 24) % 65535));
+	assert_true(encap_header_checksum_good(bytes, &p));
+	assert_true(encap_header_checksum_good(v6_syn, &syn6));
 }
 
 enum { NOT_ECT = 0, ECT_1 = 1, ECT_0 = 2, CE = 3, DROP = -1 };
@@ -448,17 +556,13 @@ static int seed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(outer_headers_are_golden),
-		cmocka_unit_test(outer_headers_follow_the_inner),
-		cmocka_unit_test(mark_of_a_syn_that_may_return),
-		cmocka_unit_test(ecn_follows_rfc_6040),
-		cmocka_unit_test(alias_keeps_tcp_checksums),
-		cmocka_unit_test(alias_keeps_icmp_checksums),
-		cmocka_unit_test(checksum_check_sees_damage),
-		cmocka_unit_test(segments_make_up_the_packet),
-		cmocka_unit_test(segments_keep_the_urgent_point),
-		cmocka_unit_test(too_big_says_how_big),
-		cmocka_unit_test(incremental_update_follows_rfc_1624),
+		cmocka_unit_test(outer_headers_are_golden),      cmocka_unit_test(outer_headers_follow_the_inner),
+		cmocka_unit_test(mark_of_a_syn_that_may_return), cmocka_unit_test(flow_labels),
+		cmocka_unit_test(options_are_left_out),          cmocka_unit_test(header_checksums),
+		cmocka_unit_test(ecn_follows_rfc_6040),          cmocka_unit_test(alias_keeps_tcp_checksums),
+		cmocka_unit_test(alias_keeps_icmp_checksums),    cmocka_unit_test(checksum_check_sees_damage),
+		cmocka_unit_test(segments_make_up_the_packet),   cmocka_unit_test(segments_keep_the_urgent_point),
+		cmocka_unit_test(too_big_says_how_big),          cmocka_unit_test(incremental_update_follows_rfc_1624),
 	};
 
 	return cmocka_run_group_tests(tests, seed, NULL);

@@ -126,7 +126,8 @@ static void lookup_many(void **state)
 	struct socket_lookup *lookup = socket_lookup_new();
 	struct connection connection;
 	struct flow_key keys[KEYS];
-	bool found[KEYS];
+	static const enum socket_found expected[] = { SOCKET_OWNS, SOCKET_OTHER, SOCKET_NONE };
+	enum socket_found found[KEYS];
 
 	(void)state;
 	assert_non_null(lookup);
@@ -142,7 +143,7 @@ static void lookup_many(void **state)
 		leave_answer(lookup, &connection.key);
 		assert_int_equal(socket_lookup_find(lookup, keys, KEYS, found), 0);
 		for (unsigned i = 0; i < KEYS; i++)
-			assert_int_equal(found[i], (i + turn) % 3 == 0);
+			assert_int_equal(found[i], expected[(i + turn) % 3]);
 	}
 	connection_close(&connection);
 	socket_lookup_free(lookup);
@@ -154,7 +155,7 @@ static void lookup_overrun(void **state)
 	struct socket_lookup *lookup = socket_lookup_new();
 	struct connection connection;
 	struct flow_key keys[KEYS];
-	bool found[KEYS];
+	enum socket_found found[KEYS];
 	int least = 1;
 
 	(void)state;
@@ -165,10 +166,10 @@ static void lookup_overrun(void **state)
 	assert_int_equal(setsockopt(mnl_socket_get_fd(lookup->socket), SOL_SOCKET, SO_RCVBUF, &least, sizeof(least)),
 			 0);
 	assert_int_equal(socket_lookup_find(lookup, keys, KEYS, found), -ENOBUFS);
-	assert_false(found[0]);
+	assert_int_equal(found[0], SOCKET_OTHER);
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(socket_lookup_find(lookup, keys, 1, found), 0);
-		assert_true(found[0]);
+		assert_int_equal(found[0], SOCKET_OWNS);
 	}
 	socket_lookup_free(lookup);
 	connection_close(&connection);

@@ -272,24 +272,177 @@ static void fragments_are_named(void **state)
 	assert_int_equal(parse_exactly(v6, sizeof(v6), &p), PACKET_FRAGMENT);
 }
 
-static void options_are_named(void **state)
+enum { OPTIONS_MOST = 120 };
+
+/* v4_data with these bytes of options. Returns its length. */
+static size_t with_options(uint8_t *out, const uint8_t *options, unsigned bytes)
 {
-	static const uint8_t extensions[] = { 0, 43, 60 };
-	uint8_t v4[sizeof(v4_data)], v6[sizeof(v6_data)];
+	memcpy(out, v4_data, 20);
+	memcpy(out + 20, options, bytes);
+	memcpy(out + 20 + bytes, v4_data + 20, sizeof(v4_data) - 20);
+	out[0] = (uint8_t)(0x40 | (5 + bytes / 4));
+	write_be16(out + 2, (uint32_t)sizeof(v4_data) + bytes);
+	return sizeof(v4_data) + bytes;
+}
+
+/* v6_data with extension headers: the protocol of the first one, and all their bytes. */
+static size_t with_extensions(uint8_t *out, uint8_t first, const uint8_t *headers, unsigned bytes)
+{
+	memcpy(out, v6_data, 40);
+	memcpy(out + 40, headers, bytes);
+	memcpy(out + 40 + bytes, v6_data + 40, sizeof(v6_data) - 40);
+	out[6] = first;
+	write_be16(out + 4, (uint32_t)sizeof(v6_data) - 40 + bytes);
+	return sizeof(v6_data) + bytes;
+}
+
+static void assert_behind(const uint8_t *bytes, size_t length, bool v6, unsigned header_bytes)
+{
+	struct packet p;
+
+	assert_int_equal(parse_exactly(bytes, length, &p), PACKET_TCP);
+	assert_true(packet_has_options(&p));
+	assert_int_equal(p.header_bytes, header_bytes);
+	assert_int_equal(p.protocol, PROTO_TCP);
+	assert_int_equal(p.total_bytes, length);
+	assert_int_equal(p.tcp_sequence, 4294967288);
+	assert_int_equal(p.tcp_flags, TCP_FIN | TCP_PSH | TCP_ACK);
+	assert_int_equal(p.tcp_header_bytes, 32);
+	assert_key(&p.key, v6);
+}
+
+static void tcp_behind_options_is_read(void **state)
+{
+	static const uint8_t record_route[] = { 1, 7, 7, 4, 0, 0, 0, 0 };
+	uint8_t nothing[40], v4[sizeof(v4_data) + 40];
 	struct packet p;
 	unsigned i;
 
 	(void)state;
-	memcpy(v4, v4_data, sizeof(v4));
-	for (i = 6; i < 16; i++) {
-		v4[0] = (uint8_t)(0x40 | i);
-		assert_int_equal(parse_exactly(v4, sizeof(v4), &p), PACKET_OPTIONS);
+	memset(nothing, 1, sizeof(nothing));
+	for (i = 4; i <= 40; i += 4)
+		assert_behind(v4, with_options(v4, nothing, i), false, 20 + i);
+	assert_behind(v4, with_options(v4, record_route, sizeof(record_route)), false, 28);
+	parse_exactly(v4_data, sizeof(v4_data), &p);
+	assert_false(packet_has_options(&p));
+}
+
+static void tcp_behind_extension_headers_is_read(void **state)
+{
+	static const uint8_t one[] = { 6, 0, 1, 4, 0, 0, 0, 0 };
+	/* hop by hop, routing without segments left, destination */
+	static const uint8_t three[] = { 43, 0, 1, 4, 0, 0, 0, 0, 60, 2, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+					 0,  0, 0, 0, 0, 0, 0, 0, 0,  0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0 };
+	uint8_t v6[sizeof(v6_data) + OPTIONS_MOST];
+
+	(void)state;
+	assert_behind(v6, with_extensions(v6, 0, one, sizeof(one)), true, 48);
+	assert_behind(v6, with_extensions(v6, 60, one, sizeof(one)), true, 48);
+	assert_behind(v6, with_extensions(v6, 0, three, sizeof(three)), true, 80);
+}
+
+/* The node would have to send such a packet on, or cannot read it: TCP is not looked for. */
+static void options_are_named(void **state)
+{
+	static const uint8_t v4_options[][8] = {
+		{ 0x83, 7, 4, 0, 0, 0, 0, 0 }, /* loose source route */
+		{ 1, 0x89, 7, 4, 0, 0, 0, 0 }, /* strict source route */
+		{ 0x82, 8, 0, 0, 0, 0, 0, 0 }, /* security */
+		{ 0x86, 8, 0, 0, 0, 1, 1, 2 }, /* a label (CIPSO) */
+		{ 1, 7, 0, 1, 1, 1, 1, 1 }, /* a length of 0 */
+		{ 1, 1, 1, 1, 1, 1, 1, 7 }, /* no length */
+	};
+	static const uint8_t route[] = { 6, 0, 4, 1, 0, 0, 0, 0 }, udp[] = { 17, 0, 1, 4, 0, 0, 0, 0 };
+	static const uint8_t endless[] = { 6, 255, 1, 4, 0, 0, 0, 0 };
+	static const uint8_t v6_options[][8] = {
+		{ 6, 0, 0x43, 4, 0, 0, 0, 0 }, /* a host that does not know it drops the packet */
+		{ 6, 0, 0xc9, 4, 0, 0, 0, 0 }, /* a home address */
+		{ 6, 0, 7, 4, 0, 0, 0, 0 }, /* a label (CALIPSO) */
+		{ 6, 0, 1, 5, 0, 0, 0, 0 }, /* longer than its header */
+		{ 6, 0, 1, 3, 0, 0, 0, 1 }, /* no length */
+	};
+	uint8_t many[72], v4[sizeof(v4_data) + 8], v6[sizeof(v6_data) + OPTIONS_MOST];
+	struct packet p;
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < sizeof(v4_options) / sizeof(v4_options[0]); i++)
+		assert_int_equal(parse_exactly(v4, with_options(v4, v4_options[i], 8), &p), PACKET_OPTIONS);
+	with_options(v4, v4_options[5], 8);
+	v4[27] = 1;
+	v4[9] = PROTO_ICMP;
+	assert_int_equal(parse_exactly(v4, sizeof(v4), &p), PACKET_OPTIONS);
+	for (i = 0; i < sizeof(v6_options) / sizeof(v6_options[0]); i++) {
+		assert_int_equal(parse_exactly(v6, with_extensions(v6, 60, v6_options[i], 8), &p), PACKET_OPTIONS);
+		assert_int_equal(parse_exactly(v6, with_extensions(v6, 0, v6_options[i], 8), &p), PACKET_OPTIONS);
 	}
-	memcpy(v6, v6_data, sizeof(v6));
-	for (i = 0; i < sizeof(extensions); i++) {
-		v6[6] = extensions[i];
-		assert_int_equal(parse_exactly(v6, sizeof(v6), &p), PACKET_OPTIONS);
-	}
+	assert_int_equal(parse_exactly(v6, with_extensions(v6, 43, route, sizeof(route)), &p), PACKET_OPTIONS);
+	assert_int_equal(parse_exactly(v6, with_extensions(v6, 0, udp, sizeof(udp)), &p), PACKET_OPTIONS);
+	assert_int_equal(parse_exactly(v6, with_extensions(v6, 0, endless, sizeof(endless)), &p), PACKET_OPTIONS);
+	for (i = 0; i < sizeof(many); i += 8)
+		memcpy(many + i, (const uint8_t[]) { 60, 0, 1, 4, 0, 0, 0, 0 }, 8);
+	many[64] = 6;
+	assert_int_equal(parse_exactly(v6, with_extensions(v6, 60, many, sizeof(many)), &p), PACKET_OPTIONS);
+	many[56] = 6;
+	assert_behind(v6, with_extensions(v6, 60, many, 64), true, 104);
+}
+
+static void fragments_behind_options_are_named(void **state)
+{
+	static const uint8_t nothing[] = { 1, 1, 1, 1 };
+	static const uint8_t headers[] = { 44, 0, 1, 4, 0, 0, 0, 0, 6, 0, 0, 1, 0, 0, 0, 7 };
+	uint8_t v4[sizeof(v4_data) + 4], v6[sizeof(v6_data) + OPTIONS_MOST];
+	struct packet p;
+
+	(void)state;
+	with_options(v4, nothing, sizeof(nothing));
+	v4[6] = 0x20;
+	assert_int_equal(parse_exactly(v4, sizeof(v4), &p), PACKET_FRAGMENT);
+	assert_int_equal(parse_exactly(v6, with_extensions(v6, 60, headers, sizeof(headers)), &p), PACKET_FRAGMENT);
+}
+
+/* The place of the TCP header, for callers who read a packet that they do not parse: only the first fragment has one. */
+static void tcp_is_found_in_the_first_fragment(void **state)
+{
+	uint8_t bytes[sizeof(v6_data) + 8];
+	static const uint8_t fragment[] = { 6, 0, 0, 1, 0, 0, 0, 7 };
+	const struct packet_bytes v4 = { .bytes = bytes, .end = bytes + sizeof(v4_data), .length = sizeof(v4_data) };
+	const struct packet_bytes v6 = { .bytes = bytes, .end = bytes + sizeof(bytes), .length = sizeof(bytes) };
+	bool is_fragment;
+
+	(void)state;
+	memcpy(bytes, v4_data, sizeof(v4_data));
+	assert_int_equal(packet_tcp_place(packet_load, &v4, false, &is_fragment), 20);
+	assert_false(is_fragment);
+	bytes[6] = 0x20;
+	assert_int_equal(packet_tcp_place(packet_load, &v4, false, &is_fragment), 20);
+	assert_true(is_fragment);
+	bytes[7] = 3;
+	assert_int_equal(packet_tcp_place(packet_load, &v4, false, &is_fragment), 0);
+	with_extensions(bytes, 44, fragment, sizeof(fragment));
+	assert_int_equal(packet_tcp_place(packet_load, &v6, true, &is_fragment), 48);
+	assert_true(is_fragment);
+	bytes[43] = 8;
+	assert_int_equal(packet_tcp_place(packet_load, &v6, true, &is_fragment), 0);
+}
+
+/* Cut at every byte, a packet with options is never read past the cut, and TCP is known once its header is there. */
+static void options_cut_anywhere(void **state)
+{
+	static const uint8_t three[] = { 60, 0, 1, 4, 0, 0, 0, 0, 60, 1, 1, 12, 0, 0, 0, 0,
+					 0,  0, 0, 0, 0, 0, 0, 0, 6,  0, 1, 4,  0, 0, 0, 0 };
+	uint8_t nothing[12], v4[sizeof(v4_data) + sizeof(nothing)], v6[sizeof(v6_data) + sizeof(three)];
+	struct packet p;
+	size_t length;
+
+	(void)state;
+	memset(nothing, 1, sizeof(nothing));
+	with_options(v4, nothing, sizeof(nothing));
+	with_extensions(v6, 0, three, sizeof(three));
+	for (length = 0; length <= sizeof(v4); length++)
+		assert_int_equal(parse_exactly(v4, length, &p) == PACKET_TCP, length >= 52);
+	for (length = 0; length <= sizeof(v6); length++)
+		assert_int_equal(parse_exactly(v6, length, &p) == PACKET_TCP, length >= 92);
 }
 
 static void lies_about_lengths_are_malformed(void **state)
@@ -412,7 +565,12 @@ int main(void)
 		cmocka_unit_test(tunnels_are_opened),
 		cmocka_unit_test(tunnels_of_other_kinds_are_not),
 		cmocka_unit_test(fragments_are_named),
+		cmocka_unit_test(tcp_behind_options_is_read),
+		cmocka_unit_test(tcp_behind_extension_headers_is_read),
 		cmocka_unit_test(options_are_named),
+		cmocka_unit_test(fragments_behind_options_are_named),
+		cmocka_unit_test(tcp_is_found_in_the_first_fragment),
+		cmocka_unit_test(options_cut_anywhere),
 		cmocka_unit_test(lies_about_lengths_are_malformed),
 		cmocka_unit_test(every_truncation),
 		cmocka_unit_test(padding_is_ignored),

@@ -34,6 +34,24 @@ static void text_of_the_kernel(void **state)
 		assert_false(passive_opens_parse(bad[i], &opens));
 }
 
+/* The lines of netstat are longer, and another group comes first in neither file. */
+static void text_of_netstat(void **state)
+{
+	static const char good[] = "TcpExt: SyncookiesRecv SyncookiesSent SyncookiesFailed ListenDrops\n"
+				   "TcpExt: 1 12 3 4\nIpExt: InNoRoutes\nIpExt: 0\n";
+	struct syn_counts counts = { 0 };
+	uint64_t opens;
+
+	(void)state;
+	assert_true(syn_counts_parse(good, &counts));
+	assert_int_equal(counts.cookies, 12);
+	assert_int_equal(counts.drops, 4);
+	assert_false(syn_counts_parse("TcpExt: SyncookiesSent ListenDrops\nIpExt: 12 4\n", &counts));
+	assert_false(syn_counts_parse("TcpExt: SyncookiesSent\nTcpExt: 12\n", &counts));
+	assert_false(passive_opens_parse(good, &opens));
+	assert_int_equal(syn_counts_read(&counts), 0);
+}
+
 static void counts(void **state)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -55,7 +73,8 @@ static void counts(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(text_of_the_kernel), cmocka_unit_test(counts) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(text_of_the_kernel), cmocka_unit_test(text_of_netstat),
+					    cmocka_unit_test(counts) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,16 +23,20 @@
 
 /* The behaviour of the kernel in this test. */
 static struct {
-	bool has_socket, set_fails, send_fails, first_send_fails;
+	enum socket_found found;
+	bool set_fails, send_fails, first_send_fails;
+	unsigned reads; /* of the kernel's counts */
 	unsigned late_ms; /* how long the set takes */
 	unsigned sent, waiting[TUNNEL_PACKETS_MAX];
 } kernel;
 
-static int fake_find(struct socket_lookup *lookup, const struct flow_key *keys, unsigned count, bool *found)
+static int fake_find(struct socket_lookup *lookup, const struct flow_key *keys, unsigned count,
+		     enum socket_found *found)
 {
 	(void)lookup;
 	(void)keys;
-	memset(found, kernel.has_socket, count * sizeof(*found));
+	for (unsigned i = 0; i < count; i++)
+		found[i] = kernel.found;
 	return 0;
 }
 
@@ -85,7 +89,14 @@ static uint8_t *fake_scratch(struct tunnel *t, unsigned bytes)
 	return room + used - bytes;
 }
 
+static void fake_read(struct dprd *dprd)
+{
+	(void)dprd;
+	kernel.reads++;
+}
+
 #define socket_lookup_find fake_find
+#define queue_read_answers fake_read
 #define flowset_change fake_change
 #define tunnel_add fake_add
 #define tunnel_flush fake_flush
@@ -237,7 +248,7 @@ static void test_decision_times(void **context)
 static void test_local_socket(void **context)
 {
 	(void)context;
-	kernel.has_socket = true;
+	kernel.found = SOCKET_OWNS;
 	receive(1);
 	assert_served(REASON_LOCAL_SOCKET);
 	assert_int_equal(kernel.sent, 0);
@@ -284,8 +295,10 @@ static void test_withdrawn(void **context)
 	receive(1);
 	assert_served(REASON_FORWARD_FAILED);
 	kernel.send_fails = false;
-	receive(1);
-	assert_int_equal(batch.packets[0].verdict.reason, REASON_DRAINING);
+	/* A copy of the first SYN would stay here. */
+	receive(2);
+	assert_int_equal(batch.packets[0].verdict.reason, REASON_LOCAL_SOCKET);
+	assert_int_equal(batch.packets[1].verdict.reason, REASON_DRAINING);
 	assert_int_equal(d.counters.flows_made, 1);
 }
 
@@ -314,7 +327,7 @@ static void test_copies_forwarded(void **context)
 static void test_copies_of_local_socket(void **context)
 {
 	(void)context;
-	kernel.has_socket = true;
+	kernel.found = SOCKET_OWNS;
 	receive_copies();
 	assert_verdicts(VERDICT_SERVE, REASON_LOCAL_SOCKET, REASON_LOCAL_SOCKET);
 	assert_int_equal(kernel.sent, 0);
@@ -363,6 +376,112 @@ static void test_copies_when_send_fails(void **context)
 	assert_int_equal(batch.packets[0].verdict.kind, VERDICT_DROP);
 	assert_int_equal(batch.packets[1].verdict.kind, VERDICT_FORWARD);
 	assert_true(flow_find(d.flows, &batch.packets[0].packet.key, NULL));
+}
+
+/* This node serves the SYN, then it drains. */
+static void receive_served(void)
+{
+	d.draining = false;
+	d.config.max_load_auto = false;
+	d.config.max_load = 1e9;
+	receive(1);
+	assert_int_equal(batch.packets[0].verdict.kind, VERDICT_SERVE);
+	d.draining = true;
+}
+
+/* The SYN was served so many ms ago. */
+static void age_served(uint64_t ms)
+{
+	for (unsigned i = 0; i < ANSWERED_PLACES; i++) {
+		if (queue.served[i])
+			queue.served[i] = (queue.served[i] & ~(uint64_t)ANSWERED_TICK_MASK) |
+					  ((queue.served[i] - (ms * 1000000 >> FLOW_TICK_SHIFT)) & ANSWERED_TICK_MASK);
+	}
+}
+
+/* The network doubled a SYN. The first copy may not have reached the stack yet, so there may be no socket. */
+static void test_copy_comes_soon(void **context)
+{
+	(void)context;
+	receive_served();
+	receive(1);
+	assert_int_equal(batch.packets[0].verdict.reason, REASON_LOCAL_SOCKET);
+	assert_int_equal(d.counters.reason[REASON_LOCAL_SOCKET], 1);
+	assert_int_equal(d.counters.flows_made, 0);
+	/* Another client's SYN is none. */
+	receive(2);
+	assert_int_equal(batch.packets[1].verdict.reason, REASON_DRAINING);
+}
+
+/*
+ * A copy of the client's, and no socket shows that its SYN was answered. While the stack drops SYNs, it may have been
+ * dropped: another node gets a chance.
+ */
+static void test_copy_of_a_dropped_syn(void **context)
+{
+	(void)context;
+	receive_served();
+	age_served(1000);
+	queue.drops_ms = clock_now_ms();
+	receive(1);
+	assert_int_equal(batch.packets[0].verdict.reason, REASON_DRAINING);
+	assert_int_equal(kernel.reads, 1);
+}
+
+/* The stack drops none. The server is in another network namespace, where dprd finds no sockets: with a proxy or not. */
+static void test_copy_of_a_container(void **context)
+{
+	static const enum socket_found found[] = { SOCKET_NONE, SOCKET_OTHER };
+
+	(void)context;
+	for (unsigned i = 0; i < 2; i++) {
+		kernel.found = found[i];
+		queue.drops_ms = i ? clock_now_ms() - QUEUE_COUNTS_MS - 1000 : clock_now_ms();
+		receive_served();
+		age_served(ANSWERED_MS - 100);
+		receive(1);
+		assert_int_equal(batch.packets[0].verdict.reason, REASON_LOCAL_SOCKET);
+		assert_int_equal(kernel.sent, 0);
+	}
+	age_served(ANSWERED_MS + 100);
+	receive(1);
+	assert_int_equal(batch.packets[0].verdict.reason, REASON_DRAINING);
+}
+
+/* The listener sends SYN cookies: an answered SYN has no socket. */
+static void test_copy_of_a_cookie(void **context)
+{
+	(void)context;
+	receive_served();
+	age_served(1000);
+	queue.cookies_ms = queue.drops_ms = clock_now_ms();
+	receive(1);
+	assert_int_equal(batch.packets[0].verdict.reason, REASON_LOCAL_SOCKET);
+	queue.cookies_ms -= QUEUE_COUNTS_MS + 1000;
+	age_served(1000);
+	receive(1);
+	assert_int_equal(batch.packets[0].verdict.reason, REASON_DRAINING);
+}
+
+/* The kernel's counts are read only for a copy. */
+static void test_no_copy(void **context)
+{
+	(void)context;
+	receive(SYNS);
+	assert_int_equal(kernel.reads, 0);
+}
+
+/* A packet without a hop left is not tunnelled, RFC 2003 3.1. A SYN is served here. */
+static void test_no_hop_left(void **context)
+{
+	(void)context;
+	memcpy(bytes[0], v4_syn, sizeof(v4_syn));
+	bytes[0][8] = 0;
+	batch.packets[0] = (struct queued) { .bytes = bytes[0], .captured = sizeof(bytes[0]) };
+	batch.count = 1;
+	batch.received_ms = clock_now_ms();
+	path_batch(&d, &batch, (struct flowset *)&kernel, (struct socket_lookup *)&kernel, (struct tunnel *)&kernel);
+	assert_served(REASON_FORWARD_FAILED);
 }
 
 /* A real server behind this node, reached by NAT, gets all that this node would serve. */
@@ -443,6 +562,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_copies_when_set_fails, start, stop),
 		cmocka_unit_test_setup_teardown(test_copies_when_late, start, stop),
 		cmocka_unit_test_setup_teardown(test_copies_when_send_fails, start, stop),
+		cmocka_unit_test_setup_teardown(test_copy_comes_soon, start, stop),
+		cmocka_unit_test_setup_teardown(test_copy_of_a_dropped_syn, start, stop),
+		cmocka_unit_test_setup_teardown(test_copy_of_a_container, start, stop),
+		cmocka_unit_test_setup_teardown(test_copy_of_a_cookie, start, stop),
+		cmocka_unit_test_setup_teardown(test_no_copy, start, stop),
+		cmocka_unit_test_setup_teardown(test_no_hop_left, start, stop),
 		cmocka_unit_test_setup_teardown(test_real_server, start, stop),
 		cmocka_unit_test_setup_teardown(test_real_server_withdrawn, start, stop),
 	};

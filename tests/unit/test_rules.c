@@ -336,11 +336,40 @@ static void test_order(void **context)
 	d.config.interface_count = 0;
 }
 
+/*
+ * Without the kernel's reassembly the table is as before; with it, one rule more turns that on, which no chain leads to.
+ */
+static void test_reassembly(void **context)
+{
+	static const char rule[] = "add chain inet dprd reassembly\nflush chain inet dprd reassembly\n"
+				   "add rule inet dprd reassembly meta l4proto tcp tproxy to :1 comment ";
+	size_t bytes;
+	FILE *out;
+
+	(void)context;
+	for (unsigned reassembles = 0; reassembles < 2; reassembles++) {
+		d.reassembles = reassembles;
+		free(script);
+		script = NULL;
+		out = open_memstream(&script, &bytes);
+		assert_non_null(out);
+		rules_write_table(out, &d);
+		assert_int_equal(fclose(out), 0);
+		if (reassembles)
+			assert_has(script, rule);
+		else
+			assert_lacks(script, "reassembly");
+		assert_lacks(script, "jump reassembly");
+		assert_lacks(script, "goto reassembly");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_choice, start, stop),
 		cmocka_unit_test_setup_teardown(test_order, start, stop),
+		cmocka_unit_test_setup_teardown(test_reassembly, start, stop),
 		cmocka_unit_test_setup_teardown(test_passed_by, start, stop),
 		cmocka_unit_test_setup_teardown(test_down, start, stop),
 		cmocka_unit_test_setup_teardown(test_weight_of_self, start, stop),

@@ -201,6 +201,13 @@ static void test_of_nobody(void **state)
 
 enum { INNER = IPV4_HEADER_BYTES, SOURCE = 12, DESTINATION = 16, PORT = IPV4_HEADER_BYTES + 2 };
 
+/* After a change of the IPv4 header within. */
+static void mend_header(void)
+{
+	memset(datagram + INNER + 10, 0, 2);
+	write_be16(datagram + INNER + 10, checksum_fold(checksum_add(0, datagram + INNER, IPV4_HEADER_BYTES)));
+}
+
 /* Packets of a peer that belong to no connection to this node's web server; and packets of this node itself. */
 static void test_of_others(void **state)
 {
@@ -219,11 +226,48 @@ static void test_of_others(void **state)
 	assert_false(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
 	tunnel(v4_data, sizeof(v4_data), true);
 	memcpy(datagram + INNER + SOURCE, config.member[1].service[0].bytes + 12, 4);
+	mend_header();
 	assert_false(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
 	tunnel(v4_data, sizeof(v4_data), true);
 	memcpy(datagram + SOURCE, datagram + DESTINATION, 4);
 	memcpy(datagram + INNER + DESTINATION, config.member[1].service[0].bytes + 12, 4);
+	mend_header();
 	assert_false(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+}
+
+/* The kernel does not check the header of the packet that it gets instead of the queued one. */
+static void test_of_damaged(void **state)
+{
+	unsigned bytes;
+
+	(void)state;
+	configure(OWN);
+	bytes = tunnel(v4_data, sizeof(v4_data), true);
+	datagram[INNER + 4] ^= 1;
+	assert_false(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+	mend_header();
+	assert_true(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+	tunnel(v4_data, sizeof(v4_data), true);
+	datagram[INNER + 8] = 0;
+	mend_header();
+	assert_false(standby_unwrap(&config, BOTH, datagram, bytes, false, &inner));
+}
+
+/* No node sends a packet with options through a tunnel. */
+static void test_of_options(void **state)
+{
+	uint8_t packet[sizeof(v4_data) + 8];
+
+	(void)state;
+	configure(OWN);
+	memcpy(packet, v4_data, 20);
+	memset(packet + 20, 1, 8);
+	memcpy(packet + 28, v4_data + 20, sizeof(v4_data) - 20);
+	packet[0] = 0x47;
+	packet[3] += 8;
+	memset(packet + 10, 0, 2);
+	write_be16(packet + 10, checksum_fold(checksum_add(0, packet, 28)));
+	assert_false(OUT(packet, BOTH, false));
 }
 
 static void test_stale(void **state)
@@ -297,6 +341,8 @@ int main(void)
 		cmocka_unit_test(test_comes_out_to_the_alias),
 		cmocka_unit_test(test_of_nobody),
 		cmocka_unit_test(test_of_others),
+		cmocka_unit_test(test_of_damaged),
+		cmocka_unit_test(test_of_options),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_congestion),
 		cmocka_unit_test(test_noted),

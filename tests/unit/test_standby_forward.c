@@ -122,6 +122,22 @@ static void test_sent_on(void **state)
 	}
 }
 
+/* RFC 2003 3.1. And a packet with options waits for dprd. */
+static void test_no_hop_left(void **state)
+{
+	struct packet syn = PARSED(v4_syn), data = PARSED(v4_data);
+
+	(void)state;
+	make_flow(&syn, members.config.member[N2].id, TCP_ACK);
+	data.ttl = 1;
+	assert_int_equal(judge(&data), STANDBY_SEND);
+	data.ttl = 0;
+	assert_int_equal(judge(&data), STANDBY_DROP);
+	data.ttl = 1;
+	data.header_bytes += 4;
+	assert_int_equal(judge(&data), STANDBY_DROP);
+}
+
 /*
  * Another SYN: from the client of an ended flow, or one that gave the first SYN up; and within an established
  * connection.
@@ -189,6 +205,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_no_flow, start, end),
 		cmocka_unit_test_setup_teardown(test_sent_on, start, end),
+		cmocka_unit_test_setup_teardown(test_no_hop_left, start, end),
 		cmocka_unit_test_setup_teardown(test_another_syn, start, end),
 		cmocka_unit_test_setup_teardown(test_node_is_dead, start, end),
 		cmocka_unit_test_setup_teardown(test_no_way, start, end),

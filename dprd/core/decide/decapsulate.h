@@ -31,7 +31,9 @@ static inline enum reason decapsulate_check(const struct decap_env *env, const s
 		return REASON_INNER_NESTED;
 	if (inner->kind != PACKET_TCP && inner->kind != PACKET_ICMP_ERROR)
 		return inner->kind == PACKET_OTHER ? REASON_INNER_FOREIGN : REASON_INNER_BAD;
-	if (inner->v6 != outer->v6 || inner->total_bytes != outer->inner_bytes)
+	/* No node sends a packet with options, or without a hop left (RFC 2003 3.1). */
+	if (inner->v6 != outer->v6 || inner->total_bytes != outer->inner_bytes || packet_has_options(inner) ||
+	    !inner->ttl)
 		return REASON_INNER_BAD;
 	/* The client of an ICMP error is another host than its sender: neither may be a node of the cluster. */
 	if (is_impossible_source(inner) || env->is_cluster_address(env->context, &inner->source) ||

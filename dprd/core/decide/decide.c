@@ -330,6 +330,12 @@ struct verdict decide_returned(const struct decide_env *env, const struct packet
 	return v;
 }
 
+/* A SYN with options stays here: a peer of a former version would drop it. */
+static struct verdict decide_first(const struct decide_env *env, const struct packet *packet)
+{
+	return packet_has_options(packet) ? verdict(REASON_OPTIONS) : decide_new(env, packet);
+}
+
 static struct verdict decide_syn_of_flow(const struct decide_env *env, const struct packet *packet,
 					 const struct flow *flow)
 {
@@ -338,9 +344,9 @@ static struct verdict decide_syn_of_flow(const struct decide_env *env, const str
 	if (reason != REASONS)
 		return verdict_node(reason, flow->node_id);
 	/* A client that has waited in vain for this node is not the one that tries it again. */
-	if (flow_syn_of(flow, packet->tcp_sequence) == FLOW_SYN_EARLY_COPY)
+	if (flow_syn_of(flow, packet->tcp_sequence) == FLOW_SYN_EARLY_COPY && !packet_has_options(packet))
 		return decide_without(env, packet, flow->node_id);
-	return decide_new(env, packet);
+	return decide_first(env, packet);
 }
 
 static struct verdict decide_tcp(const struct decide_env *env, const struct packet *packet)
@@ -353,7 +359,7 @@ static struct verdict decide_tcp(const struct decide_env *env, const struct pack
 	if (!packet_is_syn(packet))
 		v = forwarded ? verdict_node(REASON_FLOW, flow.node_id) : verdict(REASON_NO_FLOW);
 	else
-		v = forwarded ? decide_syn_of_flow(env, packet, &flow) : decide_new(env, packet);
+		v = forwarded ? decide_syn_of_flow(env, packet, &flow) : decide_first(env, packet);
 	v.old_flow = found;
 	return v;
 }
@@ -393,7 +399,7 @@ struct verdict decide_decapsulation(const struct decap_env *env, const struct pa
 	struct verdict v = { .kind = VERDICT_DROP };
 	int peer;
 
-	/* No dprd sends tunnel packets in fragments or with options. */
+	/* No dprd sends tunnel packets in fragments or with options in the outer header. */
 	if (outer->kind != PACKET_TUNNEL)
 		return verdict(REASON_INNER_BAD);
 	if (!env->is_own_cluster_address(env->context, &outer->destination))

@@ -28,7 +28,7 @@ enum verdict_kind {
 	X(NO_PEER, SERVE, "no peer may take it")                                             \
 	X(MINORITY, SERVE, "fewer than half of the nodes look alive")                        \
 	X(STALE_SYN, SERVE, "the SYN may have waited too long in the queue")                 \
-	X(LOCAL_SOCKET, SERVE, "this node already has a socket for it")                      \
+	X(LOCAL_SOCKET, SERVE, "this node has a socket for it, or has served a copy")        \
 	X(RATE_GUARD, SERVE, "too many flows per second are being made")                     \
 	X(TABLE_FULL, SERVE, "the flow table is full")                                       \
 	X(CLUSTER_CLIENT, SERVE, "the client is a node of the cluster")                      \
@@ -56,7 +56,7 @@ enum verdict_kind {
 	X(INNER_NOT_SENDERS, DROP, "tunnelled packet to an address its sender does not own") \
 	X(INNER_SOURCE, DROP, "tunnelled packet from an address of the cluster")             \
 	X(INNER_NESTED, DROP, "a tunnel within the tunnel")                                  \
-	X(INNER_BAD, DROP, "tunnelled packet with options, fragmented, cut or malformed")    \
+	X(INNER_BAD, DROP, "tunnelled packet with options, cut, damaged, or with TTL 0")     \
 	X(RETURNED_LATE, DROP, "a SYN that a peer sent back, but too late")                  \
 	X(STALE_TUNNEL_SYN, DROP, "a tunnelled SYN may have waited too long in the queue")   \
 	X(LATE_SYN, DROP, "dprd was too slow with the SYN; its copy may have been answered") \

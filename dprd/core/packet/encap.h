@@ -22,6 +22,8 @@ enum {
 	 * decide_alternative_code().
 	 */
 	ENCAP_MAY_RETURN = 0xa700,
+	/* In each flow label that is a hash: none of them is taken for ENCAP_MAY_RETURN. */
+	ENCAP_FLOW_LABEL = 0x80000,
 	TOO_BIG_BYTES_MAX = 1280,
 	TOO_BIG_V4_BYTES_MAX = 576, /* RFC 1812 4.3.2.3 */
 };
@@ -111,27 +113,43 @@ static inline void write_ipv6_header(uint8_t *ip, uint32_t payload_bytes, uint8_
 }
 
 /*
+ * The identification (IPv4) or the flow label (IPv6) of the outer header: sign, which is ENCAP_MAY_RETURN with a code, or
+ * 0. In place of 0 a flow label is a hash of the connection: routers that have several ways of equal cost choose by it,
+ * and all packets of the connection go the same way (RFC 6438).
+ */
+static inline uint32_t encap_outer_id(const struct packet *inner, bool v6, uint32_t sign)
+{
+	const uint32_t *client = inner->key.client.words;
+	uint32_t hash;
+
+	if (sign || !v6)
+		return sign;
+	hash = (client[0] ^ client[1] ^ client[2] ^ client[3] ^ inner->key.service.words[3]) * 0x9e3779b1u;
+	hash = (hash ^ inner->key.client_port ^ (uint32_t)inner->key.service_port << 16) * 0x85ebca6bu;
+	return ENCAP_FLOW_LABEL | hash >> 13;
+}
+
+/*
  * Writes the outer header for an inner packet of inner->total_bytes into outer (encap_bytes() bytes). The traffic class
  * with ECN is copied from the inner packet (RFC 6040 4.1 normal mode). DF is always set (RFC 2003 5.1): a router that
  * cut the tunnel packet would tell nobody, and the node takes no fragments; so it must say that the path is narrow. With
- * DF the identification means nothing to others (RFC 6864 4.1). id: that identification, or the flow label:
- * ENCAP_MAY_RETURN with a code, or 0.
+ * DF the identification means nothing to others (RFC 6864 4.1). id: encap_outer_id().
  */
 static inline void encap_write_family(uint8_t *outer, bool v6, const struct packet *inner, const struct addr *source,
-				      const struct addr *destination, uint16_t id)
+				      const struct addr *destination, uint32_t id)
 {
 	if (v6)
 		write_ipv6_header(outer, inner->total_bytes, inner->tos, id, PROTO_IPV6, source, destination);
 	else
-		write_ipv4_header(outer, IPV4_HEADER_BYTES + inner->total_bytes, inner->tos, true, id, PROTO_IPIP,
-				  addr_v4(source), addr_v4(destination));
+		write_ipv4_header(outer, IPV4_HEADER_BYTES + inner->total_bytes, inner->tos, true, (uint16_t)id,
+				  PROTO_IPIP, addr_v4(source), addr_v4(destination));
 }
 
-/* The same, for the family of inner. */
+/* The same, for the family of inner. sign: as of encap_outer_id(). */
 static inline void encap_write(uint8_t *outer, const struct packet *inner, const struct addr *source,
-			       const struct addr *destination, uint16_t id)
+			       const struct addr *destination, uint16_t sign)
 {
-	encap_write_family(outer, inner->v6, inner, source, destination, id);
+	encap_write_family(outer, inner->v6, inner, source, destination, encap_outer_id(inner, inner->v6, sign));
 }
 
 static inline uint32_t encap_id(const uint8_t *outer, bool v6)
@@ -149,6 +167,15 @@ static inline bool encap_may_return(const uint8_t *outer, bool v6)
 static inline uint8_t encap_alternative(const uint8_t *outer, bool v6)
 {
 	return (uint8_t)encap_id(outer, v6);
+}
+
+/*
+ * True when the checksum of a whole IPv4 header is right; IPv6 has none. The kernel does not check the header that takes
+ * the place of a queued packet's.
+ */
+static inline bool encap_header_checksum_good(const uint8_t *bytes, const struct packet *packet)
+{
+	return packet->v6 || checksum_fold(checksum_add(0, bytes, (bytes[0] & 0x0f) * 4u)) == 0;
 }
 
 /*
@@ -177,6 +204,33 @@ static inline bool encap_decapsulate_ecn(uint8_t *inner, const struct packet *in
 		checksum_replace(inner + 10, old, inner, 2);
 	}
 	return true;
+}
+
+/*
+ * Takes IPv4 options or IPv6 extension headers out of a TCP packet, as packet_parse() allows it: TCP does not need them.
+ * Returns where the packet begins now, further behind in the same bytes, and changes *packet. The transport's checksum
+ * does not cover them. An IPv4 header that was damaged stays damaged.
+ */
+static inline uint8_t *encap_without_options(uint8_t *bytes, struct packet *packet)
+{
+	uint16_t header_bytes = packet->v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES;
+	uint16_t options = (uint16_t)(packet->header_bytes - header_bytes);
+	bool good = encap_header_checksum_good(bytes, packet);
+	uint8_t *ip = bytes + options;
+
+	memmove(ip, bytes, header_bytes);
+	packet->total_bytes -= options;
+	packet->header_bytes = header_bytes;
+	if (packet->v6) {
+		write_be16(ip + 4, packet->total_bytes - IPV6_HEADER_BYTES);
+		ip[6] = PROTO_TCP;
+		return ip;
+	}
+	ip[0] = 0x45;
+	write_be16(ip + 2, packet->total_bytes);
+	memset(ip + 10, 0, 2);
+	write_be16(ip + 10, checksum_fold(checksum_add(0, ip, IPV4_HEADER_BYTES)) ^ (good ? 0 : 1));
+	return ip;
 }
 
 /*

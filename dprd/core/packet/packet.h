@@ -4,8 +4,9 @@
  *
  * It reads nothing beyond the captured length and checks all lengths in the headers against each other. A packet that
  * it does not understand gets a kind of enum packet_kind and stays untouched. INLINE steps are also called alone by
- * callers that need few of the fields: the compiler leaves out the rest. RFC 791, RFC 8200, RFC 9293, RFC 792, RFC
- * 4443; RFC 2003 and RFC 2473 for the tunnel.
+ * callers that need few of the fields: the compiler leaves out the rest. The BPF programs call packet_parse_family(),
+ * which does not look behind IP options and extension headers; packet_parse() does. RFC 791, RFC 8200, RFC 9293, RFC
+ * 792, RFC 4443; RFC 2003 and RFC 2473 for the tunnel.
  */
 #ifndef DPRD_PACKET_H
 #define DPRD_PACKET_H
@@ -20,13 +21,25 @@
 enum packet_limits {
 	IPV4_HEADER_BYTES = 20,
 	IPV6_HEADER_BYTES = 40,
+	IPV6_EXTENSIONS_MAX = 8, /* extension headers of a packet that the parser looks behind */
+	IPV6_EXTENSION_BYTES = 8, /* of the shortest one */
 	TCP_HEADER_BYTES = 20,
 	TCP_HEADER_BYTES_MAX = 60, /* with all options that fit */
 	ICMP_HEADER_BYTES = 8,
 	ICMP_QUOTED_TCP_BYTES = 8, /* ports and sequence number: RFC 792 promises no more */
 };
 
-enum ip_protocol { PROTO_ICMP = 1, PROTO_IPIP = 4, PROTO_TCP = 6, PROTO_IPV6 = 41, PROTO_ICMPV6 = 58 };
+enum ip_protocol {
+	PROTO_HOP_BY_HOP = 0,
+	PROTO_ICMP = 1,
+	PROTO_IPIP = 4,
+	PROTO_TCP = 6,
+	PROTO_IPV6 = 41,
+	PROTO_ROUTING = 43,
+	PROTO_FRAGMENT = 44,
+	PROTO_ICMPV6 = 58,
+	PROTO_DESTINATION = 60,
+};
 
 enum tcp_flags {
 	TCP_FIN = 0x01,
@@ -43,7 +56,7 @@ enum packet_kind {
 	PACKET_ICMP_ERROR, /* key is that of the quoted packet, turned to the client's direction */
 	PACKET_TUNNEL, /* protocol 4 or 41: inner, inner_bytes are set */
 	PACKET_FRAGMENT,
-	PACKET_OPTIONS, /* IPv4 options or IPv6 extension headers */
+	PACKET_OPTIONS, /* IPv4 options or IPv6 extension headers, and the parser did not look for TCP behind them */
 	PACKET_OTHER, /* another protocol, or ICMP that is not an error */
 	PACKET_TRUNCATED, /* shorter than its headers say */
 	PACKET_MALFORMED,
@@ -62,7 +75,7 @@ struct packet {
 	uint8_t ttl;
 	uint8_t tos; /* traffic class */
 	bool dont_fragment; /* always true for IPv6 */
-	uint16_t header_bytes; /* of the IP header */
+	uint16_t header_bytes; /* of the IP header; of TCP with the options or extension headers in front */
 	uint32_t total_bytes; /* of the datagram, by its own header */
 	struct addr source, destination;
 	struct flow_key key;
@@ -106,6 +119,12 @@ static inline void write_be32(uint8_t *p, uint32_t value)
 static inline bool packet_is_syn(const struct packet *packet)
 {
 	return packet->kind == PACKET_TCP && (packet->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) == TCP_SYN;
+}
+
+/* True for TCP behind IPv4 options or IPv6 extension headers. */
+static inline bool packet_has_options(const struct packet *packet)
+{
+	return packet->header_bytes > (packet->v6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES);
 }
 
 /*
@@ -159,9 +178,11 @@ INLINE int packet_parse_v6(const struct packet_bytes *b, struct packet *p)
 	p->dont_fragment = true;
 	p->source = addr_from_v6(bytes + 8);
 	p->destination = addr_from_v6(bytes + 24);
-	if (p->protocol == 44)
+	if (p->protocol == PROTO_FRAGMENT)
 		return PACKET_FRAGMENT;
-	return p->protocol == 0 || p->protocol == 43 || p->protocol == 60 ? PACKET_OPTIONS : 0;
+	return p->protocol == PROTO_HOP_BY_HOP || p->protocol == PROTO_ROUTING || p->protocol == PROTO_DESTINATION
+		       ? PACKET_OPTIONS
+		       : 0;
 }
 
 /* The service sent the quoted packet of an ICMP error, so its reversed tuple is the client's. */
@@ -273,6 +294,177 @@ static inline enum packet_kind packet_parse_bytes(const struct packet_bytes *b, 
 	return p->kind = packet_has(b, 0, 1) ? PACKET_MALFORMED : PACKET_TRUNCATED;
 }
 
+/* --- TCP behind options, extension headers or a fragment header --- */
+
+/* Copies bytes of a datagram to *to; false: it has no such bytes. */
+typedef bool packet_load_fn(const void *datagram, uint32_t at, uint8_t *to, uint32_t bytes);
+
+/*
+ * Steps over the IPv6 extension header of protocol *next, which begins with these bytes. Returns its length, and sets
+ * *next to the protocol behind it; 0: TCP does not stand behind it, or is not for this node.
+ */
+INLINE uint32_t packet_step(uint8_t *next, const uint8_t header[IPV6_EXTENSION_BYTES])
+{
+	uint8_t protocol = *next;
+
+	*next = header[0];
+	if (protocol == PROTO_FRAGMENT)
+		return read_be16(header + 2) & 0xfff8 ? 0 : IPV6_EXTENSION_BYTES;
+	/* The destination is not the last one while segments are left. */
+	if (protocol == PROTO_ROUTING && header[3])
+		return 0;
+	if (protocol != PROTO_HOP_BY_HOP && protocol != PROTO_ROUTING && protocol != PROTO_DESTINATION)
+		return 0;
+	return IPV6_EXTENSION_BYTES * (1 + (uint32_t)header[1]);
+}
+
+INLINE uint32_t packet_tcp_place_v6(packet_load_fn *load, const void *datagram, bool *ret_fragment)
+{
+	uint8_t next, header[IPV6_EXTENSION_BYTES];
+	uint32_t at = IPV6_HEADER_BYTES, bytes;
+	int i;
+
+	if (!load(datagram, 6, &next, 1))
+		return 0;
+#ifdef __bpf__
+#pragma clang loop unroll(disable)
+#endif
+	for (i = 0; i < IPV6_EXTENSIONS_MAX && next != PROTO_TCP; i++) {
+		*ret_fragment = *ret_fragment || next == PROTO_FRAGMENT;
+		if (!load(datagram, at, header, sizeof(header)))
+			return 0;
+		bytes = packet_step(&next, header);
+		if (!bytes)
+			return 0;
+		at += bytes;
+	}
+	return next == PROTO_TCP ? at : 0;
+}
+
+INLINE uint32_t packet_tcp_place_v4(packet_load_fn *load, const void *datagram, bool *ret_fragment)
+{
+	uint8_t header[IPV4_HEADER_BYTES];
+
+	if (!load(datagram, 0, header, sizeof(header)) || header[9] != PROTO_TCP || read_be16(header + 6) & 0x1fff)
+		return 0;
+	*ret_fragment = header[6] & 0x20;
+	return (header[0] & 0x0f) * 4u;
+}
+
+/*
+ * The place of the TCP header in a datagram of kind PACKET_OPTIONS or PACKET_FRAGMENT; 0: none begins in it.
+ * *ret_fragment: it is in the first fragment.
+ */
+INLINE uint32_t packet_tcp_place(packet_load_fn *load, const void *datagram, bool v6, bool *ret_fragment)
+{
+	*ret_fragment = false;
+	return v6 ? packet_tcp_place_v6(load, datagram, ret_fragment)
+		  : packet_tcp_place_v4(load, datagram, ret_fragment);
+}
+
+static inline bool packet_load(const void *datagram, uint32_t at, uint8_t *to, uint32_t bytes)
+{
+	const struct packet_bytes *b = datagram;
+
+	if (at > b->length || bytes > b->length - at || !packet_has(b, at, bytes))
+		return false;
+	memcpy(to, b->bytes + at, bytes);
+	return true;
+}
+
+enum ip_option {
+	IPV4_END = 0,
+	IPV4_NOP = 1,
+	IPV4_SECURITY = 0x82,
+	IPV4_LOOSE_ROUTE = 0x83,
+	IPV4_LABEL = 0x86,
+	IPV4_STRICT_ROUTE = 0x89,
+	IPV6_PAD = 0,
+	IPV6_LABEL = 7,
+	IPV6_MUST_KNOW = 0xc0, /* a bit of these: who does not know the option must not take the packet */
+};
+
+/* True when TCP behind these IPv4 options may be taken as if they were not there. */
+static inline bool packet_options_harmless_v4(const uint8_t *options, uint32_t bytes)
+{
+	uint32_t at = 0;
+
+	while (at < bytes && options[at] != IPV4_END) {
+		uint8_t kind = options[at];
+
+		if (kind == IPV4_NOP) {
+			at++;
+			continue;
+		}
+		/* Behind an option without a sound length nothing can be read. */
+		if (at + 1 >= bytes || options[at + 1] < 2 || kind == IPV4_LOOSE_ROUTE || kind == IPV4_STRICT_ROUTE ||
+		    kind == IPV4_SECURITY || kind == IPV4_LABEL)
+			return false;
+		at += options[at + 1];
+	}
+	return true;
+}
+
+/* The same for the options of one hop-by-hop or destination header. */
+static inline bool packet_options_harmless_v6(const uint8_t *options, uint32_t bytes)
+{
+	uint32_t at = 0;
+
+	while (at < bytes) {
+		uint8_t kind = options[at];
+
+		if (kind == IPV6_PAD) {
+			at++;
+			continue;
+		}
+		if (at + 1 >= bytes || kind & IPV6_MUST_KNOW || kind == IPV6_LABEL)
+			return false;
+		at += 2 + (uint32_t)options[at + 1];
+	}
+	return at == bytes;
+}
+
+/* The same for all between the IP header and TCP, which begins at end. The caller has walked through the headers. */
+static inline bool packet_is_harmless(const struct packet_bytes *b, const struct packet *p, uint32_t end)
+{
+	uint8_t kind = p->protocol;
+	uint32_t at;
+
+	if (!p->v6)
+		return packet_options_harmless_v4(b->bytes + IPV4_HEADER_BYTES, end - IPV4_HEADER_BYTES);
+	for (at = IPV6_HEADER_BYTES; at < end;) {
+		const uint8_t *header = b->bytes + at;
+		uint32_t bytes = IPV6_EXTENSION_BYTES * (1 + (uint32_t)header[1]);
+
+		if (kind != PROTO_ROUTING && !packet_options_harmless_v6(header + 2, bytes - 2))
+			return false;
+		kind = header[0];
+		at += bytes;
+	}
+	return true;
+}
+
+/*
+ * Parses TCP behind options or extension headers that may be left out. Any other packet stays PACKET_OPTIONS: one with a
+ * source route, a security label or an option that the receiver has to know.
+ */
+static inline enum packet_kind packet_parse_behind(const struct packet_bytes *b, struct packet *p)
+{
+	struct packet_bytes payload = *b;
+	bool fragment;
+	uint32_t at = packet_tcp_place(packet_load, b, p->v6, &fragment);
+
+	if (fragment)
+		return p->kind = PACKET_FRAGMENT;
+	if (!at || at > p->total_bytes || at > b->length || !packet_has(b, 0, at) || !packet_is_harmless(b, p, at))
+		return p->kind;
+	payload.bytes += at;
+	payload.length = (b->length < p->total_bytes ? b->length : p->total_bytes) - at;
+	p->header_bytes = (uint16_t)at;
+	p->protocol = PROTO_TCP;
+	return p->kind = packet_parse_tcp(&payload, at, p);
+}
+
 /*
  * Parses a datagram of which length bytes were captured into *p, which points into bytes. Returns p->kind. They may be
  * fewer than the datagram has, as long as they hold the headers (a short copy range).
@@ -281,7 +473,7 @@ static inline enum packet_kind packet_parse(const uint8_t *bytes, uint32_t lengt
 {
 	const struct packet_bytes whole = { .bytes = bytes, .end = bytes + length, .length = length };
 
-	return packet_parse_bytes(&whole, p);
+	return packet_parse_bytes(&whole, p) == PACKET_OPTIONS ? packet_parse_behind(&whole, p) : p->kind;
 }
 
 #endif
