@@ -40,7 +40,7 @@ static unsigned server_count(const struct config *c)
 static struct health *backend_health(const struct config *c, const struct backend *backend)
 {
 	const struct addr *v4 = backend_address(backend, false);
-	uint16_t port = backend->port ? backend->port : c->health_port ? c->health_port : c->port[0];
+	uint16_t port = backend->port ? backend->port : config_asked_port(c);
 
 	return health_new(c, c->health, v4 ? v4 : backend_address(backend, true), port);
 }
@@ -57,12 +57,15 @@ static uint16_t own_port(const struct config *c, unsigned server)
 	return c->health_port;
 }
 
-/* Path= and Status= are for one port; the other ones are asked whether they take connections. */
+/*
+ * http and https are for one port, as Path= and Status= are. Beside http the other ones are asked whether they take
+ * connections; beside https one may be asked by HTTP.
+ */
 static enum health_check own_check(const struct config *c, uint16_t port)
 {
-	uint16_t asked = c->health_port ? c->health_port : c->port[0];
-
-	return c->health == HEALTH_HTTP && port != asked ? HEALTH_TCP : c->health;
+	if (port == config_asked_port(c))
+		return c->health;
+	return c->health == HEALTH_HTTP ? HEALTH_TCP : c->health == HEALTH_HTTPS ? HEALTH_AUTO : c->health;
 }
 
 static struct health *own_health(const struct config *c, unsigned server)
@@ -203,7 +206,7 @@ bool backends_ready(struct server_probes *probes, const struct pollfd fds[BACKEN
 	for (i = 0; i < BACKENDS_SOCKETS; i++) {
 		if (!probes->health[i] || fds[i].fd < 0 || !fds[i].revents)
 			continue;
-		health_ready(probes->health[i], now_ms);
+		health_ready(probes->health[i], fds[i].revents, now_ms);
 		any = true;
 	}
 	return any;

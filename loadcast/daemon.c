@@ -27,7 +27,8 @@ enum {
 	LOG_INTERVAL_MS = 10000,
 	MEMBER_LOG_INTERVAL_MS = 1000,
 	STATUS_INTERVAL_MS = 5000,
-	FILES_ALSO = 16, /* descriptors for files, netlink and the journal, beside those that poll(2) waits for */
+	FILES_ALSO =
+		16 + BACKENDS_SOCKETS, /* beside those that poll(2) waits for: files, netlink, the journal, pipes */
 };
 
 /* The descriptors that poll(2) waits for. */
@@ -36,7 +37,8 @@ enum {
 	POLL_DPRD_PROCESS,
 	POLL_LEASE,
 	POLL_SOCKETS = POLL_LEASE + LEASE_SOCKETS,
-	POLL_SERVERS = POLL_SOCKETS + MCAST_FAMILIES,
+	POLL_AGENT = POLL_SOCKETS + MCAST_FAMILIES,
+	POLL_SERVERS,
 	POLL_FDS = POLL_SERVERS + BACKENDS_SOCKETS,
 };
 
@@ -115,6 +117,14 @@ static void agree_on_ports(struct daemon *d, const struct dprd_status *status, s
 	own->service_hash = d->agreed_hash;
 }
 
+/* True while this node wants no new connections: by dprctl, by its agent, or because it stops. */
+static bool drains(const struct daemon *d, const struct dprd_status *status)
+{
+	enum agent_wish wish = agent_wish(agent_words(d->parts.agent));
+
+	return d->stopping || status->draining || wish == AGENT_WANTS_DRAIN || wish == AGENT_WANTS_MAINT;
+}
+
 static void refresh_own(struct daemon *d, uint64_t now_ms)
 {
 	struct table_own own = d->table.own;
@@ -130,10 +140,14 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 	agree_on_ports(d, &status, &own);
 	own.state = backends_serve_peers(d->parts.servers) ? NODE_ACTIVE : NODE_UNHEALTHY;
 	own.ports_down = backends_ports_down(d->parts.servers);
-	if (d->stopping || status.draining)
+	own.agent = agent_wish(agent_words(d->parts.agent));
+	if (own.agent == AGENT_SAYS_DOWN)
+		own.state = NODE_UNHEALTHY;
+	if (drains(d, &status))
 		own.state = NODE_DRAINING;
 	own.held_permille =
-		slow_start_held(&d->slow_start, own.state == NODE_ACTIVE, config_of(d)->slow_start_ms, now_ms);
+		agent_held(agent_words(d->parts.agent), slow_start_held(&d->slow_start, own.state == NODE_ACTIVE,
+									config_of(d)->slow_start_ms, now_ms));
 	own.sample.redirected = load_sum(status.redirected, 0);
 	own.sample.arrivals_per_1000_s = load_sum(status.arrivals_per_1000_s, 0);
 	/* For its peers a node and its backends are one server: their connections are its load. */
@@ -141,6 +155,7 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 	/* Connections that end much sooner than usual may be errors: dprd says how many it would usually be. */
 	if (own.sample.open_connections < status.least_connections)
 		own.sample.open_connections = load_sum(status.least_connections, 0);
+	own.shorter_times = status.shorter_times < SHORTER_TIMES_MAX ? status.shorter_times : SHORTER_TIMES_MAX;
 	memcpy(own.version, dprd_version, sizeof(own.version));
 	d->table.own = own;
 }
@@ -206,6 +221,10 @@ static void publish(struct daemon *d, uint64_t now_ms)
 	for (i = 1; i < d->published.count; i++)
 		log_member(d, &d->published.nodes[i], now_ms);
 	backends_fill(d->parts.servers, &d->published);
+	if (agent_is_silent(d->parts.agent))
+		d->published.nodes[0].flags |= NODE_AGENT_SILENT;
+	if (d->published.nodes[0].agent == AGENT_SAYS_DOWN && d->published.nodes[0].state == NODE_ACTIVE)
+		d->published.nodes[0].state = NODE_UNHEALTHY;
 	error = load_table_publish(path, &d->published);
 	/* Logged when it changes: the next success or another error ends it. */
 	if (error != d->publish_error && error)
@@ -301,6 +320,7 @@ static void reload(struct daemon *d)
 	d->lock_fd = lock_fd;
 	d->parts = fresh;
 	backends_inherit(fresh.servers, old.servers);
+	agent_inherit(fresh.agent, old.agent);
 	if (old.setup->config.member[old.setup->config.self].id == config_of(d)->member[config_of(d)->self].id)
 		table_reconfigure(&d->table, config_of(d));
 	else
@@ -358,7 +378,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static void step_shares(struct daemon *d, uint64_t now_ms)
 {
 	struct sharing_news news = {
-		.active = d->table.own.state != NODE_DRAINING && backends_serve_clients(d->parts.servers),
+		.active = d->table.own.state != NODE_DRAINING && d->table.own.agent == AGENT_WANTS_ALL &&
+			  backends_serve_clients(d->parts.servers),
 		.asked_by = d->table.asked_by,
 	};
 	uint64_t members;
@@ -393,9 +414,9 @@ static void look_at_dprd(struct daemon *d, uint64_t now_ms)
 {
 	struct dprd_status status;
 	bool lives = dprd_process_read(&d->dprd, config_of(d)->run_dir, now_ms, &status);
-	bool drains = status.draining || d->stopping;
+	bool wants_none = drains(d, &status);
 
-	if (lives != d->table.own.dprd_up || (lives && drains != (d->table.own.state == NODE_DRAINING)))
+	if (lives != d->table.own.dprd_up || (lives && wants_none != (d->table.own.state == NODE_DRAINING)))
 		d->due_ms[TIMER_ANNOUNCE] = d->due_ms[TIMER_PUBLISH] = now_ms;
 	d->due_ms[TIMER_DPRD] = now_ms + DPRD_LOOK_MS;
 	follow_dprd(d, lives ? status.file_hash : 0);
@@ -403,8 +424,18 @@ static void look_at_dprd(struct daemon *d, uint64_t now_ms)
 
 static void check_health(struct daemon *d, uint64_t now_ms)
 {
+	uint64_t agent_ms = agent_tick(d->parts.agent, now_ms);
+
 	if (backends_tick(d->parts.servers, now_ms, &d->due_ms[TIMER_HEALTH]))
 		d->due_ms[TIMER_ANNOUNCE] = d->due_ms[TIMER_PUBLISH] = now_ms;
+	d->due_ms[TIMER_HEALTH] = earlier(d->due_ms[TIMER_HEALTH], agent_ms);
+}
+
+static void hear_agent(struct daemon *d, uint64_t now_ms)
+{
+	if (agent_ready(d->parts.agent, now_ms))
+		d->due_ms[TIMER_ANNOUNCE] = d->due_ms[TIMER_PUBLISH] = 0;
+	d->due_ms[TIMER_HEALTH] = 0;
 }
 
 static void announce_load(struct daemon *d, uint64_t now_ms)
@@ -479,6 +510,7 @@ static void wait_once(struct daemon *d)
 		lease_sockets(d->sharing.lease, lease_fds);
 	for (i = 0; i < LEASE_SOCKETS; i++)
 		fds[POLL_LEASE + i] = (struct pollfd) { .fd = lease_fds[i], .events = POLLIN };
+	fds[POLL_AGENT].fd = agent_socket(d->parts.agent, &fds[POLL_AGENT].events);
 	backends_sockets(d->parts.servers, &fds[POLL_SERVERS]);
 	mcast_sockets(d->parts.mcast, sockets);
 	for (i = 0; i < MCAST_FAMILIES; i++)
@@ -494,6 +526,8 @@ static void wait_once(struct daemon *d)
 	}
 	if (backends_ready(d->parts.servers, &fds[POLL_SERVERS], clock_now_ms()))
 		d->due_ms[TIMER_HEALTH] = 0;
+	if (fds[POLL_AGENT].revents)
+		hear_agent(d, clock_now_ms());
 	for (i = 0; i < MCAST_FAMILIES; i++) {
 		if (fds[POLL_SOCKETS + i].revents)
 			receive(d, sockets[i]);

@@ -11,11 +11,14 @@
 #include <unistd.h>
 
 #include "loadcast/accepted.h"
+#include "loadcast/command.h"
+#include "loadcast/connect.h"
 #include "loadcast/core/speech.h"
+#include "loadcast/https.h"
 
 enum {
 	REQUEST_BYTES = 768,
-	REASON_BYTES = 128,
+	REASON_BYTES = 160,
 	CONNECTIONS_MAX = 4, /* of one probe that learns what the port speaks */
 	LEARN_GAP_MAX = 64, /* probes from one attempt to learn to the next */
 	PATIENCE_TIMES = 5, /* HEALTH_AUTO waits for an answer this many time limits: a slow page is no fault */
@@ -25,7 +28,7 @@ enum {
 	HTTP_SERVER_ERROR = 500,
 };
 
-enum step { STEP_IDLE, STEP_CONNECT, STEP_ACCEPT, STEP_SEND, STEP_ANSWER };
+enum step { STEP_IDLE, STEP_CONNECT, STEP_ACCEPT, STEP_SEND, STEP_ANSWER, STEP_HTTPS, STEP_COMMAND };
 
 _Static_assert((int)REQUEST_BYTES >= (int)SPEECH_HELLO_BYTES, "either is sent from one buffer");
 
@@ -36,6 +39,9 @@ struct health {
 	uint16_t port;
 	enum step step;
 	int socket;
+	struct https *https; /* STEP_HTTPS */
+	struct command *command; /* STEP_COMMAND; and later, while it is killed and has not ended yet */
+	bool killed;
 	uint64_t next_ms; /* idle: start of the next probe; else: when to look at this one */
 	uint64_t started_ms; /* the probe */
 	uint64_t late_ms; /* when its connection is late */
@@ -81,14 +87,18 @@ void health_free(struct health *health)
 		return;
 	if (health->socket >= 0)
 		close(health->socket);
+	https_free(health->https);
+	command_free(health->command);
 	free(health);
 }
 
 static bool same_question(const struct health *a, const struct health *b)
 {
 	return a->port == b->port && addr_equal(&a->address, &b->address) && a->check == b->check &&
+	       a->config->health_verify == b->config->health_verify &&
 	       strcmp(a->config->health_path, b->config->health_path) == 0 &&
-	       strcmp(a->config->health_host, b->config->health_host) == 0;
+	       strcmp(a->config->health_host, b->config->health_host) == 0 &&
+	       strcmp(a->config->health_command, b->config->health_command) == 0;
 }
 
 void health_inherit(struct health *health, struct health *former)
@@ -103,6 +113,9 @@ void health_inherit(struct health *health, struct health *former)
 	*health = *former;
 	health->config = config;
 	former->socket = -1;
+	former->https = NULL;
+	former->command = NULL;
+	former->killed = false;
 	former->step = STEP_IDLE;
 	if (health->step == STEP_IDLE)
 		health->next_ms = health->started_ms + config->health_interval_ms;
@@ -113,6 +126,8 @@ static void hang_up(struct health *h)
 	if (h->socket >= 0)
 		close(h->socket);
 	h->socket = -1;
+	https_free(h->https);
+	h->https = NULL;
 	h->step = STEP_IDLE;
 }
 
@@ -165,11 +180,7 @@ static void fill_request(struct health *h)
 
 static void open_connection(struct health *h, uint64_t now_ms)
 {
-	const struct addr *to = &h->address;
-	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(h->port) };
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(h->port) };
-	bool is_v4 = addr_is_v4(to);
-	int connected;
+	int error;
 
 	hang_up(h);
 	h->connections++;
@@ -177,20 +188,9 @@ static void open_connection(struct health *h, uint64_t now_ms)
 	h->sent = h->received = 0;
 	h->step = STEP_CONNECT;
 	fill_request(h);
-	h->socket = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (h->socket < 0) {
-		probe_failed(h, "socket", errno);
-		return;
-	}
-	if (is_v4) {
-		v4.sin_addr.s_addr = addr_v4(to);
-		connected = connect(h->socket, (struct sockaddr *)&v4, sizeof(v4));
-	} else {
-		memcpy(&v6.sin6_addr, to->bytes, 16);
-		connected = connect(h->socket, (struct sockaddr *)&v6, sizeof(v6));
-	}
-	if (connected < 0 && errno != EINPROGRESS)
-		probe_failed(h, "connect", errno);
+	h->socket = connect_begin(&h->address, h->port, &error);
+	if (h->socket < 0)
+		probe_failed(h, "connect", error);
 }
 
 /* Goes on with this probe, with another question to the port. */
@@ -225,12 +225,47 @@ static void begin_learning(struct health *h)
 	h->learn_gap = 2 * h->learn_gap < LEARN_GAP_MAX ? 2 * h->learn_gap : LEARN_GAP_MAX;
 }
 
+static void begin_https(struct health *h, uint64_t now_ms)
+{
+	h->step = STEP_HTTPS;
+	h->next_ms = now_ms; /* the connection begins then */
+	h->late_ms = now_ms + h->config->health_timeout_ms;
+	h->asks = SPEECH_HTTP;
+	h->https = https_ask(h->config, &h->address, h->port);
+	if (!h->https)
+		probe_failed(h, "out of memory", 0);
+}
+
+static void start_command(struct health *h)
+{
+	h->command = command_start(h->config->health_command, &h->address, h->port);
+	if (!h->command)
+		probe_failed(h, "the command cannot start", errno);
+}
+
+/* Never more than one at a time: this one may have to wait for the end of one that was killed. */
+static void begin_command(struct health *h, uint64_t now_ms)
+{
+	h->step = STEP_COMMAND;
+	h->next_ms = h->late_ms = now_ms + h->config->health_timeout_ms;
+	if (!h->command)
+		start_command(h);
+}
+
 static void begin_probe(struct health *h, uint64_t now_ms)
 {
 	h->started_ms = now_ms;
 	h->connections = 0;
 	h->learns = false;
 	h->probes++;
+	if (h->check == HEALTH_HTTPS) {
+		begin_https(h, now_ms);
+		return;
+	}
+	if (h->check == HEALTH_COMMAND) {
+		begin_command(h, now_ms);
+		return;
+	}
 	h->asks = h->check == HEALTH_HTTP ? SPEECH_HTTP : SPEECH_TCP;
 	if (h->check == HEALTH_AUTO) {
 		if (wants_to_learn(h) || !h->known)
@@ -356,6 +391,67 @@ static void take_end(struct health *h, uint64_t now_ms)
 		take_silence(h, "the server closed without an answer", now_ms);
 }
 
+/* --- HEALTH_HTTPS --- */
+
+static void go_on_with_https(struct health *h, short revents, uint64_t now_ms)
+{
+	char error[HTTPS_ERROR_BYTES], what[REASON_BYTES];
+	uint64_t due_ms;
+	unsigned status;
+	short events;
+
+	if (https_go_on(h->https, revents, now_ms, &status, error)) {
+		snprintf(what, sizeof(what), "https: %s", error);
+		if (status)
+			judge(h, status);
+		else
+			probe_failed(h, what, 0);
+	} else if (now_ms < h->late_ms) {
+		due_ms = https_due_ms(h->https);
+		h->next_ms = due_ms < h->late_ms ? due_ms : h->late_ms;
+	} else if (accepted_look(https_socket(h->https, &events)) == ACCEPTED_NOT_YET) {
+		server_stands_still(h, "the server does not accept connections");
+	} else {
+		probe_failed(h, "no HTTPS answer in time", 0);
+	}
+}
+
+/* --- HEALTH_COMMAND --- */
+
+static void take_command(struct health *h, bool good, const char *reason)
+{
+	char what[REASON_BYTES];
+
+	snprintf(what, sizeof(what), "command: %s", reason);
+	if (good)
+		finish(h, true, 1);
+	else
+		probe_failed(h, what, 0);
+}
+
+static void go_on_with_command(struct health *h, uint64_t now_ms)
+{
+	char reason[COMMAND_REASON_BYTES];
+	bool good, killed = h->killed;
+
+	if (command_ended(h->command, &good, reason)) {
+		command_free(h->command);
+		h->command = NULL;
+		h->killed = false;
+		if (h->step == STEP_COMMAND && killed)
+			start_command(h);
+		else if (h->step == STEP_COMMAND)
+			take_command(h, good, reason);
+	} else if (h->step == STEP_COMMAND && now_ms >= h->late_ms) {
+		command_kill(h->command);
+		h->killed = true;
+		probe_failed(h,
+			     killed ? "the command before was killed, and does not end"
+				    : "the command did not end in time",
+			     0);
+	}
+}
+
 /* --- one connection --- */
 
 /* Later and later, until the time is up. */
@@ -394,7 +490,11 @@ uint64_t health_tick(struct health *health, uint64_t now_ms)
 {
 	if (health->check == HEALTH_NONE)
 		return UINT64_MAX;
-	if (health->step == STEP_ACCEPT && now_ms >= health->next_ms)
+	if (health->command)
+		go_on_with_command(health, now_ms);
+	else if (health->step == STEP_HTTPS && now_ms >= health->next_ms)
+		go_on_with_https(health, 0, now_ms);
+	else if (health->step == STEP_ACCEPT && now_ms >= health->next_ms)
 		look_whether_accepted(health, now_ms);
 	else if (health->step != STEP_IDLE && now_ms >= health->next_ms)
 		take_lateness(health, now_ms);
@@ -405,6 +505,12 @@ uint64_t health_tick(struct health *health, uint64_t now_ms)
 
 int health_socket(const struct health *health, short *ret_events)
 {
+	if (health->command) {
+		*ret_events = POLLIN;
+		return command_descriptor(health->command);
+	}
+	if (health->step == STEP_HTTPS)
+		return https_socket(health->https, ret_events);
 	*ret_events = health->step == STEP_ANSWER ? POLLIN : POLLOUT;
 	/* In STEP_ACCEPT the probe waits for accept(2), not for bytes. */
 	return health->step == STEP_ACCEPT ? -1 : health->socket;
@@ -412,11 +518,8 @@ int health_socket(const struct health *health, short *ret_events)
 
 static void check_connected(struct health *h, uint64_t now_ms)
 {
-	int error = 0;
-	socklen_t size = sizeof(error);
+	int error = connect_error(h->socket);
 
-	if (getsockopt(h->socket, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
-		error = errno;
 	if (error) {
 		/* Another program may listen there next. */
 		h->learn_gap = 1;
@@ -462,9 +565,13 @@ static void read_answer(struct health *h, uint64_t now_ms)
 		take_end(h, now_ms);
 }
 
-void health_ready(struct health *health, uint64_t now_ms)
+void health_ready(struct health *health, short revents, uint64_t now_ms)
 {
-	if (health->step == STEP_CONNECT)
+	if (health->command)
+		go_on_with_command(health, now_ms);
+	else if (health->step == STEP_HTTPS)
+		go_on_with_https(health, revents, now_ms);
+	else if (health->step == STEP_CONNECT)
 		check_connected(health, now_ms);
 	else if (health->step == STEP_ANSWER)
 		read_answer(health, now_ms);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * health.h - probes one port of a web server: by a TCP connection that the server accepts, by an HTTP GET, or by the
- * beginning of a TLS handshake.
+ * health.h - probes one port of a web server: by a TCP connection that the server accepts, by a GET of HTTP or HTTPS, by
+ * the beginning of a TLS handshake, or by a command.
  *
- * One probe at a time, on a non-blocking socket that the caller polls. The first result counts at
+ * One probe at a time, on a non-blocking descriptor that the caller polls. The first result counts at
  * once; after that it takes health_fall failures or health_rise successes in a row to change. A connection that the
  * server on this host does not accept within the time counts as two failures: the server stands still.
  *
@@ -34,10 +34,10 @@ void health_inherit(struct health *health, struct health *former);
 /* Starts the probe that is due and ends one that takes too long. Returns when to call again. */
 uint64_t health_tick(struct health *health, uint64_t now_ms);
 
-/* The socket to poll; -1 between probes. */
+/* The descriptor to poll; -1 between probes. */
 int health_socket(const struct health *health, short *ret_events);
-/* Call when the socket is ready. */
-void health_ready(struct health *health, uint64_t now_ms);
+/* Call when the socket is ready, with the events of poll(2). */
+void health_ready(struct health *health, short revents, uint64_t now_ms);
 
 /* The state by the results that count so far. */
 bool health_is_good(const struct health *health);

@@ -17,7 +17,7 @@
 
 enum {
 	LOAD_TABLE_MAGIC = 0x5442444c, /* "LDBT", little endian */
-	LOAD_TABLE_VERSION = 3,
+	LOAD_TABLE_VERSION = 4,
 };
 
 /* All members, and the real servers behind this node. */
@@ -25,7 +25,10 @@ enum { LOAD_NODES_MAX = MEMBERS_MAX + OWN_BACKENDS_MAX };
 
 enum { HARDWARE_BYTES = 6 }; /* of an Ethernet address */
 
-enum { WEIGHT_HELD_MAX = 999 }; /* permille: a node with a weight keeps some of it */
+enum {
+	WEIGHT_HELD_MAX = 999, /* permille: a node with a weight keeps some of it */
+	SHORTER_TIMES_MAX = 1000,
+};
 
 #define LOAD_AGE_NEVER_MS UINT32_MAX
 
@@ -44,6 +47,16 @@ enum node_flags {
 	NODE_CONFIG_DIFFERS = 1 << 4, /* its service configuration, or its period, is not ours */
 	NODE_BACKEND = 1 << 5, /* no member: a real server behind this node; only id, state, weight and flags count */
 	NODE_SERVER_DOWN = 1 << 6, /* only set for this node: its own web server fails the health check */
+	NODE_AGENT_SILENT = 1 << 7, /* only set for this node: its agent gives no answer; its last one holds */
+};
+
+/* The state that the agent of a node asks for ([Health] Agent=). */
+enum agent_wish {
+	AGENT_WANTS_ALL, /* also when there is no agent */
+	AGENT_WANTS_DRAIN, /* no new connections */
+	AGENT_WANTS_MAINT, /* the same, for work on the server */
+	AGENT_SAYS_DOWN, /* the server does not work */
+	AGENT_WISHES,
 };
 
 /*
@@ -99,6 +112,12 @@ struct node_load {
 	struct addr rejected_from;
 	uint32_t service_hash; /* config_service_hash() of its file, as announced; 0: not known */
 	uint32_t period_ms; /* its Period=, as announced; 0: not known */
+	/*
+	 * Its connections end suspiciously soon, compared with its peers' and with what is usual: this many times as soon,
+	 * up to SHORTER_TIMES_MAX. 0: they do not.
+	 */
+	uint32_t shorter_times;
+	uint32_t agent; /* enum agent_wish; only of this node */
 };
 
 /* The file: this struct, but only count nodes. Self is nodes[0]; real servers come last. */

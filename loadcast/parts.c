@@ -9,6 +9,7 @@
 
 void parts_free(struct parts *p)
 {
+	agent_free(p->agent);
 	backends_free(p->servers);
 	sampler_free(p->sampler);
 	mcast_close(p->mcast);
@@ -37,7 +38,8 @@ int parts_make(const struct options *options, struct parts *ret)
 		goto fail;
 	}
 	p.servers = backends_new(&p.setup->config);
-	if (!p.servers) {
+	p.agent = agent_new(&p.setup->config);
+	if (!p.servers || !p.agent) {
 		log_err("out of memory");
 		goto fail;
 	}

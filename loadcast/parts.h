@@ -3,6 +3,7 @@
 #ifndef LOADCAST_PARTS_H
 #define LOADCAST_PARTS_H
 
+#include "loadcast/agent.h"
 #include "loadcast/backends.h"
 #include "loadcast/loadcast.h"
 #include "loadcast/mcast.h"
@@ -13,6 +14,7 @@ struct parts {
 	struct mcast *mcast;
 	struct sampler *sampler;
 	struct server_probes *servers;
+	struct agent *agent;
 };
 
 /* All or nothing; errors are logged. Returns 0 or -EINVAL. */

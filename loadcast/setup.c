@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "dprd/base/log.h"
+#include "loadcast/https.h"
 #include "loadcast/loadcast.h"
 
 uint64_t epoch_new(void)
@@ -57,6 +58,17 @@ static int add_key(struct announce_keys *keys, const struct config *config, cons
 	return 0;
 }
 
+/* The library that this configuration needs, and most do not. */
+static int load_library(const struct config *config)
+{
+	char message[CONFIG_ERROR_BYTES];
+	int error = config->health == HEALTH_HTTPS ? https_load(message) : 0;
+
+	if (error)
+		log_err("%s", message);
+	return error;
+}
+
 struct setup *setup_read(const struct options *options, bool observer)
 {
 	struct setup *s = calloc(1, sizeof(*s));
@@ -71,6 +83,8 @@ struct setup *setup_read(const struct options *options, bool observer)
 		error = add_key(&s->keys, &s->config, s->config.key_file);
 	if (!error && s->config.key_file_next[0])
 		error = add_key(&s->keys, &s->config, s->config.key_file_next);
+	if (!error && !observer)
+		error = load_library(&s->config);
 	if (error) {
 		free(s);
 		return NULL;

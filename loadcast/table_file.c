@@ -57,7 +57,7 @@ static bool node_ok(const struct node_load *node)
 	       node->weight <= ANNOUNCE_WEIGHT_MAX && sample_ok(&node->sample) && hardware_ok(node) &&
 	       node->held_permille <= WEIGHT_HELD_MAX && node->period_ms <= ANNOUNCE_PERIOD_MAX_MS &&
 	       node->rejected < REJECTIONS && node->rejects < REJECTIONS && node->ports_down <= UINT16_MAX &&
-	       version_is_valid(node->version);
+	       node->shorter_times <= SHORTER_TIMES_MAX && !node->agent && version_is_valid(node->version);
 }
 
 /* A real server's row must hold nothing that would make a reader take it for a peer. */
@@ -71,6 +71,14 @@ static bool backend_ok(const struct node_load *node)
 	       node->weight <= ANNOUNCE_WEIGHT_MAX && memcmp(node, &only, sizeof(only)) == 0;
 }
 
+/* Only this node has these. */
+static void take_off_own(struct node_load *node)
+{
+	node->flags &= ~(uint32_t)(NODE_SERVER_DOWN | NODE_AGENT_SILENT);
+	if (node->agent < AGENT_WISHES)
+		node->agent = AGENT_WANTS_ALL;
+}
+
 /* The order is: this node, the other members, the real servers. */
 static bool nodes_ok(const struct load_table *table)
 {
@@ -80,7 +88,7 @@ static bool nodes_ok(const struct load_table *table)
 		struct node_load node = table->nodes[i];
 
 		if (i == 0)
-			node.flags &= ~(uint32_t)NODE_SERVER_DOWN;
+			take_off_own(&node);
 		if (!node_ok(&node))
 			return false;
 	}

@@ -25,6 +25,7 @@ build                 protobuf-c-compiler     protoc-c
 build                 libsystemd-dev          <systemd/sd-daemon.h>
 build                 libsodium-dev           <sodium.h>
 build                 libjansson-dev          <jansson.h>
+build                 libcurl4-openssl-dev    <curl/curl.h>
 build                 libbpf-dev              <bpf/libbpf.h>
 build                 libelf-dev              <libelf.h>
 build                 zlib1g-dev              <zlib.h>

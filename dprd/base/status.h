@@ -30,7 +30,7 @@ struct dprd_status {
 	uint32_t backend_connections; /* open at the real servers behind this node */
 	uint32_t file_hash; /* of the configuration file that it runs with: struct config */
 	uint32_t least_connections; /* the least number of open connections that it announces */
-	uint32_t unused;
+	uint32_t shorter_times; /* as in struct node_load: loadcast announces it */
 	uint64_t started_ms;
 };
 

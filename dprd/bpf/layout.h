@@ -214,6 +214,7 @@ struct fastpath_counters {
 	uint64_t forward_bytes, decapsulated_bytes;
 	uint64_t too_big_sent;
 	uint64_t syns, flows_made; /* Decide=kernel */
+	uint64_t syns_taken; /* of peers, served here */
 	uint64_t shared[BIACTIVE_COUNTER_COUNT]; /* frames to shared addresses, as the kernel module counts them */
 	uint64_t strangers; /* packets to an alias, which no host may send */
 	uint64_t too_big_tick, too_big_count; /* the running second, of this processor */

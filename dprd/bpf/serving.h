@@ -194,6 +194,7 @@ INLINE int take_out(struct __sk_buff *skb, const struct serving *s, const struct
 			return drop(REASON_INNER_BAD);
 	}
 	c->reason[REASON_FROM_PEER]++;
+	c->syns_taken += packet_is_syn(inner);
 	c->decapsulated_bytes += inner->total_bytes;
 	return TC_ACT_UNSPEC;
 }

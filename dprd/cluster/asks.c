@@ -61,7 +61,7 @@ void asks_env(struct dprd *d, struct decide_env *ret)
 		.max_load_auto = d->config.max_load_auto,
 		.max_load = d->config.max_load,
 		.min_advantage = d->config.min_advantage,
-		.draining = d->draining,
+		.draining = view_drains(d),
 		.unhealthy = view_own_server_fails(d, 0),
 		.minority = d->minority,
 	};
@@ -136,10 +136,20 @@ static bool may_suspect(const struct dprd *d)
 	return !d->config.own_backend_count && d->config.factors.connections != 0;
 }
 
+static uint64_t syns_served(const struct dprd *d)
+{
+	uint64_t sum = d->counters.syns_taken;
+
+	for (unsigned i = 0; i < REASONS; i++)
+		sum += reason_kind((enum reason)i) == VERDICT_SERVE ? d->counters.reason[i] : 0;
+	return sum;
+}
+
 static void suspect(struct dprd *d, uint64_t accepted, uint64_t now_ms)
 {
 	struct suspicion_facts facts = {
 		.accepted = accepted,
+		.served = syns_served(d),
 		.open = d->backends.served_here, /* of all open ones: there are no real servers */
 		.arrivals_per_s = d->arrivals_per_1000_s / 1000.0,
 	};

@@ -17,6 +17,7 @@
 	X(seen, "packets that reached dprd")                                        \
 	X(batches, "batches of packets received")                                   \
 	X(syns, "SYNs decided")                                                     \
+	X(syns_taken, "SYNs of peers that this node served")                        \
 	X(forward_bytes, "bytes forwarded, without outer headers")                  \
 	X(decapsulated_bytes, "bytes decapsulated")                                 \
 	X(segmented, "packets too big for the tunnel, sent on as smaller segments") \

@@ -70,7 +70,7 @@ bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms
 
 	mutex_assert_held(&d->lock);
 	if (member == d->config.self)
-		why_not = d->draining ? "draining" : load && load->state == NODE_UNHEALTHY ? "unhealthy" : NULL;
+		why_not = view_drains(d) ? "draining" : load && load->state == NODE_UNHEALTHY ? "unhealthy" : NULL;
 	else if (!d->table_valid)
 		why_not = "no load table";
 	else if (!load || load->age_ms == LOAD_AGE_NEVER_MS)
@@ -317,6 +317,13 @@ static uint16_t port_bits(const struct load_table *table, be16 port)
 			return (uint16_t)(1U << i);
 	}
 	return port ? 0 : UINT16_MAX;
+}
+
+bool view_drains(const struct dprd *d)
+{
+	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
+
+	return d->draining || (self && (self->agent == AGENT_WANTS_DRAIN || self->agent == AGENT_WANTS_MAINT));
 }
 
 bool view_own_server_fails(const struct dprd *d, be16 port)

@@ -48,6 +48,8 @@ void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms); /* each second: t
 /* Sets view.nodes[].eligible for SYNs of this family to this port; port 0: to any port. fresh: to a service address that
  * came by a reload, so that only nodes with the same file know it. */
 void view_select(struct dprd *d, bool v6, be16 port, bool fresh);
+/* True while this node wants no new connections: dprctl or its agent says so. */
+bool view_drains(const struct dprd *d);
 /* True when this node's own web server does not work on this port; port 0: on some port. */
 bool view_own_server_fails(const struct dprd *d, be16 port);
 /*

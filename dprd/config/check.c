@@ -276,6 +276,7 @@ void config_check(struct parse *p)
 			     "[Cluster]: no Name= (such as Name=web, the same on all nodes)");
 	check_networks(p);
 	check_members(p);
+	config_check_health(p);
 	config_check_shared(p);
 	config_check_backends(p);
 	check_form(p);

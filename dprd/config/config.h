@@ -21,6 +21,7 @@ enum {
 	NAME_BYTES = 64, /* with NUL */
 	PATH_BYTES = 192,
 	HOST_BYTES = 128, /* of a DNS name, with NUL */
+	COMMAND_BYTES = 256, /* with NUL */
 	MEMBERS_MAX = 64, /* announcements echo every member in one datagram */
 	MEMBER_SERVICES_MAX = 8, /* service addresses of one member */
 	MEMBER_CLUSTER_MAX = 2, /* cluster addresses of one member: one per family */
@@ -95,8 +96,11 @@ enum datapath_form { FORM_AUTO, FORM_TUNNEL, FORM_DIRECT };
 /* The judge of frames to shared addresses: the module or BPF programs; auto: the module where it is loaded. */
 enum shared_form { SHARED_AUTO, SHARED_MODULE, SHARED_BPF };
 
-/* How a server is asked whether it works; auto: by HTTP, TLS or a connection alone, as the port speaks. */
-enum health_check { HEALTH_NONE, HEALTH_TCP, HEALTH_HTTP, HEALTH_AUTO };
+/*
+ * How a server is asked whether it works; auto: by HTTP, TLS or a connection alone, as the port speaks; command: by a
+ * program of the operator.
+ */
+enum health_check { HEALTH_NONE, HEALTH_TCP, HEALTH_HTTP, HEALTH_AUTO, HEALTH_HTTPS, HEALTH_COMMAND };
 
 /* The words that the file may have for Load=, for Form= of a real server (both in the order of their enumeration) and
  * for [Backends] Policy=; NULL at the end. */
@@ -189,6 +193,10 @@ struct config {
 	char health_host[HOST_BYTES]; /* of the Host field and of TLS; empty: the address, and none */
 	uint16_t health_port; /* 0: the service ports alone */
 	unsigned health_status_low, health_status_high;
+	bool health_verify; /* the certificate, with HEALTH_HTTPS */
+	char health_command[COMMAND_BYTES]; /* HEALTH_COMMAND: words with blanks between them; %a, %p and %% in them */
+	struct addr agent; /* says what this node wants; all zero: there is none */
+	uint16_t agent_port;
 	unsigned health_interval_ms, health_timeout_ms;
 	unsigned health_fall, health_rise;
 
@@ -301,6 +309,9 @@ struct addr config_alias_at(const struct config *config, bool v4, unsigned numbe
 unsigned config_alias_place(const struct config *config, unsigned member, unsigned service);
 /* Gives each service address of a peer the alias of its place. */
 void config_place_aliases(struct config *config);
+
+/* The port that HEALTH_HTTP and HEALTH_HTTPS ask, unless a real server has a port of its own. */
+uint16_t config_asked_port(const struct config *config);
 
 /* Hash of all that nodes must agree on (ports, members, addresses, shared addresses); every node announces it. */
 uint32_t config_service_hash(const struct config *config);

@@ -36,7 +36,7 @@ const char *const config_plane_names[] = { "auto", "bpf", "nfqueue", NULL };
 const char *const config_decide_names[] = { "auto", "queue", "kernel", NULL };
 const char *const config_datapath_form_names[] = { "auto", "tunnel", "direct", NULL };
 const char *const config_form_names[] = { "auto", "module", "bpf", NULL };
-const char *const config_check_names[] = { "none", "tcp", "http", "auto", NULL };
+const char *const config_check_names[] = { "none", "tcp", "http", "auto", "https", "command", NULL };
 
 #define MS 1.0
 #define SECOND (1000 * MS)
@@ -118,6 +118,9 @@ const struct config_key config_keys[] = {
 	KEY(HEALTH, "Host", host, health_host, DEFAULT("")),
 	KEY(HEALTH, "Port", port, health_port, RANGE(0, 65535), DEFAULT("0")),
 	WHOLE(HEALTH, "Status", status, RANGE(100, 599), DEFAULT("200-399")),
+	KEY(HEALTH, "Verify", flag, health_verify, DEFAULT("no")),
+	KEY(HEALTH, "Command", command, health_command, DEFAULT("")),
+	WHOLE(HEALTH, "Agent", agent, DEFAULT("")),
 	KEY(HEALTH, "Interval", time, health_interval_ms, RANGE(100 * MS, 1 * HOUR), DEFAULT("1s")),
 	KEY(HEALTH, "Timeout", time, health_timeout_ms, RANGE(10 * MS, 1 * MINUTE), DEFAULT("1s")),
 	KEY(HEALTH, "Fall", count, health_fall, RANGE(1, 100), DEFAULT("3")),

@@ -6,7 +6,8 @@
  * values puts its text into a field; at the end check.c checks the whole. All of them report to report.c.
  * Calls go one way only:
  *
- *   config.c -> check.c -> check_shared.c, check_backend.c -> keys.c -> special.c, shared.c, backend.c
+ *   config.c -> check.c -> check_shared.c, check_backend.c, check_health.c -> keys.c
+ *   -> special.c, shared.c, backend.c, health.c
  *   -> addr.c -> value.c -> report.c, near.c, member.c;   format.c, restart.c -> keys.c
  */
 #ifndef DPRD_CONFIG_READING_H
@@ -132,11 +133,12 @@ extern const struct config_type config_type_name, config_type_path, config_type_
 	config_type_interface, config_type_flag, config_type_count, config_type_time, config_type_port,
 	config_type_number, config_type_choice, config_type_host;
 
-/* config/special.c, addr.c, shared.c and backend.c: values with a form of their own. */
+/* config/special.c, addr.c, shared.c, health.c and backend.c: values with a form of their own. */
 extern const struct config_type config_type_ports, config_type_policy, config_type_weights, config_type_max_load,
 	config_type_workers, config_type_status, config_type_interfaces;
 extern const struct config_type config_type_group, config_type_address, config_type_service, config_type_cluster,
 	config_type_range, config_type_shared, config_type_mac;
+extern const struct config_type config_type_command, config_type_agent;
 extern const struct config_type config_type_backend_node, config_type_backend_address, config_type_backend_port;
 
 extern const char *const config_check_names[], *const config_policy_names[];
@@ -182,6 +184,9 @@ void config_check_shared(struct parse *parse);
 void config_check_backends(struct parse *parse);
 /* Checks those of this node, once self is known and all else is right. Fills config->own_backend[]. */
 void config_check_own_backends(struct parse *parse);
+
+/* config/check_health.c: checks [Health]. */
+void config_check_health(struct parse *parse);
 
 /* config/report.c: "n1, n2, n3" of all members, cut with "..." when there are too many. */
 void config_list_members(const struct config *config, char *text, size_t size);

@@ -32,7 +32,7 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	s->own_load = policy_load(&d->view_nodes[0]);
 	s->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;
 	s->draining = d->draining;
-	s->shorter_times = d->suspicion.suspects ? d->suspicion.times : 0;
+	s->shorter_times = suspicion_told(&d->suspicion);
 	s->minority = d->minority;
 	s->programs_decide = plane_decide_runs(d);
 	s->decided_why = d->fastpath && d->config.decide_in != DECIDE_QUEUE ? view_ports_differ(d) : NULL;
@@ -80,7 +80,7 @@ const char *control_own_state(const struct config *config, const struct control_
 {
 	const struct node_load *load = control_node_load(s, config->member[config->self].id);
 
-	if (s->draining)
+	if (s->draining || (load && (load->agent == AGENT_WANTS_DRAIN || load->agent == AGENT_WANTS_MAINT)))
 		return "draining";
 	return load && load->state == NODE_UNHEALTHY ? "unhealthy" : "active";
 }

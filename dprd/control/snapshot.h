@@ -36,7 +36,7 @@ struct control_snapshot {
 	double own_load, max_load; /* per unit of weight, as decide() compares them */
 	const struct policy *policy;
 	bool draining, minority;
-	double shorter_times; /* this node's connections end suspiciously soon: so many times as soon as usual; 0: no */
+	unsigned shorter_times; /* as in struct node_load, of this node */
 	bool programs_decide; /* about new connections, at this moment */
 	const char *decided_why; /* with Decide=auto or kernel: why not the programs, for each port alike; else NULL */
 	uint32_t arrivals_per_1000_s;

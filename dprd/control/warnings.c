@@ -9,7 +9,6 @@
 #include "dprd/shared/shared.h"
 #include "dprd/upkeep/upkeep.h"
 
-#include <math.h>
 #include <stdarg.h>
 
 enum {
@@ -74,11 +73,10 @@ static void advise_own_server(struct warnings *w)
 	const struct config *c = w->config;
 
 	if (c->health == HEALTH_HTTP)
-		advise(w, "Check it: curl -i http://127.0.0.1:%u%s", c->health_port ? c->health_port : c->port[0],
-		       c->health_path);
+		advise(w, "Check it: curl -i http://127.0.0.1:%u%s", config_asked_port(c), c->health_path);
 	else
 		advise(w, "See how it fails: journalctl -u loadcast; check that it listens on port %u",
-		       c->health_port ? c->health_port : c->port[0]);
+		       config_asked_port(c));
 }
 
 /* Ports that fail while others of the node work. name: NULL: this node's. */
@@ -105,16 +103,35 @@ static void warn_ports(struct warnings *w, const char *name, const struct node_l
 	}
 }
 
-static void warn_self(struct warnings *w)
+/* The agent of this node wants no new connections. False: it does, or there is none. */
+static bool warn_agent(struct warnings *w, const struct node_load *load)
+{
+	static const char *const words[AGENT_WISHES] = {
+		[AGENT_WANTS_DRAIN] = "drain",
+		[AGENT_WANTS_MAINT] = "maint",
+		[AGENT_SAYS_DOWN] = "down",
+	};
+	char text[ADDR_TEXT_BYTES];
+
+	if (load && load->flags & NODE_AGENT_SILENT) {
+		say(w, "the agent of this node gives no answer that loadcast understands; what it said last holds");
+		advise(w, "Ask it: nc %s %u; see also: journalctl -u loadcast", addr_format(&w->config->agent, text),
+		       w->config->agent_port);
+	}
+	if (!load || load->agent == AGENT_WANTS_ALL || load->agent >= AGENT_WISHES)
+		return false;
+	say(w, "the agent of this node says \"%s\": new connections go to its peers", words[load->agent]);
+	advise(w, "Ask it: nc %s %u. It ends that with \"%s\"", addr_format(&w->config->agent, text),
+	       w->config->agent_port, load->agent == AGENT_SAYS_DOWN ? "up" : "ready");
+	return true;
+}
+
+static void warn_own_server(struct warnings *w, const struct node_load *load)
 {
 	const struct config *c = w->config;
-	const struct node_load *load = control_node_load(w->s, c->member[c->self].id);
 	bool unhealthy = strcmp(control_own_state(c, w->s), "unhealthy") == 0;
 
-	if (w->s->draining) {
-		say(w, "this node drains: new connections go to its peers");
-		advise(w, "To end that: dprctl undrain; a restart of dprd does not end it");
-	} else if (unhealthy && c->own_backend_count) {
+	if (unhealthy && c->own_backend_count) {
 		say(w, "no web server of this node passes its health check; new connections go to its peers");
 		advise(w, "See which: dprctl backends");
 	} else if (unhealthy) {
@@ -124,16 +141,30 @@ static void warn_self(struct warnings *w)
 		say(w, "the web server of this node fails its health check; its real servers take new connections");
 		advise_own_server(w);
 	}
+}
+
+static void warn_self(struct warnings *w)
+{
+	const struct config *c = w->config;
+	const struct node_load *load = control_node_load(w->s, c->member[c->self].id);
+	bool asked = warn_agent(w, load);
+
+	if (w->s->draining) {
+		say(w, "this node drains: new connections go to its peers");
+		advise(w, "To end that: dprctl undrain; a restart of dprd does not end it");
+	}
+	if (!asked && !w->s->draining)
+		warn_own_server(w, load);
 	warn_ports(w, NULL, load);
 	if (control_table_fresh(c, w->s) && w->s->table.file_hash != c->file_hash) {
 		say(w, "loadcast of this node has another dprd.conf than dprd");
 		advise(w, "systemctl reload loadcast; its log: journalctl -u loadcast");
 	}
-	if (w->s->shorter_times > 0) {
+	if (w->s->shorter_times) {
 		say(w,
-		    "connections of this node end %.0f times as soon as they used to, compared with those of its "
+		    "connections of this node end %u times as soon as they used to, compared with those of its "
 		    "peers; it counts as busy as they are",
-		    fmin(w->s->shorter_times, 1000));
+		    w->s->shorter_times);
 		advise(w, "Does the web server answer with errors? curl -i http://127.0.0.1:%u%s", c->port[0],
 		       c->health_path);
 	}
@@ -144,7 +175,7 @@ static void advise_backend(struct warnings *w, const struct backend *backend)
 	const struct node_load *load = control_node_load(w->s, backend->id);
 	const struct config *c = w->config;
 	const struct addr *address = backend_address(backend, addr_is_zero(&backend->v4));
-	unsigned port = backend->port ? backend->port : c->health_port ? c->health_port : c->port[0];
+	unsigned port = backend->port ? backend->port : config_asked_port(c);
 	char text[ADDR_TEXT_BYTES];
 	bool v6 = !addr_is_v4(address);
 
@@ -345,6 +376,14 @@ static void warn_heard(struct warnings *w, const struct member *m, const struct 
 	if (load->state == NODE_UNHEALTHY) {
 		say(w, "the web server of %s fails its health check; it gets no connections", m->name);
 		advise(w, "On %s: dprctl status", m->name);
+	}
+	if (load->shorter_times) {
+		say(w,
+		    "connections of %s end %u times as soon as they used to, compared with those of its peers; it "
+		    "counts as "
+		    "busy as they are",
+		    m->name, load->shorter_times);
+		advise(w, "Does its web server answer with errors? On %s: dprctl status", m->name);
 	}
 	warn_ports(w, m->name, load);
 }

@@ -404,6 +404,7 @@ static void take_counters(struct dprd *d)
 	d->counters.decapsulated_bytes += taken.decapsulated_bytes;
 	d->counters.too_big_sent += taken.too_big_sent;
 	d->counters.syns += taken.syns;
+	d->counters.syns_taken += taken.syns_taken;
 	d->counters.flows_made += taken.flows_made;
 	shared_count(d, taken.shared);
 	if (taken.reason[REASON_FROM_PEER])

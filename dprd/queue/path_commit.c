@@ -16,6 +16,7 @@ static void commit_one(struct path *p, const struct queued *q)
 	counters->flows_evicted += q->evict;
 	if (q->verdict.kind == VERDICT_DECAPSULATE) {
 		counters->decapsulated_bytes += q->packet.total_bytes;
+		counters->syns_taken += packet_is_syn(&q->packet);
 		p->d->last_decapsulated_ms = p->now_ms;
 	}
 	/* A late SYN is dropped, and its flow stays for the copies. */

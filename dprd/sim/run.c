@@ -243,6 +243,7 @@ static void on_suspicion(struct run *run)
 		struct node *node = &run->nodes[i];
 		struct suspicion_facts facts = {
 			.accepted = node->accepted,
+			.served = node->accepted,
 			.open = run->servers.server[i].open + run->servers.server[i].held,
 			.arrivals_per_s = node->arrivals_per_1000_s / 1000.0,
 		};

@@ -59,6 +59,7 @@ static void write_status(struct dprd *d, uint64_t now_ms)
 	status.redirected -=
 		status.backend_connections < status.redirected ? status.backend_connections : status.redirected;
 	status.least_connections = (uint32_t)d->suspicion.floor;
+	status.shorter_times = suspicion_told(&d->suspicion);
 	status.arrivals_per_1000_s = d->arrivals_per_1000_s;
 	mutex_unlock(&d->lock);
 	status_path(d, path);

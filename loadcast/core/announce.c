@@ -193,6 +193,7 @@ static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t
 	m.n_serving_port = from->serving_count;
 	m.serving_port = serving;
 	m.held_permille = from->held_permille;
+	m.shorter_times = from->shorter_times;
 	m.period_ms = from->period_ms;
 	m.load = &load;
 	m.dprd_up = from->dprd_up;
@@ -459,6 +460,7 @@ static enum reject take_message(const Dprd__Announcement *m, struct announcement
 	ret->weight = m->weight;
 	ret->period_ms = m->period_ms;
 	ret->held_permille = clamp(m->held_permille, WEIGHT_HELD_MAX);
+	ret->shorter_times = clamp(m->shorter_times, SHORTER_TIMES_MAX);
 	ret->service_hash = m->service_hash;
 	ret->dprd_up = m->dprd_up;
 	take_load(m->load, &ret->sample);

@@ -109,7 +109,7 @@ struct announcement {
 	uint16_t port[PORTS_MAX];
 	unsigned serving_count; /* NODE_UNHEALTHY: number of the ports that still work */
 	uint16_t serving[PORTS_MAX];
-	uint32_t held_permille; /* as in struct node_load */
+	uint32_t held_permille, shorter_times; /* as in struct node_load */
 	unsigned echo_count;
 	struct announce_echo echo[MEMBERS_MAX];
 	bool shares; /* says something about shares: share_weight or grants */

@@ -307,6 +307,7 @@ static void take(struct table_member *m, const struct member *configured, const 
 	m->dprd_up = a->dprd_up;
 	m->held_permille = a->held_permille;
 	m->rejected = REJECTION_NONE;
+	m->shorter_times = a->shorter_times;
 	m->sample = a->sample;
 	memcpy(m->hardware, a->hardware, sizeof(m->hardware));
 	/* An announcement without room has no version; within an epoch the version cannot change. */
@@ -516,6 +517,7 @@ static void fill_own(const struct table *table, struct announcement *a)
 	a->port_count = table->own.port_count ? table->own.port_count : config->port_count;
 	memcpy(a->port, table->own.port_count ? table->own.port : config->port, sizeof(a->port));
 	a->held_permille = table->own.held_permille;
+	a->shorter_times = table->own.shorter_times;
 	fill_serving(table, a);
 }
 
@@ -598,6 +600,7 @@ static void fill_member(const struct table *table, unsigned member, uint64_t now
 	memcpy(ret->version, m->version, sizeof(ret->version));
 	ret->ports_down = m->ports_down;
 	ret->held_permille = m->held_permille;
+	ret->shorter_times = m->shorter_times;
 	if (m->echoed)
 		ret->echo_age_ms = age_ms(m->echo_sent_ms, now_ms);
 	if (ret->age_ms <= dead_ms(table))
@@ -630,6 +633,8 @@ static void fill_self(const struct table *table, uint64_t now_ms, struct node_lo
 	memcpy(ret->version, table->own.version, sizeof(ret->version));
 	ret->ports_down = table->own.ports_down;
 	ret->held_permille = table->own.held_permille;
+	ret->shorter_times = table->own.shorter_times;
+	ret->agent = table->own.agent;
 	if (table->own.dprd_up)
 		ret->flags |= NODE_DPRD_UP;
 	if (table_own_conflict(table, now_ms))

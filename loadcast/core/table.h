@@ -44,7 +44,7 @@ struct table_member {
 	struct load_sample sample;
 	uint8_t hardware[2][HARDWARE_BYTES];
 	char version[VERSION_BYTES]; /* announced in this epoch; empty: none yet */
-	uint32_t ports_down, held_permille; /* as in struct node_load */
+	uint32_t ports_down, held_permille, shorter_times; /* as in struct node_load */
 	enum rejection rejected; /* of the announcement that came at rejected_ms, from rejected_from; none since */
 	uint64_t rejected_ms;
 	struct addr rejected_from;
@@ -64,7 +64,7 @@ struct table_own {
 	uint64_t sampled_ms;
 	uint8_t hardware[2][HARDWARE_BYTES]; /* as in struct node_load */
 	char version[VERSION_BYTES]; /* the same */
-	uint32_t ports_down, held_permille; /* the same */
+	uint32_t ports_down, held_permille, shorter_times, agent; /* the same */
 	unsigned port_count; /* the ports that dprd serves, when not all; 0: those of the configuration */
 	uint16_t port[PORTS_MAX];
 	uint32_t service_hash; /* of the file that dprd has, when it is not that of the configuration; 0: it is */

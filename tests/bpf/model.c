@@ -410,6 +410,7 @@ static void decapsulate(struct model *m, const struct frame *in, const struct pa
 		encap_to_alias(ip, &inner, &alias);
 	mend_sums(r, &inner, !addr_is_zero(&alias));
 	m->counted.reason[REASON_FROM_PEER]++;
+	m->counted.syns_taken += packet_is_syn(&inner);
 	m->counted.decapsulated_bytes += inner.total_bytes;
 	model_finish(r, PASS);
 }

@@ -3,7 +3,8 @@
 """A web server that takes its time until it fails, and a client with an open loop: quickserver.py serve|ask ...
 
 serve NAME SECONDS PORT...        answers each connection with NAME after SECONDS; once SIGUSR1 came, at once with "error"
-ask PORT PER_S SECONDS ADDRESS... PER_S connections per second, to the addresses in turn; prints "answers errors failures"
+ask PORT PER_S SECONDS ADDRESS... PER_S connections per second, to the addresses in turn; prints a line "answers errors
+                                  failures" for each family of addresses
 """
 import asyncio
 import signal
@@ -43,12 +44,14 @@ async def ask_once(address, port):
 
 
 async def ask(port, per_s, seconds, *addresses):
-    begun, tasks = time.monotonic(), []
+    begun, tasks = time.monotonic(), {}
     for number in range(int(float(per_s) * float(seconds))):
         await asyncio.sleep(max(0, begun + number / float(per_s) - time.monotonic()))
-        tasks.append(asyncio.create_task(ask_once(addresses[number % len(addresses)], int(port))))
-    answers = await asyncio.gather(*tasks)
-    print(len(answers), answers.count("error"), answers.count(""), flush=True)
+        address = addresses[number % len(addresses)]
+        tasks.setdefault(":" in address, []).append(asyncio.create_task(ask_once(address, int(port))))
+    for of_family in tasks.values():
+        answers = await asyncio.gather(*of_family)
+        print(len(answers), answers.count("error"), answers.count(""), flush=True)
 
 
 asyncio.run({"serve": serve, "ask": ask}[sys.argv[1]](*sys.argv[2:]))

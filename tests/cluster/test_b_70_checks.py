@@ -173,11 +173,13 @@ def test_b74_a_server_comes_back_slowly(own3):
 
 
 @pytest.mark.seconds(240)
-@pytest.mark.long("half a minute to learn the usual life of connections, and the minute after the fault")
-def test_b75_a_server_fails_where_no_check_looks(clusters):
+@pytest.mark.long("half a minute to learn the usual life of connections, and the minute after the fault; test_sim_run plays "
+                  "the same")
+@pytest.mark.parametrize("layout", ["own", "one"])
+def test_b75_a_server_fails_where_no_check_looks(clusters, layout):
     """Each of four nodes works 200 ms for a connection; then n4 ends its connections at once, with an error. By TCP checks
-    it is well. In the next minute li sends it at most 1.5 times its quarter, and n4 says why."""
-    cluster = clusters.fresh(nodes=4)
+    it is well. In the next minute li sends it at most 1.5 times its quarter, over each family, and all nodes say why."""
+    cluster = clusters.fresh(nodes=4, layout=layout)
     cluster.overrides = {"": {"Balance": {"Policy": "li"}, "Health": {"Check": "tcp"}}}
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "quickserver.py")
     servers = {}
@@ -192,18 +194,25 @@ def test_b75_a_server_fails_where_no_check_looks(clusters):
              "all nodes are well", 20)
 
     def ask(seconds):
-        words = [program, "ask", "8080", "100", str(seconds), *(node.service_v4 for node in cluster.nodes)]
-        return [int(word) for word in run_in(cluster, "c1", words, seconds + 60)[1].split()]
+        words = [program, "ask", "8080", "100", str(seconds)]
+        for node in cluster.nodes:
+            words += [node.service_v4, node.service_v6]
+        lines = run_in(cluster, "c1", words, seconds + 60)[1].splitlines()
+        return {family: [int(word) for word in line.split()] for family, line in zip(("v4", "v6"), lines, strict=True)}
 
-    assert ask(45)[1:] == [0, 0]
-    assert not warns(cluster, "n4", "as they used to")
+    assert all(answers[1:] == [0, 0] for answers in ask(45).values())
+    for node in cluster.nodes:
+        assert not warns(cluster, node.name, "as they used to")
     os.kill(servers["n4"].pid, signal.SIGUSR1)
-    answers, errors, failures = ask(60)
-    assert failures == 0
-    assert warns(cluster, "n4", "times as soon as they used to")
-    assert not warns(cluster, "n1", "times as soon as they used to")
-    print(f"errors: {errors} of {answers}")
-    assert errors <= 1.5 * answers / len(cluster.nodes), f"{errors} of {answers}"
+    asked = ask(60)
+    print(f"answers, errors, failures: {asked}")
+    assert warns(cluster, "n4", "connections of this node end")
+    for node in ("n1", "n2", "n3"):
+        assert warns(cluster, node, "connections of n4 end"), cluster.status(node)["warnings"]
+        assert not warns(cluster, node, "connections of this node end")
+    for answers, errors, failures in asked.values():
+        assert failures == 0
+        assert errors <= 1.5 * answers / len(cluster.nodes), f"{errors} of {answers}"
 
 
 def warns(cluster, which, text):

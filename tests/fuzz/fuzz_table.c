@@ -18,12 +18,14 @@ static void demand(bool condition)
 
 static void check_node(const struct load_table *table, const struct node_load *node)
 {
-	demand(node->id && node->state < NODE_STATES && node->flags < 1 << 7 && node->weight <= ANNOUNCE_WEIGHT_MAX);
+	demand(node->id && node->state < NODE_STATES && node->flags < 1 << 8 && node->weight <= ANNOUNCE_WEIGHT_MAX);
 	demand(node->sample.cpu_permille <= 1000 && node->sample.redirected <= ANNOUNCE_LOAD_MAX);
 	demand(!(node->hardware[0][0] & 1) && !(node->hardware[1][0] & 1));
 	demand(version_is_valid(node->version) && memchr(node->version, 0, VERSION_BYTES));
 	demand(node->held_permille <= WEIGHT_HELD_MAX && node->period_ms <= ANNOUNCE_PERIOD_MAX_MS);
 	demand(node->rejected < REJECTIONS && node->rejects < REJECTIONS);
+	demand(node->shorter_times <= SHORTER_TIMES_MAX);
+	demand(node == table->nodes ? node->agent < AGENT_WISHES : !node->agent);
 	demand(load_age_ms(table, node, table->published_ms) == node->age_ms);
 	demand(load_age_ms(table, node, table->published_ms + 1) >= node->age_ms);
 	demand(load_age_ms(table, node, UINT64_MAX) >= node->age_ms);
@@ -47,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const struct node_load *node = &table.nodes[i];
 
 		check_node(&table, node);
-		demand(i == 0 || !(node->flags & NODE_SERVER_DOWN));
+		demand(i == 0 || !(node->flags & (NODE_SERVER_DOWN | NODE_AGENT_SILENT)));
 		/* Members come first, and real servers have nothing of a member. */
 		if (node->flags & NODE_BACKEND)
 			demand(i && node->flags == NODE_BACKEND && node->state != NODE_DRAINING && !node->age_ms &&

@@ -305,6 +305,22 @@ static void test_read(void **state)
 }
 
 /* A FIFO would keep a reader waiting for ever, and a device may never end. */
+/* The port that http and https ask. */
+static void test_asked_port(void **state)
+{
+	struct config c = { .health = HEALTH_HTTP, .port_count = 2, .port = { 80, 443 } };
+
+	(void)state;
+	assert_int_equal(config_asked_port(&c), 80);
+	c.health = HEALTH_HTTPS;
+	assert_int_equal(config_asked_port(&c), 443);
+	c.health_port = 8443;
+	assert_int_equal(config_asked_port(&c), 8443);
+	c.health_port = 0;
+	c.port[1] = 444;
+	assert_int_equal(config_asked_port(&c), 80);
+}
+
 static void test_read_no_file(void **state)
 {
 	static const char fault[] = ": not a regular file, as a configuration must be";
@@ -491,7 +507,8 @@ int main(void)
 		cmocka_unit_test(test_good_files),    cmocka_unit_test(test_bad_files),
 		cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_host_name),
 		cmocka_unit_test(test_read),          cmocka_unit_test(test_read_no_file),
-		cmocka_unit_test(test_sample_file),   cmocka_unit_test(test_manual),
+		cmocka_unit_test(test_asked_port),    cmocka_unit_test(test_sample_file),
+		cmocka_unit_test(test_manual),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

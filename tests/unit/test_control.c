@@ -207,6 +207,36 @@ static void test_warnings_of_peers(void **context)
 	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "dprd does not run on n2"));
 	assert_true(has_warning(status, "no route to the cluster address of n2"));
+	assert_false(has_warning(status, "as soon as they used to"));
+	d.table.nodes[1].shorter_times = 70;
+	assert_true(
+		has_warning(ask("{\"command\":\"status\"}"), "connections of n2 end 70 times as soon as they used to"));
+}
+
+/* The agent of this node is the cause, not its web server. Nothing of a peer's agent is known here but the state. */
+static void test_warnings_of_agent(void **context)
+{
+	const json_t *status;
+
+	(void)context;
+	d.table.nodes[0].agent = AGENT_WANTS_DRAIN;
+	d.table.nodes[0].state = NODE_DRAINING;
+	status = ask("{\"command\":\"status\"}");
+	assert_string_equal(text_at(status, "state"), "draining");
+	assert_true(has_warning(status, "the agent of this node says \"drain\""));
+	assert_non_null(strstr(advice_of(status, "the agent of this node"), "with \"ready\""));
+	assert_false(has_warning(status, "gives no answer"));
+	d.table.nodes[0].flags |= NODE_AGENT_SILENT;
+	assert_true(has_warning(ask("{\"command\":\"status\"}"), "the agent of this node gives no answer"));
+	d.table.nodes[0].agent = AGENT_WANTS_MAINT;
+	assert_true(has_warning(ask("{\"command\":\"status\"}"), "says \"maint\""));
+	d.table.nodes[0].agent = AGENT_SAYS_DOWN;
+	d.table.nodes[0].state = NODE_UNHEALTHY;
+	status = ask("{\"command\":\"status\"}");
+	assert_string_equal(text_at(status, "state"), "unhealthy");
+	assert_true(has_warning(status, "says \"down\""));
+	assert_false(has_warning(status, "the web server of this node"));
+	assert_non_null(strstr(advice_of(status, "the agent of this node"), "with \"up\""));
 }
 
 /* A member was not heard, or is not known: dprd has read the new configuration, and loadcast has not yet. */
@@ -553,6 +583,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_warning_of_status_file, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_table, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_self, start, stop),
+		cmocka_unit_test_setup_teardown(test_warnings_of_agent, start, stop),
 		cmocka_unit_test_setup_teardown(test_warning_of_flood, start, stop),
 		cmocka_unit_test_setup_teardown(test_warning_of_full_table, start, stop),
 		cmocka_unit_test_setup_teardown(test_peers, start, stop),

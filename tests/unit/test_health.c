@@ -169,7 +169,7 @@ static void probe(const struct script *says)
 		for (unsigned ms = 0; says && health->step == STEP_ACCEPT && accepts == before && ms < REAL_MS; ms++)
 			usleep(1000);
 		if (fd.fd >= 0 && poll(&fd, 1, says && !may_be_silent ? REAL_MS : SILENT_MS) == 1) {
-			health_ready(health, now_ms);
+			health_ready(health, fd.revents, now_ms);
 		} else {
 			now_ms = health->next_ms;
 			health_tick(health, now_ms);

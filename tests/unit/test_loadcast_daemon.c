@@ -36,6 +36,8 @@ static struct daemon make_daemon(struct config *c)
 	d.parts.setup->config = *c;
 	d.parts.sampler = sampler_new(config_of(&d));
 	d.parts.servers = backends_new(config_of(&d));
+	d.parts.agent = agent_new(config_of(&d));
+	assert_non_null(d.parts.agent);
 	assert_non_null(d.parts.sampler);
 	assert_non_null(d.parts.servers);
 	table_init(&d.table, config_of(&d), false, 1);
@@ -76,9 +78,15 @@ static void connections_of_backends(void **state)
 	/* dprd says how busy this node counts as. */
 	status.backend_connections = 0;
 	status.least_connections = 400000;
+	status.shorter_times = 70;
 	assert_int_equal(status_publish(path, &status), 0);
 	refresh_own(&d, status.written_ms);
 	assert_int_equal(d.table.own.sample.open_connections, 400000);
+	assert_int_equal(d.table.own.shorter_times, 70);
+	status.shorter_times = UINT32_MAX;
+	assert_int_equal(status_publish(path, &status), 0);
+	refresh_own(&d, status.written_ms);
+	assert_int_equal(d.table.own.shorter_times, SHORTER_TIMES_MAX);
 	unlink(path);
 	rmdir(c->run_dir);
 	parts_free(&d.parts);
@@ -240,6 +248,46 @@ static void slow_start(void **state)
 	assert_false(served_just_now(c, &t, now_ms));
 	unlink(path);
 	dprd_process_close(&d.dprd);
+	parts_free(&d.parts);
+	free(c);
+}
+
+/* The agent's words make the state and a part of the weight; dprctl's drain and the web server count beside them. */
+static void agent_decides(void **state)
+{
+	static struct daemon d;
+	struct config *c = make_config(80);
+	struct agent_words *words;
+	uint64_t now_ms = 100000;
+
+	(void)state;
+	c->health = HEALTH_NONE;
+	c->slow_start_ms = 1000;
+	d = make_daemon(c);
+	d.slow_start.serves = true;
+	words = (struct agent_words *)agent_words(d.parts.agent);
+	refresh_own(&d, now_ms);
+	assert_int_equal(d.table.own.state, NODE_ACTIVE);
+	assert_int_equal(d.table.own.agent, AGENT_WANTS_ALL);
+	words->percent = 50;
+	refresh_own(&d, now_ms);
+	assert_int_equal(d.table.own.held_permille, 500);
+	words->drain = true;
+	refresh_own(&d, now_ms);
+	assert_int_equal(d.table.own.state, NODE_DRAINING);
+	assert_int_equal(d.table.own.agent, AGENT_WANTS_DRAIN);
+	words->drain = false;
+	words->down = true;
+	refresh_own(&d, now_ms);
+	assert_int_equal(d.table.own.state, NODE_UNHEALTHY);
+	assert_int_equal(d.table.own.agent, AGENT_SAYS_DOWN);
+	/* Back: the half of a weight that grows. */
+	words->down = false;
+	refresh_own(&d, now_ms);
+	assert_int_equal(d.table.own.state, NODE_ACTIVE);
+	assert_int_equal(d.table.own.held_permille, 1000 - (1000 - SLOW_START_HELD) / 2);
+	refresh_own(&d, now_ms + 1000);
+	assert_int_equal(d.table.own.held_permille, 500);
 	parts_free(&d.parts);
 	free(c);
 }
@@ -657,6 +705,7 @@ int main(void)
 		cmocka_unit_test(ports_of_both),
 		cmocka_unit_test_setup_teardown(lock_of_another_table, log_catch, log_release),
 		cmocka_unit_test(slow_start),
+		cmocka_unit_test(agent_decides),
 		cmocka_unit_test_setup_teardown(backends_are_no_peers, log_catch, log_release),
 		cmocka_unit_test(hardware_of_interfaces),
 		cmocka_unit_test(hardware_is_announced),

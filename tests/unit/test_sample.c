@@ -367,7 +367,7 @@ static void probe(struct health *health, int listener, const char *answer, uint6
 		if (fd.fd < 0)
 			break;
 		assert_int_equal(poll(&fd, 1, 60000), 1);
-		health_ready(health, now_ms);
+		health_ready(health, fd.revents, now_ms);
 		if (peer < 0 && listener >= 0 && answer && health_socket(health, &fd.events) >= 0) {
 			peer = accept(listener, NULL, NULL);
 			assert_true(peer >= 0);

@@ -125,6 +125,23 @@ static void lost(void **state)
 	assert_true(loses(NODE_UNHEALTHY, true));
 }
 
+/* n2's connections end suspiciously soon: all know it, and it is over when n2 says so. */
+static void suspicious(void **state)
+{
+	(void)state;
+	nodes[N2].table.own.shorter_times = 70;
+	loses(NODE_ACTIVE, true);
+	assert_int_equal(row(N1, N2).shorter_times, 70);
+	assert_int_equal(row(N2, N2).shorter_times, 70);
+	/* A value out of range is limited. */
+	nodes[N2].table.own.shorter_times = UINT32_MAX;
+	loses(NODE_ACTIVE, true);
+	assert_int_equal(row(N1, N2).shorter_times, SHORTER_TIMES_MAX);
+	nodes[N2].table.own.shorter_times = 0;
+	loses(NODE_ACTIVE, true);
+	assert_int_equal(row(N1, N2).shorter_times, 0);
+}
+
 static void set_ports(unsigned node, unsigned count, const uint16_t *ports)
 {
 	nodes[node].config.port_count = count;
@@ -594,6 +611,7 @@ int main(void)
 		cmocka_unit_test_setup(self_is_first, setup),
 		cmocka_unit_test_setup(lost, setup),
 		cmocka_unit_test_setup(ports_fail, setup),
+		cmocka_unit_test_setup(suspicious, setup),
 		cmocka_unit_test_setup(ports_of_dprd, setup),
 		cmocka_unit_test_setup(one_way, setup),
 		cmocka_unit_test_setup(ageing, setup),

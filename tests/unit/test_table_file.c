@@ -142,8 +142,8 @@ static void layout(void **state)
 
 	(void)state;
 	assert_int_equal(load_table_bytes(0), 72);
-	assert_int_equal(load_table_bytes(2), 72 + 2 * 128);
-	assert_int_equal(sizeof(t), 72 + 94 * 128);
+	assert_int_equal(load_table_bytes(2), 72 + 2 * 136);
+	assert_int_equal(sizeof(t), 72 + 94 * 136);
 	assert_int_equal(sizeof(struct dprd_status), 56);
 	assert_int_equal(offsetof(struct load_table, published_ms), 16);
 	assert_int_equal(offsetof(struct load_table, file_hash), 32);
@@ -156,6 +156,8 @@ static void layout(void **state)
 	assert_int_equal(offsetof(struct node_load, rejected), 96);
 	assert_int_equal(offsetof(struct node_load, rejected_from), 104);
 	assert_int_equal(offsetof(struct node_load, period_ms), 124);
+	assert_int_equal(offsetof(struct node_load, shorter_times), 128);
+	assert_int_equal(offsetof(struct node_load, agent), 132);
 	assert_int_equal(load_table_publish(path, &t), 0);
 	assert_memory_equal(&t, text, 4);
 	/* FNV-1a of 72 zero bytes, by an independent computation. */
@@ -253,7 +255,9 @@ static void values(void **state)
 	t = good, t.nodes[1].id = 0, check_refused(&t);
 	t = good, t.nodes[1].id = t.nodes[0].id, check_refused(&t);
 	t = good, t.nodes[1].state = NODE_STATES, check_refused(&t);
-	t = good, t.nodes[1].flags = 1 << 7, check_refused(&t);
+	t = good, t.nodes[0].flags = 1 << 8, check_refused(&t);
+	t = good, t.nodes[0].flags |= NODE_AGENT_SILENT, check_taken(&t);
+	t = good, t.nodes[1].flags |= NODE_AGENT_SILENT, check_refused(&t);
 	t = good, t.nodes[1].weight = ANNOUNCE_WEIGHT_MAX + 1, check_refused(&t);
 	t = good, t.nodes[1].sample.cpu_permille = 1001, check_refused(&t);
 	t = good, t.nodes[1].sample.open_connections = ANNOUNCE_LOAD_MAX + 1, check_refused(&t);
@@ -269,6 +273,11 @@ static void values(void **state)
 	t = good, t.nodes[1].held_permille = WEIGHT_HELD_MAX + 1, check_refused(&t);
 	t = good, t.nodes[0].held_permille = UINT16_MAX, check_refused(&t);
 	t = good, t.nodes[1].held_permille = WEIGHT_HELD_MAX, check_taken(&t);
+	t = good, t.nodes[1].shorter_times = SHORTER_TIMES_MAX, check_taken(&t);
+	t = good, t.nodes[1].shorter_times = SHORTER_TIMES_MAX + 1, check_refused(&t);
+	t = good, t.nodes[0].agent = AGENT_WISHES - 1, check_taken(&t);
+	t = good, t.nodes[0].agent = AGENT_WISHES, check_refused(&t);
+	t = good, t.nodes[1].agent = AGENT_WANTS_DRAIN, check_refused(&t);
 	t = good, t.nodes[0].ports_down = UINT16_MAX, check_taken(&t);
 	t = good, t.nodes[0].ports_down = UINT16_MAX + 1, check_refused(&t);
 	t = good, memset(t.nodes[1].hardware, 0xfe, sizeof(t.nodes[1].hardware)), check_taken(&t);
@@ -310,6 +319,8 @@ static void backend_nodes(void **state)
 	t = good, t.nodes[3].hardware[1][5] = 1, check_refused(&t);
 	t = good, t.nodes[3].ports_down = 1, check_refused(&t);
 	t = good, t.nodes[3].held_permille = 1, check_refused(&t);
+	t = good, t.nodes[3].shorter_times = 1, check_refused(&t);
+	t = good, t.nodes[3].agent = AGENT_WANTS_DRAIN, check_refused(&t);
 	t = good, t.nodes[3].version[0] = '1', check_refused(&t);
 	/* A backend between the members, and one in the place of this node. */
 	t = good, t.nodes[1] = good.nodes[2], t.nodes[2] = good.nodes[1], check_refused(&t);

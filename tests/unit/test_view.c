@@ -268,6 +268,29 @@ static void test_rate(void **context)
 	assert_in_range(d.arrivals_per_1000_s, 24000, 25000);
 }
 
+/* dprd forwards its clients' connections when its agent wants a drain, as when dprctl does. */
+static void test_agent(void **context)
+{
+	(void)context;
+	published(100);
+	assert_false(view_drains(&d));
+	table.nodes[N1].agent = AGENT_WANTS_DRAIN;
+	published(100);
+	assert_true(view_drains(&d));
+	assert_string_equal(why_not(N1), "draining");
+	table.nodes[N1].agent = AGENT_WANTS_MAINT;
+	published(100);
+	assert_true(view_drains(&d));
+	table.nodes[N1].agent = AGENT_SAYS_DOWN;
+	published(100);
+	assert_false(view_drains(&d));
+	table.nodes[N1].agent = AGENT_WANTS_ALL;
+	published(100);
+	d.draining = true;
+	assert_true(view_drains(&d));
+	d.draining = false;
+}
+
 /* All nodes see how much of its weight a node holds back, itself included. */
 static void test_held_weight(void **context)
 {
@@ -407,6 +430,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_ports, start, stop),
 		cmocka_unit_test_setup_teardown(test_fresh_service, start, stop),
 		cmocka_unit_test_setup_teardown(test_held_weight, start, stop),
+		cmocka_unit_test_setup_teardown(test_agent, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
