@@ -228,6 +228,7 @@ static void test_warnings_of_agent(void **context)
 	assert_false(has_warning(status, "gives no answer"));
 	d.table.nodes[0].flags |= NODE_AGENT_SILENT;
 	assert_true(has_warning(ask("{\"command\":\"status\"}"), "the agent of this node gives no answer"));
+	d.table.nodes[0].flags &= ~(uint32_t)NODE_AGENT_SILENT;
 	d.table.nodes[0].agent = AGENT_WANTS_MAINT;
 	assert_true(has_warning(ask("{\"command\":\"status\"}"), "says \"maint\""));
 	d.table.nodes[0].agent = AGENT_SAYS_DOWN;
