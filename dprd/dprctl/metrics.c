@@ -297,6 +297,7 @@ static void counters(FILE *out, const json_t *status)
 		{ "dprd_decapsulated_bytes_total", "Bytes decapsulated.", "decapsulated_bytes" },
 		{ "dprd_segmented_total", "Packets too big for the tunnel, sent on as smaller segments.", "segmented" },
 		{ "dprd_syns_total", "SYNs decided.", "syns" },
+		{ "dprd_syns_taken_total", "SYNs of peers that this node served.", "syns_taken" },
 		{ "dprd_batches_total", "Batches of packets received.", "batches" },
 		{ "dprd_stale_batches_total", "Batches that may have waited too long.", "stale_batches" },
 		{ "dprd_flows_made_total", "Forwarded flows made.", "flows_made" },
