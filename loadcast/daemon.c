@@ -27,8 +27,8 @@ enum {
 	LOG_INTERVAL_MS = 10000,
 	MEMBER_LOG_INTERVAL_MS = 1000,
 	STATUS_INTERVAL_MS = 5000,
-	FILES_ALSO =
-		16 + BACKENDS_SOCKETS, /* beside those that poll(2) waits for: files, netlink, the journal, pipes */
+	/* Beside those that poll(2) waits for: files, netlink, the journal; of a check: libcurl's two, or a pipe. */
+	FILES_ALSO = 16 + 2 * BACKENDS_SOCKETS,
 };
 
 /* The descriptors that poll(2) waits for. */

@@ -395,7 +395,7 @@ static void take_end(struct health *h, uint64_t now_ms)
 
 static void go_on_with_https(struct health *h, short revents, uint64_t now_ms)
 {
-	char error[HTTPS_ERROR_BYTES], what[REASON_BYTES];
+	char error[HTTPS_ERROR_BYTES] = "", what[REASON_BYTES];
 	uint64_t due_ms;
 	unsigned status;
 	short events;
