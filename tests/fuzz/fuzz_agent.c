@@ -39,7 +39,8 @@ static void hear(const uint8_t *data, size_t size)
 	demand(length >= -2 && length != -1 && length <= AGENT_LINE_MAX && length <= (int)size);
 	demand(part == length);
 	if (length >= 0 && !agent_words_take(&words, bytes, (size_t)length))
-		demand(memcmp(&words, &before, sizeof(words)) == 0);
+		demand(words.down == before.down && words.drain == before.drain && words.maint == before.maint &&
+		       words.percent == before.percent);
 	demand(words.percent <= 100 && agent_wish(&words) < AGENT_WISHES);
 	for (uint32_t held = 0; held <= 900; held += 300) {
 		demand(agent_held(&words, held) <= WEIGHT_HELD_MAX);
