@@ -20,8 +20,10 @@ BY_FORM = {"nat": "b1", "direct": "b3", "tunnel": "b4"}
 # dprd counts connections that a failing server refuses or resets as half-open or open until then: it does not see the
 # answers.
 SHORT = {f"{what}Timeout": "2s" for what in ("Syn", "Fin", "Rst", "Idle")}
-HEALTH = {"Interval": "200ms", "Timeout": "200ms", "Fall": "2", "Rise": "1"}
-# Interval x Fall, and 1 s; a silent server costs Timeout more.
+# A busy host may let a check wait for more than a second.
+HEALTH = {"Interval": "200ms", "Timeout": "2s", "Fall": "3", "Rise": "1"}
+FAILS_SOON = {"Interval": "200ms", "Timeout": "200ms", "Fall": "2", "Rise": "1"}
+# With FAILS_SOON: Interval x Fall, and 1 s; a silent server costs Timeout more.
 GONE_S, SILENT_S = 1.4, 1.8
 BACK_S = 1.4
 UNDER_WAY_S = 0.05

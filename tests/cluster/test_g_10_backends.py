@@ -17,9 +17,9 @@ import time
 import pytest
 
 import hiccups
-from backendlib import (ALL, BACK_S, BY_FORM, ECHO_PORT, GONE_S, PLAN, SHORT, SILENT_S, Downloads, addresses_of, check_errors,
-                        check_flows, counts_agree, forget_ended, heal, holding, nothing_fails, open_at, open_held,
-                        reported, usable, using)
+from backendlib import (ALL, BACK_S, BY_FORM, ECHO_PORT, FAILS_SOON, GONE_S, PLAN, SHORT, SILENT_S, Downloads, addresses_of,
+                        check_errors, check_flows, counts_agree, forget_ended, heal, holding, nothing_fails, open_at,
+                        open_held, reported, usable, using)
 from faultlib import NO_WAIT_MS, RESTART_S, SECOND_SYN_S, goes_on_s, load, members, reload_both, wait_for
 from test_a_40_syn import connect_again
 from traffic import (FAMILIES, HEADERS, ICMP_TOO_BIG, TCP, Capture, RawClient, connect, counting, curl, download,
@@ -102,13 +102,13 @@ def test_g11_spread(own, policy, weights, serve_here, expected, off):
             nothing_fails(own):
         forget_ended(own)
         with holding(own, addresses_of(own.nodes[0]), 40) as held:
-            assert set(held) == set(expected), held
-            assert all(abs(held[name] - count) <= off for name, count in expected.items()), held
+            assert set(held) == set(expected), (held, reported(own))
+            assert all(abs(held[name] - count) <= off for name, count in expected.items()), (held, reported(own))
 
 
 def test_g12_the_nodes_own_server(own):
     """n1 serves its part. Its web server ends: the real servers take all, and n1 stays a good peer. It is back."""
-    with using(own, "b1", "b3", serve_here=True):
+    with using(own, "b1", "b3", serve_here=True, Health=FAILS_SOON):
         with load(own, ["n1"], flows=0, per_second=60) as work:
             time.sleep(1)
             before = time.monotonic()
@@ -155,7 +155,7 @@ def test_g14_one_server_fails(own, how, form):
     back."""
     victim, gone_s = BY_FORM[form], GONE_S if how == "stopped" else SILENT_S
     others = set(BY_FORM.values()) - {victim}
-    with using(own, *BY_FORM.values(), Flows=SHORT):
+    with using(own, *BY_FORM.values(), Flows=SHORT, Health=FAILS_SOON):
         with load(own, ["n1"], flows=0, per_second=60) as work:
             time.sleep(0.7)
             before = time.monotonic()
@@ -184,7 +184,7 @@ def test_g14_one_server_fails(own, how, form):
 def test_g15_all_servers_fail(own, serve_here, instead):
     """No real server is left: n1 serves itself or, where it has no server, sends its clients to n2."""
     names = set(BY_FORM.values())
-    with using(own, *names, serve_here=serve_here, Flows=SHORT):
+    with using(own, *names, serve_here=serve_here, Flows=SHORT, Health=FAILS_SOON):
         with load(own, ["n1"], flows=0, per_second=60) as work:
             time.sleep(0.7)
             before = time.monotonic()
