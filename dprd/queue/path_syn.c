@@ -337,21 +337,33 @@ void path_plan_syn(struct path *p, struct queued *q)
 		count_served(p, &q->packet);
 }
 
+/* True when another node or a real server would get the SYN. */
+static bool would_leave(const struct path *p, const struct verdict *verdict)
+{
+	return is_new_forward(verdict) ||
+	       (p->d->config.own_backend_count && verdict->kind == VERDICT_SERVE && backend_may_serve(verdict->reason));
+}
+
+/* This node serves the SYN, since it has served a copy. */
+static void stay(struct queued *q, enum reason reason)
+{
+	q->verdict = (struct verdict) { .kind = VERDICT_SERVE, .reason = reason, .old_flow = q->verdict.old_flow };
+	if (reason == REASON_LOCAL_SOCKET)
+		q->backend_mark = BACKEND_MARK_SELF;
+}
+
 void path_decide_syn(struct path *p, struct queued *q)
 {
 	path_read_own_load(p);
 	path_env_syn(p, &q->packet);
 	q->verdict = decide(&p->env, &q->packet);
-	/* The standby process may hold a copy, which this node serves. */
+	q->served_before = false;
 	if (is_new_forward(&q->verdict) && p->d->queue->standby && standby_has_served(p->d->queue->standby, &q->packet))
-		q->verdict = (struct verdict) { .kind = VERDICT_SERVE,
-						.reason = REASON_STALE_SYN,
-						.old_flow = q->verdict.old_flow };
-	else if (is_new_forward(&q->verdict) && was_served(p, &q->packet, SOON_MS))
-		q->verdict = (struct verdict) { .kind = VERDICT_SERVE,
-						.reason = REASON_LOCAL_SOCKET,
-						.old_flow = q->verdict.old_flow };
-	q->served_before = is_new_forward(&q->verdict) && was_served(p, &q->packet, ANSWERED_MS);
+		stay(q, REASON_STALE_SYN);
+	else if (would_leave(p, &q->verdict) && was_served(p, &q->packet, SOON_MS))
+		stay(q, REASON_LOCAL_SOCKET);
+	else
+		q->served_before = would_leave(p, &q->verdict) && was_served(p, &q->packet, ANSWERED_MS);
 	p->syns++;
 	path_plan_syn(p, q);
 }

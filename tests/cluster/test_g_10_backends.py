@@ -350,7 +350,7 @@ def test_g21_copies(own):
                 client.reset()
     # Four of five servers are real ones, and ties are drawn. Both copies of each SYN follow it.
     assert moved["n1"]["backend"] >= 8, moved["n1"]
-    assert moved["n1"]["same_syn"] >= 2 * moved["n1"]["backend"] - 2, moved["n1"]
+    assert moved["n1"]["same_syn"] + moved["n1"].get("standby_forwarded", 0) >= 2 * moved["n1"]["backend"], moved["n1"]
 
 
 @pytest.mark.parametrize("close", ("reset", "fin"))

@@ -484,14 +484,14 @@ static void test_no_hop_left(void **context)
 	assert_served(REASON_FORWARD_FAILED);
 }
 
-/* A real server behind this node, reached by NAT, gets all that this node would serve. */
-static void start_backend(void)
+/* A real server behind this node, reached by NAT, gets all that this node would serve, or its part. */
+static void start_backend(const char *serve_here)
 {
 	static struct config_errors errors;
 	char text[2 * sizeof(fixture_config)];
 
-	snprintf(text, sizeof(text), "%s[Backends]\nServeHere=no\n[Backend \"b1\"]\nAddress=10.1.0.21\n",
-		 fixture_config);
+	snprintf(text, sizeof(text), "%s[Backends]\nServeHere=%s\n[Backend \"b1\"]\nAddress=10.1.0.21\n",
+		 fixture_config, serve_here);
 	assert_int_equal(config_parse("test.conf", text, strlen(text), NULL, &d.config, &errors), 0);
 	d.table.nodes[d.table.count++] =
 		(struct node_load) { .id = config_own_backend(&d.config, 0)->id, .flags = NODE_BACKEND, .weight = 1 };
@@ -504,7 +504,7 @@ static void start_backend(void)
 static void test_real_server(void **context)
 {
 	(void)context;
-	start_backend();
+	start_backend("no");
 	receive(1);
 	assert_int_equal(why(40000)->verdict.reason, REASON_BACKEND);
 	assert_int_equal(d.counters.flows_made, 1);
@@ -515,12 +515,41 @@ static void test_real_server(void **context)
 static void test_real_server_withdrawn(void **context)
 {
 	(void)context;
-	start_backend();
+	start_backend("no");
 	kernel.set_fails = true;
 	receive(1);
 	assert_served(REASON_FORWARD_FAILED);
 	assert_int_equal(d.backends.chosen[0], 0);
 	assert_int_equal(backend_connections(&d), 0);
+}
+
+/* This node served the SYN, since the real server failed; a copy does not follow the server when that is well again. */
+static void test_copy_and_real_server(void **context)
+{
+	struct node_load *server;
+
+	(void)context;
+	start_backend("yes");
+	server = &d.table.nodes[d.table.count - 1];
+	server->weight = 0;
+	receive(1);
+	assert_int_equal(batch.packets[0].verdict.kind, VERDICT_SERVE);
+	server->weight = 1;
+	d.config.serve_here = false;
+	/* No socket shows that the SYN was served. */
+	kernel.found = SOCKET_OTHER;
+	queue.drops_ms = clock_now_ms();
+	receive(1);
+	assert_int_equal(batch.packets[0].verdict.reason, REASON_LOCAL_SOCKET);
+	assert_int_equal(batch.packets[0].backend_mark, BACKEND_MARK_SELF);
+	receive(2);
+	assert_int_equal(batch.packets[1].verdict.reason, REASON_BACKEND);
+	/* A copy of the client's, and the stack sends SYN cookies. */
+	age_served(1000);
+	queue.cookies_ms = clock_now_ms();
+	receive(1);
+	assert_int_equal(batch.packets[0].verdict.reason, REASON_LOCAL_SOCKET);
+	assert_int_equal(backend_connections(&d), 1);
 }
 
 /* A member whose connections get no answer is tried with one SYN; the others of the batch stay here. */
@@ -570,6 +599,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_hop_left, start, stop),
 		cmocka_unit_test_setup_teardown(test_real_server, start, stop),
 		cmocka_unit_test_setup_teardown(test_real_server_withdrawn, start, stop),
+		cmocka_unit_test_setup_teardown(test_copy_and_real_server, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
