@@ -19,20 +19,45 @@ struct {
 	__type(value, uint64_t);
 } answered SEC(".maps");
 
+/* The SYNs that the schedule let this node serve. The kernel may run the programs on several packets before its stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, ANSWERED_PLACES);
+	__type(key, uint32_t);
+	__type(value, uint64_t);
+} served SEC(".maps");
+
 /* The hash of a SYN: key is the key of its connection's flow (flow/slot.h), which for IPv6 has a hash of the address. */
 INLINE uint64_t answered_hash(uint64_t key, uint32_t sequence)
 {
 	return flow_slot_mix(flow_slot_mix(key ^ flow_secret[1]) ^ sequence);
 }
 
-/* True when this node has answered the SYN lately. A function of its own: the caller's stack is full. */
+/*
+ * True when this node has answered the SYN lately, or serves it. A function of its own: the caller's stack is full.
+ */
 static __attribute__((noinline)) bool was_answered(uint64_t key, uint32_t sequence)
 {
 	uint64_t hash = answered_hash(key, sequence);
-	uint32_t place = answered_place(hash);
+	uint32_t place = answered_place(hash), tick = tick_of(now_ns());
 	const uint64_t *word = bpf_map_lookup_elem(&answered, &place);
+	const uint64_t *soon = bpf_map_lookup_elem(&served, &place);
 
-	return word && answered_has(*word, hash, tick_of(now_ns()), ANSWERED_TICKS);
+	return (word && answered_has(*word, hash, tick, ANSWERED_TICKS)) ||
+	       (soon && answered_has(*soon, hash, tick, SERVED_SOON_TICKS));
+}
+
+/* Remembers a SYN that this node serves. Copies need no mark while this node serves all new SYNs anyway. */
+static __attribute__((noinline)) int served_note(uint64_t key, uint32_t sequence)
+{
+	uint64_t hash = answered_hash(key, sequence);
+	uint32_t place = answered_place(hash);
+	uint64_t *word = is_full() ? NULL : bpf_map_lookup_elem(&served, &place);
+
+	if (word)
+		*word = answered_word(hash, tick_of(now_ns()));
+	return 0;
 }
 
 /* Remembers the SYN that this SYN-ACK answers. In a flood without room for flows this node serves all new SYNs anyway. */

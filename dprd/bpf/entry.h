@@ -332,6 +332,7 @@ INLINE struct entry_verdict serve(struct __sk_buff *skb, const struct packet *p,
 		return entry_verdict(ENTRY_DROP);
 	if (slot)
 		flow_renew(slot, search, p->tcp_sequence, t->self_node);
+	served_note(search->slot.key, p->tcp_sequence);
 	if (t->choices)
 		mark_set(skb, skb->mark | BACKEND_MARK_MASK);
 	return entry_verdict(ENTRY_PASS);

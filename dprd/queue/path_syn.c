@@ -20,14 +20,7 @@
 #include "dprd/queue/path_batch.h"
 #include "dprd/queue/standby.h"
 
-enum {
-	TOO_BIG_PER_S = 100, /* ICMP messages to clients */
-	/*
-	 * A copy that comes so soon after its SYN is none of the client's, but of the network. The SYN may not have reached
-	 * the stack yet, so there may be no socket.
-	 */
-	SOON_MS = 200,
-};
+enum { TOO_BIG_PER_S = 100 }; /* ICMP messages to clients */
 
 static uint64_t next_random(struct dprd *d)
 {
@@ -360,7 +353,7 @@ void path_decide_syn(struct path *p, struct queued *q)
 	q->served_before = false;
 	if (is_new_forward(&q->verdict) && p->d->queue->standby && standby_has_served(p->d->queue->standby, &q->packet))
 		stay(q, REASON_STALE_SYN);
-	else if (would_leave(p, &q->verdict) && was_served(p, &q->packet, SOON_MS))
+	else if (would_leave(p, &q->verdict) && was_served(p, &q->packet, SERVED_SOON_MS))
 		stay(q, REASON_LOCAL_SOCKET);
 	else
 		q->served_before = would_leave(p, &q->verdict) && was_served(p, &q->packet, ANSWERED_MS);

@@ -78,7 +78,7 @@ static double now_s(void)
 /* --- sockets: this node serves one connection itself --- */
 
 static struct flow_key socket_keys[2];
-static uint64_t answered[ANSWERED_PLACES]; /* the model's */
+static uint64_t answered[ANSWERED_PLACES], served[ANSWERED_PLACES]; /* the model's */
 
 static bool has_socket(const struct flow_key *key)
 {
@@ -330,6 +330,7 @@ static void begin_epoch(struct fuzz *f, struct random *r)
 	fastpath->control->decisions_seen = fastpath->control->decisions;
 	plane_forget_answers(&f->plane);
 	memset(answered, 0, sizeof(answered));
+	memset(served, 0, sizeof(served));
 	f->tick = plane_tick(&f->plane);
 	f->stopped = random_below(r, 3) == 0;
 	memcpy(f->model_memory, fastpath->flow_memory, fastpath->flow_memory_bytes);
@@ -345,7 +346,8 @@ static void begin_epoch(struct fuzz *f, struct random *r)
 				    .look_room = fastpath->control->look_room,
 				    .mss = { f->plane.mss[0], f->plane.mss[1] },
 				    .has_socket = has_socket,
-				    .answered = answered };
+				    .answered = answered,
+				    .served = served };
 	f->model.choices = input_choices(r, &f->plane, f->model.choice, &f->model.serves_here);
 	for (v6 = 0; v6 < 2; v6++) {
 		f->model.schedules[v6] = in_kernel ? fastpath_schedule(fastpath, v6, true) : NULL;

@@ -94,10 +94,30 @@ static void queue_syn(struct model *m, const struct packet *p, const struct flow
 }
 
 /* Differs: instead of being removed, an old flow leads to this node from now on. */
+/* The place in answered[] and served[] of this SYN; its hash in *ret. -1: to no service. */
+static int answered_at(const struct model *m, const struct flow_key *key, uint32_t sequence, uint64_t *ret)
+{
+	int service = flow_table_service(m->flows, &key->service, key->service_port, false);
+	struct flow_search search;
+
+	if (service < 0)
+		return -1;
+	flow_search_key(m->flows, key, (unsigned)service, &search);
+	*ret = flow_slot_mix(flow_slot_mix(search.slot.key ^ flow_table_hash_key(m->flows)[1]) ^ sequence);
+	return (int)answered_place(*ret);
+}
+
+static bool is_flooded(const struct model *m)
+{
+	return m->made >= m->room && m->made - m->room >= FASTPATH_OVER_ROOM;
+}
+
 static void serve(struct model *m, const struct packet *p, const struct flow *over, uint32_t reason,
 		  struct model_result *r)
 {
 	uint32_t self_id = m->config->member[m->config->self].id;
+	uint64_t hash = 0;
+	int place;
 
 	if (m->choices && !m->serves_here && reason != REASON_NO_BACKEND) {
 		queue_syn(m, p, over, r);
@@ -111,6 +131,9 @@ static void serve(struct model *m, const struct packet *p, const struct flow *ov
 	}
 	if (over)
 		renew(m, p, over, (uint32_t)flow_table_node(m->flows, self_id, false));
+	place = answered_at(m, &p->key, p->tcp_sequence, &hash);
+	if (place >= 0 && !is_flooded(m))
+		m->served[place] = answered_word(hash, m->tick);
 	model_finish(r, PASS);
 	if (m->choices)
 		r->mark |= BACKEND_MARK_MASK;
@@ -138,25 +161,13 @@ static bool is_of_cluster(struct model *m, const struct addr *a)
 	return model_is_cluster_address(m, a) || model_find_alias(m->config, a, &unused);
 }
 
-/* The place in answered[] of this SYN; its hash in *ret. NULL: to no service. */
-static uint64_t *answered_at(const struct model *m, const struct flow_key *key, uint32_t sequence, uint64_t *ret)
-{
-	int service = flow_table_service(m->flows, &key->service, key->service_port, false);
-	struct flow_search search;
-
-	if (service < 0)
-		return NULL;
-	flow_search_key(m->flows, key, (unsigned)service, &search);
-	*ret = flow_slot_mix(flow_slot_mix(search.slot.key ^ flow_table_hash_key(m->flows)[1]) ^ sequence);
-	return &m->answered[answered_place(*ret)];
-}
-
 static bool was_answered(const struct model *m, const struct packet *p)
 {
 	uint64_t hash = 0;
-	const uint64_t *word = answered_at(m, &p->key, p->tcp_sequence, &hash);
+	int place = answered_at(m, &p->key, p->tcp_sequence, &hash);
 
-	return word && answered_has(*word, hash, m->tick, ANSWERED_TICKS);
+	return place >= 0 && (answered_has(m->answered[place], hash, m->tick, ANSWERED_TICKS) ||
+			      answered_has(m->served[place], hash, m->tick, SERVED_SOON_TICKS));
 }
 
 /* Differs: dprd looks at what it has served itself. mine: no flow of another node has the connection. */
@@ -181,7 +192,7 @@ static void decide_scheduled(struct model *m, const struct frame *in, const stru
 		serve(m, p, over, REASON_CLUSTER_CLIENT, r);
 		return;
 	}
-	if (drawn && m->made >= m->room && m->made - m->room >= FASTPATH_OVER_ROOM)
+	if (drawn && is_flooded(m))
 		entry = m->room_reason;
 	else if (drawn)
 		entry = s->entry[fastpath_schedule_at(m->cursors[p->v6]++, s->count)];
@@ -520,15 +531,16 @@ static void note_answer(const struct model *m, const struct frame *in, const str
 				      .client_port = p->key.service_port,
 				      .service_port = p->key.client_port };
 	uint32_t acknowledged = read_be32(in->bytes + FRAME_ETHERNET_BYTES + p->header_bytes + 8);
-	uint64_t hash = 0, *word;
+	uint64_t hash = 0;
+	int place;
 
 	if ((p->tcp_flags & (TCP_SYN | TCP_ACK)) != (TCP_SYN | TCP_ACK) || !model_has_port(m->config, key.service_port))
 		return;
-	if (m->schedules[0] && m->made >= m->room && m->made - m->room >= FASTPATH_OVER_ROOM)
+	if (m->schedules[0] && is_flooded(m))
 		return;
-	word = answered_at(m, &key, acknowledged - 1, &hash);
-	if (word)
-		*word = answered_word(hash, m->tick);
+	place = answered_at(m, &key, acknowledged - 1, &hash);
+	if (place >= 0)
+		m->answered[place] = answered_word(hash, m->tick);
 }
 
 void model_egress(const struct model *m, const struct frame *in, uint32_t mark, struct model_result *r)

@@ -152,16 +152,21 @@ void plane_forget_counters(struct plane *p)
 	memset(&p->fastpath->counted, 0, sizeof(p->fastpath->counted));
 }
 
-void plane_forget_answers(struct plane *p)
+static void forget_map(const struct bpf_map *map)
 {
 	const size_t bytes = ANSWERED_PLACES * sizeof(uint64_t);
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-			    bpf_map__fd(p->fastpath->programs->maps.answered), 0);
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
 
 	if (memory == MAP_FAILED)
 		plane_give_up("the SYNs that were answered cannot be written: %s", strerror(errno));
 	memset(memory, 0, bytes);
 	munmap(memory, bytes);
+}
+
+void plane_forget_answers(struct plane *p)
+{
+	forget_map(p->fastpath->programs->maps.answered);
+	forget_map(p->fastpath->programs->maps.served);
 }
 
 int plane_run(struct plane *p, struct plane_run *run, const struct frame *in, struct frame *out)

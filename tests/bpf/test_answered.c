@@ -133,6 +133,23 @@ static void test_schedule(void **state)
 	stays(variant, SYN("5"), NULL);
 }
 
+/* The programs saw a SYN and its copy before the stack did: no socket, and no answer yet. */
+static void test_doubled_by_the_network(void **state)
+{
+	unsigned variant = variant_of(state);
+	const struct fixture served = {
+		.schedule = "n1/below_max_load", .in = SYN("5"), .verdict = PASS, .counted = "below_max_load syn"
+	};
+	const struct fixture chosen = { .schedule = "n2/chosen" };
+
+	start(variant);
+	fixture_prepare(&served, variant);
+	fixture_check(&served, variant);
+	plane_forget_counters(site_plane(variant));
+	fixture_prepare(&chosen, variant);
+	stays(variant, SYN("5"), NULL);
+}
+
 #define ALL(test_)                                                                                              \
 	{ "v4: " #test_, test_, NULL, NULL, (void *)0 }, { "v6: " #test_, test_, NULL, NULL, (void *)SITE_V6 }, \
 		{ "v4 alias: " #test_, test_, NULL, NULL, (void *)SITE_ALIAS },                                 \
@@ -148,6 +165,9 @@ int main(void)
 		ALL(test_other_answers),
 		ALL(test_old_flow),
 		ALL(test_flow_of_it),
+		{ "v4: test_doubled_by_the_network", test_doubled_by_the_network, NULL, NULL, (void *)SITE_KERNEL },
+		{ "v6: test_doubled_by_the_network", test_doubled_by_the_network, NULL, NULL,
+		  (void *)(SITE_KERNEL | SITE_V6) },
 		{ "v4: test_schedule", test_schedule, NULL, NULL, (void *)SITE_KERNEL },
 		{ "v6: test_schedule", test_schedule, NULL, NULL, (void *)(SITE_KERNEL | SITE_V6) },
 	};

@@ -16,6 +16,12 @@ enum {
 	ANSWERED_PLACES = 65536,
 	ANSWERED_MS = 8000, /* clients send copies after 1, 3 and 7 s (RFC 6298 2), or sooner */
 	ANSWERED_TICKS = ANSWERED_MS * 1000000ll >> FLOW_TICK_SHIFT,
+	/*
+	 * A copy that comes so soon after its SYN is none of the client's, but of the network. The SYN may not have reached
+	 * the stack yet, so there may be no socket.
+	 */
+	SERVED_SOON_MS = 200,
+	SERVED_SOON_TICKS = SERVED_SOON_MS * 1000000ll >> FLOW_TICK_SHIFT,
 	ANSWERED_TICK_MASK = 0xffff,
 	ANSWERED_AHEAD_TICKS = 2, /* the clock of another processor may be ahead */
 };
