@@ -16,7 +16,8 @@
 enum { KIND_BYTES = sizeof(((struct ethtool_drvinfo *)NULL)->driver) };
 
 /* The kernel's names for the kinds of interfaces behind which containers, virtual machines and tunnel clients are. */
-static const char *const kinds[] = { "bridge", "tun", "veth", "wireguard" };
+static const char *const kinds[] = { "bridge", "tun",    "veth", "wireguard", "ppp",  "gre", "ip6gre",
+				     "ipip",   "ip6tnl", "sit",  "vti",       "vti6", "xfrm" };
 /* The kinds of a bridge's ports that stay on this host. */
 static const char *const inner_ports[] = { "tun", "veth", "dummy" };
 
@@ -133,6 +134,15 @@ static bool has_cluster_address(const struct inside_network *n, const struct con
 	return false;
 }
 
+/* The address at the other end of a tunnel, if it is not in a network with this host's; false: none is known. */
+static bool peer_of(const struct ifaddrs *i, struct addr *ret)
+{
+	struct addr own;
+
+	return i->ifa_flags & IFF_POINTOPOINT && inside_address(i->ifa_dstaddr, ret) &&
+	       inside_address(i->ifa_addr, &own) && !addr_equal(ret, &own);
+}
+
 static void add(const struct ifaddrs *i, const struct config *config, struct inside *ret)
 {
 	static const uint8_t link_local[2] = { 0xfe, 0x80 };
@@ -140,7 +150,9 @@ static void add(const struct ifaddrs *i, const struct config *config, struct ins
 	struct addr address;
 	unsigned bits = bits_of(i);
 
-	if (!bits || bits == 128 || !inside_address(i->ifa_addr, &address) || !memcmp(address.bytes, link_local, 2))
+	/* The prefix is that of the peer's address. Without one, a prefix of all bits holds this host alone. */
+	if (!bits || (!peer_of(i, &address) && (bits == 128 || !inside_address(i->ifa_addr, &address))) ||
+	    !memcmp(address.bytes, link_local, 2))
 		return;
 	network = inside_network_of(&address, bits);
 	if (has_cluster_address(&network, config))

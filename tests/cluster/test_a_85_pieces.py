@@ -38,14 +38,19 @@ def test_a85_uploads_cut_by_a_router(cluster3):
         cluster3.site.sysctl("c1", {"net.ipv4.ip_no_pmtu_disc": 0})
 
 
+def cut(payload, protocol, number):
+    """IPv6 fragment headers with their parts of the payload, which begins with a header of this protocol."""
+    size = FRAGMENT_BYTES[True]
+    return [IPv6ExtHdrFragment(nh=protocol, m=int(at + size < len(payload)), offset=at // 8, id=number) /
+            Raw(payload[at:at + size]) for at in range(0, len(payload), size)]
+
+
 def pieces(client, packet, number):
     """The packet in fragments."""
-    whole, size = bytes(packet.payload), FRAGMENT_BYTES[client.is_v6]
+    whole = bytes(packet.payload)
     if client.is_v6:
-        head = IPv6(src=client.source, dst=client.address)
-        return [head / IPv6ExtHdrFragment(nh=6, m=int(at + size < len(whole)), offset=at // 8, id=number) /
-                Raw(whole[at:at + size]) for at in range(0, len(whole), size)]
-    return fragment(IP(src=client.source, dst=client.address, id=number, proto=6) / Raw(whole), size)
+        return [IPv6(src=client.source, dst=client.address) / piece for piece in cut(whole, 6, number)]
+    return fragment(IP(src=client.source, dst=client.address, id=number, proto=6) / Raw(whole), FRAGMENT_BYTES[False])
 
 
 def with_options(client, packet):
@@ -54,6 +59,19 @@ def with_options(client, packet):
     if client.is_v6:
         return IPv6(src=client.source, dst=client.address) / NO_OPTIONS / tcp
     return IP(src=client.source, dst=client.address, options=[IPOption_NOP()] * 8) / tcp
+
+
+def both_shapes(client, packet, number):
+    """Fragments with options, in each order that a host may send; for IPv6 also the one fragment of RFC 6946."""
+    tcp = bytes(packet.payload)
+    if not client.is_v6:
+        return [fragment(IP(src=client.source, dst=client.address, id=number, proto=6, options=[IPOption_NOP()] * 4) /
+                         Raw(tcp), FRAGMENT_BYTES[False])]
+    head, options = IPv6(src=client.source, dst=client.address), NO_OPTIONS.options
+    after = bytes(IPv6ExtHdrDestOpt(nh=6, options=options)) + tcp
+    return [[head / IPv6ExtHdrFragment(nh=6, m=0, id=number) / Raw(tcp)],
+            [head / IPv6ExtHdrDestOpt(nh=44, options=options) / piece for piece in cut(tcp, 6, number + 10)],
+            [head / piece for piece in cut(after, 60, number + 20)]]
 
 
 def built(packet):
@@ -77,7 +95,8 @@ class Client(RawClient):
 
 @both
 def test_a86_any_order_of_fragments_and_options(cluster3, family):
-    """Segments in fragments, in order, in reverse order and twice; and with options: the server gets each byte."""
+    """Segments in fragments, in order, in reverse order and twice; with options; and with both: the server gets each
+    byte."""
     entry, target = forward_to(cluster3, "n2")
     with Client(cluster3, service(entry, family), 8080, 20860) as client:
         client.open()
@@ -88,6 +107,11 @@ def test_a86_any_order_of_fragments_and_options(cluster3, family):
             send(cluster3, arrange(pieces(client, client.next(line), 700 + number)))
             said += line
             assert client.wait_heard(lambda heard: heard == said), f"arrangement {number}"
+        for number in range(1 + 2 * client.is_v6):
+            line = b"%d" % number * (LINE_BYTES[client.is_v6] - 1) + b"\n"
+            send(cluster3, both_shapes(client, client.next(line), 750 + number)[number])
+            said += line
+            assert client.wait_heard(lambda heard: heard == said), f"fragments and options {number}"
         with counting(cluster3) as moved:
             line = b"options\n"
             send(cluster3, [with_options(client, client.next(line))])

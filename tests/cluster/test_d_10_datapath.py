@@ -7,12 +7,17 @@ import re
 import subprocess
 import time
 
+import pytest
+from scapy.all import TCP, Raw
+
 import bpf
 from cluster import TOP
 from faultlib import FIRST_SYN_S, RESTART_S, Flows, load, taken_over, wait_for
 from stormlib import Floods
+from traffic import FAMILIES, HEADERS, RawClient, counting, forward_to, service
 
 CLASSIFIER = "pref 221 bpf"
+NO_COPY_S = 0.6  # the client's kernel sends a copy of its SYN after 1 s
 
 
 def restart(cluster, node):
@@ -256,3 +261,27 @@ def test_d18_addresses_come_later(clusters):
     work.check_flows()
     work.check_connects(1)
     assert len(work.served_by(to="n1")) == len(work.served_by(to="n2")) == 3
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_d1b_a_syn_with_data(cluster3, family):
+    """A SYN with data, as of TCP fast open: one that fits the tunnel is forwarded, one that does not is served at once where
+    it arrives; no time passes until its copy. Each gets one answer, and its connection goes on."""
+    entry, target = forward_to(cluster3, "n2")
+    for number, (payload, server) in enumerate(((100, target), (1456 - HEADERS[family] + 40, entry))):
+        with RawClient(cluster3, service(entry, family), 8080, 20180 + number) as client:
+            syn = client.syn() / Raw(b"x" * payload)
+            with counting(cluster3) as moved:
+                client.send(syn)
+                cluster3.wait_until(client.answers, "an answer before the client's copy", NO_COPY_S)
+            assert moved["n1"].get("flows_made", 0) == (server is target)
+            assert moved["n1"].get("forward_failed", 0) == (server is entry)
+            # The server has no key for fast open: the data comes again.
+            client.sequence = client.isn + 1
+            client.acknowledged = client.first = client.answers()[0][TCP].seq + 1
+            client.send(client.packet("A"))
+            assert client.wait_heard(lambda heard: heard == f"{server.name}\n".encode())
+            client.say(b"hello\n")
+            assert client.wait_heard(lambda heard: heard == f"{server.name}\nhello\n".encode())
+            assert len({answer[TCP].seq for answer in client.answers()}) == 1
+            client.reset()

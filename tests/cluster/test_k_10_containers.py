@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Containers 10: clients and web servers in containers on the nodes themselves."""
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
+import select
+import struct
 import time
 
 import pytest
 
 from containers import BOX, box_of, containers, publish
-from traffic import (FAMILIES, OVERHEAD, RawClient, connect, counting, forward_all, forward_to, random_bytes,
-                     read_line, service, tcp_option, upload, whoami)
+from traffic import (FAMILIES, IP, OVERHEAD, TCP, IPv6, RawClient, connect, counting, forward_all, forward_to, ip_layer,
+                     random_bytes, read_line, service, tcp_option, upload, whoami)
 
 SEEN_S = 2.5  # dprd looks at the host's interfaces each second
+TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
+ROAD_GATEWAY = {"v4": "10.77.0.1", "v6": "fd77::1"}
+ROAD = {"v4": "10.77.0.2", "v6": "fd77::2"}
 
 both = pytest.mark.parametrize("family", FAMILIES)
 
@@ -18,8 +26,9 @@ both = pytest.mark.parametrize("family", FAMILIES)
 @both
 def test_k10_a_container_asks_its_own_node(cluster3, family):
     """n1 forwards every connection; its container's connections to n1's service address are served by n1, while other
-    clients' are forwarded as before."""
+    clients' are forwarded as before. With layout "own" n1 also has its peers' addresses, and serves these connections."""
     entry, target = forward_to(cluster3, "n2")
+    asked = cluster3.node("n3")
     with containers(cluster3, [entry]):
         time.sleep(SEEN_S)
         with counting(cluster3) as moved:
@@ -27,6 +36,8 @@ def test_k10_a_container_asks_its_own_node(cluster3, family):
                 assert whoami(cluster3, service(entry, family), host=box_of(entry)) == entry.name
             told = json.loads(cluster3.dprctl(entry, "why", BOX[family], "--json"))["decisions"]
             assert told[0]["reason"] == "inside_client"
+            other = entry if cluster3.layout == "own" else asked
+            assert whoami(cluster3, service(asked, family), host=box_of(entry)) == other.name
             assert whoami(cluster3, service(entry, family)) == target.name
     assert moved["n1"]["inside_client"] == 4
     assert moved["n1"]["flows_made"] == 1
@@ -76,3 +87,51 @@ def test_k11_a_web_server_with_a_published_port(cluster3, family, tmp_path):
             assert tcp_option(answer, "MSS") == 1460 - (20 if family == "v6" else 0) - OVERHEAD[family]
             client.reset()
         server.terminate()
+
+
+@contextlib.contextmanager
+def tunnel_to_client(cluster, node):
+    """A tun interface as of a VPN server, with the address of a client at its other end. Yields its descriptor: packets
+    of the client are written to it."""
+    with cluster.site.inside(node.name):
+        end = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        fcntl.ioctl(end, TUNSETIFF, struct.pack("16sH", b"vpn0", IFF_TUN | IFF_NO_PI))
+    try:
+        cluster.site.ip(node.name, ["link set vpn0 up"] +
+                        [f"addr add {own} peer {ROAD[family]} dev vpn0" for family, own in ROAD_GATEWAY.items()])
+        yield end
+    finally:
+        os.close(end)
+
+
+def synack_from(end, port):
+    """The next SYN-ACK that comes to a port of the client; None: nothing comes."""
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:
+        if not select.select([end], [], [], 0.1)[0]:
+            continue
+        datagram = os.read(end, 65536)
+        packet = (IPv6 if datagram[0] >> 4 == 6 else IP)(datagram)
+        if TCP in packet and packet[TCP].dport == port and packet[TCP].flags == "SA":
+            return packet
+    return None
+
+
+@both
+def test_k13_a_client_at_the_other_end_of_a_tunnel(cluster3, family):
+    """n1 forwards every connection, and is a VPN server: the address of its client is on the other end of a tunnel, and no
+    network of an interface has it. n1 serves the client itself, since its peers cannot answer."""
+    entry, target = forward_to(cluster3, "n2")
+    with tunnel_to_client(cluster3, entry) as end:
+        time.sleep(SEEN_S)
+        with counting(cluster3) as moved:
+            os.write(end, bytes(ip_layer(ROAD[family], service(entry, family)) /
+                                TCP(sport=20130, dport=8080, flags="S", seq=1000)))
+            answer = synack_from(end, 20130)
+            assert answer is not None and answer[TCP].ack == 1001, f"no answer; counters: {moved}"
+            os.write(end, bytes(ip_layer(ROAD[family], service(entry, family)) /
+                                TCP(sport=20130, dport=8080, flags="R", seq=1001)))
+            assert whoami(cluster3, service(entry, family)) == target.name
+    assert moved["n1"]["flows_made"] == 1
+    # The programs are not attached to such an interface: the SYN comes to the stack as it is.
+    assert moved["n1"].get("inside_client", 0) == (cluster3.plane == "nfqueue")

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #include "dprd/host/inside.h"
 #include "tests/unit/own_backends.h"
@@ -61,6 +62,31 @@ static void bridges(void **state)
 	ip("link del br7");
 }
 
+/* A VPN server: the address of the other end is in no network with this host's. */
+static void other_ends(void **state)
+{
+	(void)state;
+	if (!alone || access("/dev/net/tun", F_OK)) {
+		print_message("skip: a tunnel needs root and /dev/net/tun\n");
+		skip();
+	}
+	ip("tuntap add vpn7 mode tun");
+	ip("addr add 10.77.0.1 peer 10.77.0.2 dev vpn7");
+	ip("addr add fd77::1 peer fd77::2 dev vpn7");
+	ip("addr add 10.78.0.1 peer 10.79.0.0/24 dev vpn7");
+	ip("addr add 10.80.0.1/24 dev vpn7");
+	ip("addr add 10.81.0.1/32 dev vpn7");
+	assert_true(is_inside("10.77.0.2"));
+	assert_true(is_inside("fd77::2"));
+	assert_true(is_inside("10.79.0.3"));
+	assert_true(is_inside("10.80.0.3"));
+	assert_false(is_inside("10.77.0.1"));
+	assert_false(is_inside("10.77.0.3"));
+	assert_false(is_inside("10.78.0.1"));
+	assert_false(is_inside("10.81.0.1"));
+	ip("link del vpn7");
+}
+
 static void more_than_fit(void **state)
 {
 	FILE *batch;
@@ -97,6 +123,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bridges),
+		cmocka_unit_test(other_ends),
 		cmocka_unit_test(more_than_fit),
 	};
 
