@@ -30,13 +30,15 @@
 	X(queue_overruns, "ENOBUFS from the kernel's queue")                        \
 	X(verdict_errors, "verdicts that the kernel did not take")                  \
 	X(rules_restored, "times the firewall table was gone and set up again")     \
+	X(routes_restored, "times local routes were gone and set up again")         \
 	X(set_errors, "changes of the kernel's flow set that failed")               \
 	X(stale_batches, "batches that may have waited too long")                   \
 	X(standby_served, "SYNs served here while dprd stood still")                \
 	X(standby_tunnelled, "tunnel packets decapsulated while dprd stood still")  \
 	X(standby_forwarded, "packets of flows sent on while dprd stood still")     \
 	X(table_errors, "load tables that could not be read or checked")            \
-	X(ways_lost, "times connections to a member of one family got no answer")
+	X(ways_lost, "times connections to a member of one family got no answer")   \
+	X(probes_sent, "probes of the ways to members that were sent")
 
 struct counters {
 #define X(name, text) uint64_t name;

@@ -26,6 +26,10 @@ int rules_remove(const struct config *config, unsigned workers, bool keep_forwar
  * the kernel gives no answer. Main thread only, lock not held.
  */
 bool rules_present(struct dprd *d);
+/* The local routes of dprd: true when all of them exist, also when the kernel gives no answer. */
+bool rules_routes_present(const struct config *config);
+/* Sets up those that are missing. quiet: logs no failure. */
+int rules_routes_restore(const struct config *config, bool quiet);
 /*
  * True when something was removed from a table with rules of ours since the last call, by any process. Does not wait.
  * NULL is fine.

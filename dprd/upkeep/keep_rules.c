@@ -84,8 +84,36 @@ void keep_rules_tick(struct dprd *d, uint64_t now_ms)
 	set_up_rules(d);
 }
 
+/* Routes go away with lo, or when another program flushes them: then what peers forward here would leave the host. */
+static void keep_routes(struct dprd *d)
+{
+	struct keep_rules *k = &d->upkeep->keep_rules;
+	bool changed;
+
+	mutex_lock(&d->lock);
+	changed = d->rules_changed;
+	mutex_unlock(&d->lock);
+	/* Routes that are about to be set up are not missing. */
+	if (changed || d->rules_failed || rules_routes_present(&d->config)) {
+		k->routes_gone = false;
+		return;
+	}
+	if (!k->routes_gone)
+		log_warning("local routes of dprd were gone; setting them up again");
+	/* A failure that was logged is not logged again at each try. */
+	if (rules_routes_restore(&d->config, k->routes_gone)) {
+		k->routes_gone = true;
+		return;
+	}
+	k->routes_gone = false;
+	mutex_lock(&d->lock);
+	d->counters.routes_restored++;
+	mutex_unlock(&d->lock);
+}
+
 void keep_rules_second(struct dprd *d)
 {
+	keep_routes(d);
 	if (d->fastpath || d->routes || !rules_host_routes())
 		return;
 	mutex_lock(&d->lock);

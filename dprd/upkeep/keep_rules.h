@@ -13,6 +13,7 @@ struct keep_rules {
 	uint64_t checked_ms, doubt_checked_ms;
 	bool doubted; /* another program changed the firewall: dprd must check that its rules are there */
 	uint64_t tried_ms; /* when they were last set up, after the start */
+	bool routes_gone; /* and cannot be set up; it was logged */
 	bool flood_refused; /* this kernel's firewall has no limit: dprd does not ask again */
 };
 
@@ -20,7 +21,10 @@ void keep_rules_start(struct dprd *d); /* after rules_install() */
 /* Each tick, and after a reload: sets up the rules if they are gone or must change. After a failure it tries again each
  * second. Main thread, lock not held. */
 void keep_rules_tick(struct dprd *d, uint64_t now_ms);
-/* Each second: rules for answers of containers come when the host begins to route. Main thread, lock not held. */
+/*
+ * Each second: sets up local routes that went away; rules for answers of containers come when the host begins to route.
+ * Main thread, lock not held.
+ */
 void keep_rules_second(struct dprd *d);
 /* Each tick, nfqueue plane: tells the firewall when a flood of SYNs begins and ends. Main thread, lock not held. */
 void keep_rules_flood(struct dprd *d, uint64_t now_ms);
