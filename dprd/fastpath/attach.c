@@ -12,6 +12,7 @@
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
 #include "dprd/base/log.h"
@@ -24,6 +25,7 @@ enum {
 	TCX_INGRESS = 46, /* enum bpf_attach_type; missing in the headers of some systems on which dprd is built */
 	TCX_EGRESS = 47,
 	TCX_BEFORE = 8, /* BPF_F_BEFORE; without a program that it names: before all others */
+	PROGRAMS_MAX = 16, /* asked for at one interface */
 };
 
 static const char *const directions[2] = { "in", "out" };
@@ -151,30 +153,86 @@ bool fastpath_is_attached(const struct fastpath *f, uint32_t interface)
 	return false;
 }
 
+static void detach_link(struct fastpath *f, struct fastpath_link *link)
+{
+	char path[FASTPATH_PINS_BYTES + 32];
+	int out;
+
+	for (out = 0; out < 2; out++) {
+		link_path(f, link->interface, out, path);
+		unlink(path);
+		if (link->fd[out] >= 0)
+			close(link->fd[out]);
+		else
+			fastpath_classifier_detach(link->interface, out);
+	}
+	*link = f->links[--f->link_count];
+}
+
 /* Forgets interfaces that are gone or have become ports of a bridge, and removes their pins. */
 static void forget_gone(struct fastpath *f, const struct config *config)
 {
-	char path[FASTPATH_PINS_BYTES + 32], name[IF_NAMESIZE];
+	char name[IF_NAMESIZE];
 	unsigned i = 0;
-	int out;
 
 	while (i < f->link_count) {
-		struct fastpath_link *link = &f->links[i];
-
-		if (if_indextoname(link->interface, name) && !is_mere_port(config, name)) {
+		if (if_indextoname(f->links[i].interface, name) && !is_mere_port(config, name))
 			i++;
-			continue;
-		}
-		for (out = 0; out < 2; out++) {
-			link_path(f, link->interface, out, path);
-			unlink(path);
-			if (link->fd[out] >= 0)
-				close(link->fd[out]);
-			else
-				fastpath_classifier_detach(link->interface, out);
-		}
-		*link = f->links[--f->link_count];
+		else
+			detach_link(f, &f->links[i]);
 	}
+}
+
+static bool is_own_address(const struct config *config, const struct addr *address)
+{
+	const struct member *self = &config->member[config->self];
+
+	return addr_equal(&self->cluster_v4, address) || addr_equal(&self->cluster_v6, address) ||
+	       config_member_by_service(config, address) == (int)config->self || config_is_shared(config, address);
+}
+
+/* True for an interface that has an address of this node in the cluster: clients and peers come by it. */
+static bool is_needed(const struct ifaddrs *all, const struct config *config, const char *name)
+{
+	for (; all; all = all->ifa_next) {
+		struct addr address = { .bytes = { 0 } };
+
+		if (!all->ifa_addr || strcmp(all->ifa_name, name) != 0)
+			continue;
+		if (all->ifa_addr->sa_family == AF_INET)
+			address = addr_from_v4(((struct sockaddr_in *)(void *)all->ifa_addr)->sin_addr.s_addr);
+		else if (all->ifa_addr->sa_family == AF_INET6)
+			address = addr_from_v6(&((struct sockaddr_in6 *)(void *)all->ifa_addr)->sin6_addr);
+		if (!addr_is_zero(&address) && is_own_address(config, &address))
+			return true;
+	}
+	return false;
+}
+
+/* Makes room for an interface that is needed. False: all others are needed, too. */
+static bool make_room(struct fastpath *f, const struct ifaddrs *all, const struct config *config)
+{
+	unsigned i;
+
+	for (i = 0; f->link_count == FASTPATH_LINKS_MAX && i < f->link_count; i++) {
+		if (!is_needed(all, config, f->links[i].name))
+			detach_link(f, &f->links[i]);
+	}
+	return f->link_count < FASTPATH_LINKS_MAX;
+}
+
+/* An interface may have several addresses, and is left out once. */
+static void leave_out(struct fastpath *f, const char *name)
+{
+	unsigned i;
+
+	for (i = 0; i < f->left_count && i < FASTPATH_LEFT_MAX; i++) {
+		if (strcmp(f->left[i], name) == 0)
+			return;
+	}
+	if (f->left_count < FASTPATH_LEFT_MAX)
+		snprintf(f->left[f->left_count], sizeof(f->left[0]), "%s", name);
+	f->left_count++;
 }
 
 static int attach_interface(struct fastpath *f, const char *name, char why[FASTPATH_WHY_BYTES])
@@ -182,7 +240,7 @@ static int attach_interface(struct fastpath *f, const char *name, char why[FASTP
 	struct fastpath_link link = { .interface = if_nametoindex(name), .fd = { -1, -1 } };
 	int out, error = 0;
 
-	if (!link.interface || fastpath_is_attached(f, link.interface) || f->link_count == FASTPATH_LINKS_MAX)
+	if (!link.interface)
 		return 0;
 	snprintf(link.name, sizeof(link.name), "%s", name);
 	/* Egress first: the answers to tunnelled packets need it. */
@@ -264,18 +322,37 @@ bool fastpath_fits(const struct config *config, uint32_t interface)
 	return fits;
 }
 
+/* One round: the interfaces that are needed, or the others. */
+static int attach_all(struct fastpath *f, const struct ifaddrs *all, const struct config *config, bool needed,
+		      char why[FASTPATH_WHY_BYTES])
+{
+	const struct ifaddrs *i;
+	int error = 0;
+
+	for (i = all; i && !error; i = i->ifa_next) {
+		if (!takes_programs(all, i, config) || fastpath_is_attached(f, if_nametoindex(i->ifa_name)) ||
+		    is_needed(all, config, i->ifa_name) != needed)
+			continue;
+		if (f->link_count == FASTPATH_LINKS_MAX && !(needed && make_room(f, all, config)))
+			leave_out(f, i->ifa_name);
+		else
+			error = attach_interface(f, i->ifa_name, why);
+	}
+	return error;
+}
+
 int fastpath_attach(struct fastpath *f, const struct config *config, char why[FASTPATH_WHY_BYTES])
 {
-	struct ifaddrs *all, *i;
-	int error = 0;
+	struct ifaddrs *all;
+	int error;
 
 	forget_gone(f, config);
 	if (getifaddrs(&all))
 		return -errno;
-	for (i = all; i && !error; i = i->ifa_next) {
-		if (takes_programs(all, i, config))
-			error = attach_interface(f, i->ifa_name, why);
-	}
+	f->left_count = 0;
+	error = attach_all(f, all, config, true, why);
+	if (!error)
+		error = attach_all(f, all, config, false, why);
 	freeifaddrs(all);
 	if (!error && !f->link_count) {
 		snprintf(why, FASTPATH_WHY_BYTES, "there is no Ethernet interface with an address%s",
@@ -310,6 +387,36 @@ void fastpath_detach(struct fastpath *f, bool keep)
 	f->link_count = 0;
 	if (!keep)
 		fastpath_unpin(f->pins);
+}
+
+static uint32_t program_id(int fd)
+{
+	struct bpf_prog_info info = { 0 };
+	uint32_t size = sizeof(info);
+
+	return fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &size) ? info.id : 0;
+}
+
+bool fastpath_in_front(const struct fastpath *f, uint32_t interface, char name[FASTPATH_PROGRAM_BYTES])
+{
+	uint32_t ids[PROGRAMS_MAX] = { 0 };
+	LIBBPF_OPTS(bpf_prog_query_opts, query, .prog_ids = ids, .prog_cnt = PROGRAMS_MAX);
+	struct bpf_prog_info info = { 0 };
+	uint32_t size = sizeof(info);
+	int fd;
+
+	/* With more programs than asked for the kernel gives the first ones, and an error. */
+	bpf_prog_query_opts((int)interface, (enum bpf_attach_type)TCX_INGRESS, &query);
+	if (!ids[0] || ids[0] == program_id(program_fd(f, 0)))
+		return false;
+	snprintf(name, FASTPATH_PROGRAM_BYTES, "number %u", ids[0]);
+	fd = bpf_prog_get_fd_by_id(ids[0]);
+	if (fd < 0)
+		return true;
+	if (!bpf_obj_get_info_by_fd(fd, &info, &size) && info.name[0])
+		snprintf(name, FASTPATH_PROGRAM_BYTES, "%.*s", (int)sizeof(info.name), info.name);
+	close(fd);
+	return true;
 }
 
 void fastpath_interfaces(const struct fastpath *f, char *text, size_t bytes)

@@ -17,8 +17,10 @@
 
 enum {
 	FASTPATH_LINKS_MAX = 32, /* interfaces that carry programs */
+	FASTPATH_LEFT_MAX = 4,
 	FASTPATH_WHY_BYTES = 256,
 	FASTPATH_PINS_BYTES = PATH_BYTES + 8,
+	FASTPATH_PROGRAM_BYTES = 32,
 };
 
 /* One interface with both programs. */
@@ -47,6 +49,8 @@ struct fastpath {
 	bool failed; /* the last try to attach failed */
 	unsigned link_count;
 	struct fastpath_link links[FASTPATH_LINKS_MAX];
+	unsigned left_count; /* interfaces for which there is no room; the first ones have names here */
+	char left[FASTPATH_LEFT_MAX][16];
 	struct fastpath_counters counted; /* the programs' counters, as read last */
 	unsigned processors;
 	void *per_processor; /* room for all processors' counters */
@@ -66,6 +70,7 @@ bool fastpath_possible(const struct config *config, char why[FASTPATH_WHY_BYTES]
 bool fastpath_fits(const struct config *config, uint32_t interface);
 /*
  * Attaches the programs to every interface that should have them and does not, in place of those of a former process.
+ * Interfaces with addresses of this node in the cluster come first; of more than FASTPATH_LINKS_MAX others are left out.
  * Then pins the flow table. Cheap when nothing changed: call it each second. 0; or -errno, and why says what failed.
  */
 int fastpath_attach(struct fastpath *f, const struct config *config, char why[FASTPATH_WHY_BYTES]);
@@ -86,6 +91,9 @@ int fastpath_adopt(const struct config *config, struct flow_table *table);
  * of fastpath_attach(). 0 or -errno.
  */
 int fastpath_pin_flows(struct fastpath *f);
+
+/* The name of another program that gets the packets of an interface before dprd's. False: there is none. */
+bool fastpath_in_front(const struct fastpath *f, uint32_t interface, char name[FASTPATH_PROGRAM_BYTES]);
 
 /* "eth0, eth1" */
 void fastpath_interfaces(const struct fastpath *f, char *text, size_t bytes);
