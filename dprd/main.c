@@ -170,6 +170,7 @@ static int dprd_open_state(struct process *p)
 			    strerror(errno));
 	p->found_rules = flowset_present(d->set);
 	ways_open(&d->ways, config);
+	probes_open(d);
 	return plane_open(d);
 }
 
@@ -290,6 +291,7 @@ static void dprd_close(struct process *p)
 	queue_stop(d);
 	shared_close(d, keep);
 	plane_close(d, keep);
+	probes_close(d);
 	ways_close(&d->ways);
 	flowset_free(d->set);
 	rules_watch_free(d->rules_watch);

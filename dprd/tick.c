@@ -6,6 +6,7 @@
 #include "dprd/base/clock.h"
 #include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
+#include "dprd/cluster/probes.h"
 #include "dprd/cluster/state.h"
 #include "dprd/plane/plane.h"
 #include "dprd/queue/queue.h"
@@ -48,6 +49,8 @@ static int on_tick(sd_event_source *source, uint64_t at_us, void *context)
 		renew_second(d, now_ms);
 		keep_rules_second(d);
 	}
+	if (probes_tick(d, now_ms))
+		presence_hurry(d);
 	/* A status file says that this node can decapsulate: not while a worker stands still. */
 	if (alive && plane_carries(d))
 		presence_tick(d, now_ms);

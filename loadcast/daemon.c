@@ -73,6 +73,7 @@ struct daemon {
 	unsigned watchdog_ms;
 	bool stopping, failed, was_silent;
 	uint64_t due_ms[TIMERS]; /* 0: at once */
+	uint64_t announced_ms; /* when this last announced to all */
 	int publish_error;
 	uint32_t logged_flags[MEMBERS_MAX];
 	struct log_limit reject_log[REJECT_REASONS], member_log[MEMBERS_MAX], send_log, sample_log;
@@ -148,6 +149,7 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 	own.held_permille =
 		agent_held(agent_words(d->parts.agent), slow_start_held(&d->slow_start, own.state == NODE_ACTIVE,
 									config_of(d)->slow_start_ms, now_ms));
+	own.proofs = status.proofs;
 	own.sample.redirected = load_sum(status.redirected, 0);
 	own.sample.arrivals_per_1000_s = load_sum(status.arrivals_per_1000_s, 0);
 	/* For its peers a node and its backends are one server: their connections are its load. */
@@ -178,6 +180,7 @@ static void announce(struct daemon *d, uint64_t members, uint64_t now_ms)
 	d->was_silent = silent;
 	if (silent)
 		return;
+	d->announced_ms = now_ms;
 	size = table_announce(&d->table, &d->parts.setup->keys, now_ms, datagram);
 	if (size)
 		mcast_send(d->parts.mcast, datagram, size);
@@ -409,6 +412,15 @@ static void follow_dprd(struct daemon *d, uint32_t file_hash)
 		d->due_ms[TIMER_ANNOUNCE] = d->due_ms[TIMER_PUBLISH] = 0;
 }
 
+/* Peers are told soon whose probes arrive. A way that comes and goes must not use up what a member may announce. */
+static void follow_proofs(struct daemon *d, const struct status_proofs *proofs)
+{
+	uint64_t soon_ms = d->announced_ms + config_of(d)->period_ms / 2;
+
+	if (memcmp(proofs, &d->table.own.proofs, sizeof(*proofs)) != 0)
+		d->due_ms[TIMER_ANNOUNCE] = earlier(d->due_ms[TIMER_ANNOUNCE], soon_ms);
+}
+
 /* Peers are told at once that dprd is there, is no more, or wants no more connections. */
 static void look_at_dprd(struct daemon *d, uint64_t now_ms)
 {
@@ -419,6 +431,7 @@ static void look_at_dprd(struct daemon *d, uint64_t now_ms)
 	if (lives != d->table.own.dprd_up || (lives && wants_none != (d->table.own.state == NODE_DRAINING)))
 		d->due_ms[TIMER_ANNOUNCE] = d->due_ms[TIMER_PUBLISH] = now_ms;
 	d->due_ms[TIMER_DPRD] = now_ms + DPRD_LOOK_MS;
+	follow_proofs(d, &status.proofs);
 	follow_dprd(d, lives ? status.file_hash : 0);
 }
 

@@ -48,6 +48,11 @@ enum node_flags {
 	NODE_BACKEND = 1 << 5, /* no member: a real server behind this node; only id, state, weight and flags count */
 	NODE_SERVER_DOWN = 1 << 6, /* only set for this node: its own web server fails the health check */
 	NODE_AGENT_SILENT = 1 << 7, /* only set for this node: its agent gives no answer; its last one holds */
+	NODE_TAKES_PROBES = 1 << 8, /* its dprd looks for probes of the way to it */
+	NODE_UNPROVEN_V4 = 1 << 9, /* and those of this node do not arrive there, over IPv4 */
+	NODE_UNPROVEN_V6 = 1 << 10, /* the same over IPv6 */
+	NODE_NARROW_V4 = 1 << 11, /* they arrive, but those as large as packets of this node may be do not */
+	NODE_NARROW_V6 = 1 << 12,
 };
 
 /* The state that the agent of a node asks for ([Health] Agent=). */

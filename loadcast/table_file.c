@@ -51,7 +51,9 @@ static bool hardware_ok(const struct node_load *node)
 
 static bool node_ok(const struct node_load *node)
 {
-	const uint32_t known = NODE_HEARD | NODE_ECHOES | NODE_DPRD_UP | NODE_CONFLICT | NODE_CONFIG_DIFFERS;
+	const uint32_t known = NODE_HEARD | NODE_ECHOES | NODE_DPRD_UP | NODE_CONFLICT | NODE_CONFIG_DIFFERS |
+			       NODE_TAKES_PROBES | NODE_UNPROVEN_V4 | NODE_UNPROVEN_V6 | NODE_NARROW_V4 |
+			       NODE_NARROW_V6;
 
 	return node->id && node->state < NODE_STATES && !(node->flags & ~known) &&
 	       node->weight <= ANNOUNCE_WEIGHT_MAX && sample_ok(&node->sample) && hardware_ok(node) &&

@@ -12,10 +12,11 @@
 #include <stdint.h>
 
 #include "dprd/base/clock.h"
+#include "dprd/base/proofs.h"
 
 enum {
 	STATUS_MAGIC = 0x53525044, /* "DPRS" */
-	STATUS_VERSION = 3,
+	STATUS_VERSION = 4,
 	STATUS_PERIOD_MS = 100, /* dprd writes this often */
 	STATUS_FRESH_MS = 300, /* older: dprd is dead or frozen */
 };
@@ -32,6 +33,8 @@ struct dprd_status {
 	uint32_t least_connections; /* the least number of open connections that it announces */
 	uint32_t shorter_times; /* as in struct node_load: loadcast announces it */
 	uint64_t started_ms;
+	struct status_proofs proofs;
+	uint32_t unused2;
 };
 
 /* path.new, then rename. 0 or -errno. Sets magic and version. */

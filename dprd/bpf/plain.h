@@ -127,7 +127,7 @@ INLINE int plain_decapsulate(struct __sk_buff *skb, struct packet *outer, const 
 	peer = living_peer(t, outer);
 	if (!peer || judge_inner(&s, outer, &inner, peer, &reason) != VERDICT_DECAPSULATE)
 		return INGRESS_TUNNEL;
-	return take_out(skb, &s, outer, &inner, v6);
+	return take_out(skb, &s, outer, &inner, REASON_FROM_PEER, v6);
 }
 
 /*

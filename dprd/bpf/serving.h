@@ -168,7 +168,8 @@ INLINE bool is_for_daemon(const struct __sk_buff *skb, const struct packet *inne
 
 	if (kind == VERDICT_RETURNED)
 		return daemon_works();
-	if (kind != VERDICT_DECAPSULATE || !packet_is_syn(inner) || !(control.second_look & LOOK_LANDED))
+	if (kind != VERDICT_DECAPSULATE || !packet_is_syn(inner) || packet_is_probe(inner) ||
+	    !(control.second_look & LOOK_LANDED))
 		return false;
 	return __sync_fetch_and_add(&control.landed, 1) >= control.look_room &&
 	       !bpf_skb_load_bytes(skb, ETHERNET_BYTES, outer, sizeof(outer)) && encap_may_return(outer, v6) &&
@@ -177,7 +178,7 @@ INLINE bool is_for_daemon(const struct __sk_buff *skb, const struct packet *inne
 
 /* The packet within goes on into the stack: the verdict is DECAPSULATE. */
 INLINE int take_out(struct __sk_buff *skb, const struct serving *s, const struct packet *outer,
-		    const struct packet *inner, bool v6)
+		    const struct packet *inner, enum reason reason, bool v6)
 {
 	struct fastpath_counters *c = counters_get();
 	const struct addr *alias;
@@ -193,9 +194,11 @@ INLINE int take_out(struct __sk_buff *skb, const struct serving *s, const struct
 		if (!addr_is_zero(alias) && to_alias(skb, inner, alias, v6))
 			return drop(REASON_INNER_BAD);
 	}
-	c->reason[REASON_FROM_PEER]++;
-	c->syns_taken += packet_is_syn(inner);
-	c->decapsulated_bytes += inner->total_bytes;
+	count_in(c, reason);
+	if (reason != REASON_PROBE) {
+		c->syns_taken += packet_is_syn(inner);
+		c->decapsulated_bytes += inner->total_bytes;
+	}
 	return TC_ACT_UNSPEC;
 }
 
@@ -210,7 +213,7 @@ INLINE int decapsulate(struct __sk_buff *skb, const struct packet *outer, const 
 
 	if (is_for_daemon(skb, &inner, kind, v6))
 		return queue_to_daemon(skb, MARK_FORWARD);
-	return kind == VERDICT_DECAPSULATE ? take_out(skb, &s, outer, &inner, v6) : drop(reason);
+	return kind == VERDICT_DECAPSULATE ? take_out(skb, &s, outer, &inner, reason, v6) : drop(reason);
 }
 
 /* --- the way back --- */

@@ -46,6 +46,7 @@ bool asks_node_takes_copies(void *context, uint32_t node_id)
 	return load && (load->flags & NODE_DPRD_UP) && member >= 0 &&
 	       way_takes_new(&asks->d->ways.member[member][asks->v6]) &&
 	       !asks->d->outcomes.member[member][asks->v6].rest_ms &&
+	       probes_allow(asks->d, (unsigned)member, asks->v6) &&
 	       load_age_ms(&asks->d->table, load, asks->now_ms) <= config->dead_periods * config->period_ms;
 }
 

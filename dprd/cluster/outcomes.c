@@ -48,6 +48,12 @@ bool outcomes_rests(const struct dprd *d, unsigned member, bool v6)
 	return d->outcomes.member[member][v6].rest_ms > 0;
 }
 
+void outcomes_proven(struct dprd *d, unsigned member, bool v6)
+{
+	mutex_assert_held(&d->lock);
+	outcome_restart(&d->outcomes.member[member][v6]);
+}
+
 bool outcomes_allow(const struct dprd *d, unsigned member, bool v6, uint64_t now_ms)
 {
 	mutex_assert_held(&d->lock);

@@ -26,6 +26,9 @@ void outcomes_returned(struct dprd *d, uint32_t node_id, bool v6); /* a SYN came
 /* True when connections of this family to the member get no answer: it may get one at a time, as a trial. */
 bool outcomes_rests(const struct dprd *d, unsigned member, bool v6);
 
+/* The way to the member was lost, and probes arrive again: its rest is over, unless it is wrong once more. */
+void outcomes_proven(struct dprd *d, unsigned member, bool v6);
+
 /* True when connections of this family to the member come about, as far as is known, or it is to be tried. */
 bool outcomes_allow(const struct dprd *d, unsigned member, bool v6, uint64_t now_ms);
 

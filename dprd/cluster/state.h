@@ -15,6 +15,7 @@
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/counters.h"
 #include "dprd/cluster/outcomes.h"
+#include "dprd/cluster/probes.h"
 #include "dprd/cluster/view.h"
 #include "dprd/cluster/ways.h"
 #include "dprd/config/config.h"
@@ -71,6 +72,7 @@ struct dprd {
 	struct ways ways; /* to members and to real servers */
 	struct inside inside; /* networks of this node alone */
 	struct outcomes outcomes; /* of connections to members */
+	struct probes probes; /* of the ways to members, and of theirs to this node */
 	struct sampler *sampler;
 	struct counters counters;
 	struct decision_times decision_times;

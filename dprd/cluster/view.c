@@ -8,6 +8,7 @@
 
 #include "dprd/base/clock.h"
 #include "dprd/cluster/outcomes.h"
+#include "dprd/cluster/probes.h"
 #include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
 #include "dprd/cluster/ways.h"
@@ -60,7 +61,27 @@ struct view_node *view_node(struct dprd *d, uint32_t node_id)
 
 bool view_way_works(const struct dprd *d, unsigned member, bool v6, uint64_t now_ms)
 {
-	return way_takes_new(&d->ways.member[member][v6]) && outcomes_allow(d, member, v6, now_ms);
+	return way_takes_new(&d->ways.member[member][v6]) && probes_allow(d, member, v6) &&
+	       outcomes_allow(d, member, v6, now_ms);
+}
+
+/* NULL: a way of some family works. */
+static const char *why_no_way(const struct dprd *d, unsigned member, uint64_t now_ms)
+{
+	bool usable = false, arrives = false, works = false;
+
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		if (!way_is_usable(&d->ways.member[member][v6]))
+			continue;
+		usable = true;
+		arrives |= probes_allow(d, member, v6);
+		works |= view_way_works(d, member, v6, now_ms);
+	}
+	if (!usable)
+		return "no route to it";
+	if (!arrives)
+		return "packets do not arrive there";
+	return works ? NULL : "its connections get no answer";
 }
 
 bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms, const char **ret_why_not)
@@ -89,10 +110,8 @@ bool view_member_eligible(const struct dprd *d, unsigned member, uint64_t now_ms
 		why_not = "its dprd is not running";
 	else if (!view_weight(&d->config.member[member], load))
 		why_not = "weight 0";
-	else if (!way_is_usable(&d->ways.member[member][0]) && !way_is_usable(&d->ways.member[member][1]))
-		why_not = "no route to it";
-	else if (!view_way_works(d, member, false, now_ms) && !view_way_works(d, member, true, now_ms))
-		why_not = "its connections get no answer";
+	else
+		why_not = why_no_way(d, member, now_ms);
 	*ret_why_not = why_not;
 	return !why_not;
 }
@@ -209,6 +228,8 @@ static void view_fill_peers(struct dprd *d, const struct load_table *former, uin
 		uint64_t before = 0;
 		uint32_t i;
 
+		if (member != d->config.self)
+			probes_judge(d, member, load ? load->flags : 0, now_ms);
 		if (member == d->config.self || !load)
 			continue;
 		for (i = 0; i < former->count; i++) {

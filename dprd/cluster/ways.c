@@ -121,6 +121,34 @@ static struct way_facts ask_about_backend(const struct ways *ways, const struct 
 	return facts;
 }
 
+static void limit_path(struct way_limit *limit, struct way_facts *facts)
+{
+	if (!limit->mtu)
+		return;
+	if (limit->kernel_mtu != (uint16_t)facts->mtu)
+		*limit = (struct way_limit) { .mtu = 0 };
+	else if (facts->mtu > limit->mtu)
+		facts->mtu = limit->mtu;
+}
+
+bool ways_narrow(struct ways *ways, unsigned member, bool v6)
+{
+	/* Ethernet; PPP, VLAN and WireGuard on it; the least of IPv6; what any host takes of IPv4. */
+	static const uint16_t sizes[] = { 4352, 1500, 1420, 1280, 576 };
+	struct way_limit *limit = &ways->limit[member][v6];
+	unsigned now = ways->member[member][v6].mtu, i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		if (sizes[i] >= now || (v6 && sizes[i] < 1280))
+			continue;
+		if (!limit->mtu)
+			limit->kernel_mtu = (uint16_t)now;
+		limit->mtu = sizes[i];
+		return true;
+	}
+	return false;
+}
+
 void ways_refresh(struct ways *ways, const struct config *config, struct mutex *lock, bool *changed)
 {
 	unsigned i, v6;
@@ -129,8 +157,10 @@ void ways_refresh(struct ways *ways, const struct config *config, struct mutex *
 		tunnel_forget_errors(ways->mtu_learner);
 	for (i = 0; i < 2 * config->member_count; i++) {
 		struct way_facts facts = ask_about_member(ways, config, i / 2, i % 2);
-		struct way fresh = way_to_member(config, i / 2, i % 2, &facts), *way = &ways->member[i / 2][i % 2];
+		struct way fresh, *way = &ways->member[i / 2][i % 2];
 
+		limit_path(&ways->limit[i / 2][i % 2], &facts);
+		fresh = way_to_member(config, i / 2, i % 2, &facts);
 		/* Read without the lock: no other thread writes it. */
 		if (fresh.mtu != way->mtu)
 			log_debug("the path MTU to %s over IPv%c is %u bytes now", config->member[i / 2].name,
@@ -172,6 +202,7 @@ void ways_reconfigure(struct ways *ways, const struct config *config, const stru
 	unsigned i, v6;
 
 	old = *ways;
+	memset(ways->limit, 0, sizeof(ways->limit));
 	memset(ways->member, 0, sizeof(ways->member));
 	memset(ways->backend, 0, sizeof(ways->backend));
 	for (i = 0; i < config->member_count; i++) {

@@ -37,8 +37,15 @@ struct way {
 	uint32_t mark; /* NAT: the number by which the rules know the real server (marks.h), else 0 */
 };
 
+/* The path takes less than the kernel knows. */
+struct way_limit {
+	uint16_t kernel_mtu; /* for which that was found; another one means another path */
+	uint16_t mtu; /* 0: no limit */
+};
+
 struct ways {
 	struct mnl_socket *neighbours; /* NULL: hardware addresses are not known */
+	struct way_limit limit[MEMBERS_MAX][2]; /* main thread only */
 	int mtu_learner; /* tunnel_learn_mtu() */
 	struct way member[MEMBERS_MAX][2]; /* by family (0: IPv4) */
 	struct way backend[OWN_BACKENDS_MAX][2]; /* own real servers */
@@ -82,6 +89,12 @@ void ways_reconfigure(struct ways *ways, const struct config *config, const stru
  * SYNs go on, and takes the lock for each way. Sets *changed when a way to a member has another MSS now. Main thread.
  */
 void ways_refresh(struct ways *ways, const struct config *config, struct mutex *lock, bool *changed);
+
+/*
+ * Full-size packets do not arrive at the member, and no ICMP error said so: from the next ways_refresh() on the way is
+ * narrower, by one step of the usual sizes. False: there is no smaller one. Main thread.
+ */
+bool ways_narrow(struct ways *ways, unsigned member, bool v6);
 
 /* The MSS that fits the narrowest way to a member: the clamp for SYN-ACKs of forwarded connections. Lock held. */
 unsigned ways_mss(const struct ways *ways, bool v6);

@@ -79,7 +79,7 @@ json_t *control_status_shared(struct dprd *d);
 /* control/warnings.c: an array of {"text","advice"}, worst first. */
 json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s, const struct control_recent *recent);
 /* An array of texts about states that are normal for a while, such as members of different versions. */
-json_t *control_notes(const struct config *config, const struct control_snapshot *s);
+json_t *control_notes(const struct dprd *d, const struct control_snapshot *s);
 
 /* control/flows.c: an array of the next lines, perhaps empty; the last line of all ends the listing. NULL: no memory. */
 json_t *control_listing_next(struct dprd *d, struct control_listing *listing);

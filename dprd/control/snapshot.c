@@ -28,6 +28,7 @@ void control_take_snapshot(struct dprd *d, struct control_snapshot *s)
 	memcpy(s->way, d->ways.member, sizeof(s->way));
 	memcpy(s->outcome, d->outcomes.member, sizeof(s->outcome));
 	memcpy(s->forwarded, d->outcomes.forwarded, sizeof(s->forwarded));
+	memcpy(s->probe, d->probes.way, sizeof(s->probe));
 	s->policy = d->policy;
 	s->own_load = policy_load(&d->view_nodes[0]);
 	s->max_load = d->config.max_load_auto ? policy_max_load_auto(&d->view) : d->config.max_load;

@@ -33,6 +33,7 @@ struct control_snapshot {
 	struct way way[MEMBERS_MAX][2];
 	struct outcome outcome[MEMBERS_MAX][2];
 	uint64_t forwarded[MEMBERS_MAX][2]; /* connections, since the member is one */
+	struct probe_way probe[MEMBERS_MAX][2];
 	double own_load, max_load; /* per unit of weight, as decide() compares them */
 	const struct policy *policy;
 	bool draining, minority;
@@ -62,6 +63,12 @@ static inline bool control_passes_flood(const struct dprd *d)
 int control_outside_counts(struct dprd *d, struct rules_counts *ret);
 
 struct control_totals control_sum(const struct counters *counters);
+/* True when connections of this family that go to the member are answered, as far as is known. */
+static inline bool control_answers(const struct control_snapshot *s, unsigned member, bool v6)
+{
+	return !s->outcome[member][v6].rest_ms && !s->probe[member][v6].lost_ms;
+}
+
 /* The entry of a node in the load table; NULL: there is none. */
 const struct node_load *control_node_load(const struct control_snapshot *s, uint32_t node_id);
 uint64_t control_table_age_ms(const struct control_snapshot *s);

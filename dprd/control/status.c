@@ -158,7 +158,15 @@ static json_t *answers_json(const struct control_snapshot *s, unsigned index, bo
 {
 	if (self || !way_is_usable(&s->way[index][v6]))
 		return json_null();
-	return json_boolean(!s->outcome[index][v6].rest_ms);
+	return json_boolean(control_answers(s, index, v6));
+}
+
+/* False while packets of this family do not arrive at the member, as it says. */
+static json_t *arrives_json(const struct control_snapshot *s, unsigned index, bool self, bool v6)
+{
+	if (self || !way_is_usable(&s->way[index][v6]))
+		return json_null();
+	return json_boolean(!s->probe[index][v6].lost_ms);
 }
 
 static json_t *member_json(const struct config *config, const struct control_snapshot *s, unsigned index)
@@ -184,6 +192,8 @@ static json_t *member_json(const struct config *config, const struct control_sna
 	json_object_set_new(member, "form_v6", form_json(s, index, self, true));
 	json_object_set_new(member, "answers_v4", answers_json(s, index, self, false));
 	json_object_set_new(member, "answers_v6", answers_json(s, index, self, true));
+	json_object_set_new(member, "arrives_v4", arrives_json(s, index, self, false));
+	json_object_set_new(member, "arrives_v6", arrives_json(s, index, self, true));
 	json_object_set_new(member, "tunnel_mtu_v4", control_count(!self && mtu[0], mtu[0]));
 	json_object_set_new(member, "tunnel_mtu_v6", control_count(!self && mtu[1], mtu[1]));
 	json_object_set_new(member, "forwarded_v4", control_count(!self, s->forwarded[index][0]));
@@ -279,7 +289,7 @@ json_t *control_status(struct dprd *d, const struct control_query *query)
 	json_object_set_new(status, "backends", control_status_backends(&d->config, &s));
 	json_object_set_new(status, "members", members_json(&d->config, &s));
 	json_object_set_new(status, "warnings", control_warnings(d, &s, recent));
-	json_object_set_new(status, "notes", control_notes(&d->config, &s));
+	json_object_set_new(status, "notes", control_notes(d, &s));
 	return status;
 }
 
@@ -290,5 +300,5 @@ json_t *control_peers(struct dprd *d, const struct control_query *query)
 	(void)query;
 	control_take_snapshot(d, &s);
 	return json_pack("{s:s, s:o, s:o, s:o}", "schema", "dprd.peers/1", "node", control_text(d->config.node_name),
-			 "members", members_json(&d->config, &s), "notes", control_notes(&d->config, &s));
+			 "members", members_json(&d->config, &s), "notes", control_notes(d, &s));
 }

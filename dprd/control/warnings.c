@@ -3,8 +3,10 @@
 #include "dprd/base/advice.h"
 #include "dprd/base/version.h"
 #include "dprd/check/report.h"
+#include "dprd/control/causes.h"
 #include "dprd/control/control.h"
 #include "dprd/host/bridge.h"
+#include "dprd/fastpath/fastpath.h"
 #include "dprd/plane/plane.h"
 #include "dprd/shared/shared.h"
 #include "dprd/upkeep/upkeep.h"
@@ -230,12 +232,18 @@ static void warn_answers(struct warnings *w, unsigned index, bool v6)
 	const struct way *way = &w->s->way[index][v6];
 	char to[ADDR_TEXT_BYTES], from[ADDR_TEXT_BYTES];
 
-	if (!way_is_usable(way) || !w->s->outcome[index][v6].rest_ms)
+	if (!way_is_usable(way) || control_answers(w->s, index, v6))
 		return;
 	addr_format(&way->destination, to);
 	addr_format(&way->source, from);
-	say(w, "connections forwarded to %s over IPv%c get no answer; others of this family do not go there", m->name,
-	    v6 ? '6' : '4');
+	if (w->s->probe[index][v6].lost_ms)
+		say(w,
+		    "packets that this node forwards to %s over IPv%c do not arrive; it gets no connections of this "
+		    "family",
+		    m->name, v6 ? '6' : '4');
+	else
+		say(w, "connections forwarded to %s over IPv%c get no answer; others of this family do not go there",
+		    m->name, v6 ? '6' : '4');
 	if (way->form == WAY_FORM_DIRECT)
 		advise(w, "ip route get %s from %s; on %s: dprctl status", to, from, m->name);
 	else
@@ -244,6 +252,34 @@ static void warn_answers(struct warnings *w, unsigned index, bool v6)
 		       "firewalls: tcpdump -ni any '%s proto %d'",
 		       to, from, m->name, v6 ? IPPROTO_IPV6 : IPPROTO_IPIP, from, v6 ? "ip6" : "ip",
 		       v6 ? IPPROTO_IPV6 : IPPROTO_IPIP);
+}
+
+/* The member announces itself, but what it forwards to this node does not arrive. */
+static void warn_arrivals(struct warnings *w, unsigned index, bool v6)
+{
+	const struct member *m = &w->config->member[index];
+	const struct node_load *load = control_node_load(w->s, m->id);
+	const uint32_t sends = NODE_ECHOES | NODE_DPRD_UP | NODE_TAKES_PROBES;
+	char cause[CONTROL_CAUSE_BYTES];
+
+	if (!load || (load->flags & sends) != sends || !probes_is_lost(w->d, index, v6))
+		return;
+	say(w, "packets that %s forwards to this node over IPv%c %s; it forwards none of this family", m->name,
+	    v6 ? '6' : '4', w->d->probes.mute[index][v6] ? "could not be answered" : "do not arrive");
+	control_arrival_cause(w->d, index, v6, cause);
+	advise(w, "%s", cause);
+}
+
+/* The way was made narrower than the kernel knows it, because full-size packets did not arrive. */
+static void warn_narrow(struct warnings *w, unsigned index, bool v6)
+{
+	const struct way_limit *limit = &w->d->ways.limit[index][v6];
+
+	if (!limit->mtu)
+		return;
+	say(w, "packets of %u bytes do not arrive at %s over IPv%c, and no ICMP error says so; %u bytes are used",
+	    limit->kernel_mtu, w->config->member[index].name, v6 ? '6' : '4', w->s->way[index][v6].mtu);
+	advise(w, "Let ICMP errors through between the nodes, and give all cluster links the same MTU");
 }
 
 /* Warns when there is no way to a member for a family that both nodes have, or the way does not work. */
@@ -258,6 +294,8 @@ static void warn_path(struct warnings *w, unsigned index)
 		char text[ADDR_TEXT_BYTES];
 
 		warn_answers(w, index, v6);
+		warn_arrivals(w, index, v6);
+		warn_narrow(w, index, v6);
 		if (addr_is_zero(to) || addr_is_zero(from) || w->s->way[index][v6].mtu)
 			continue;
 		say(w, "no route to the cluster address of %s; no IPv%c connection is forwarded to it", m->name,
@@ -458,6 +496,22 @@ static void warn_bridge(struct warnings *w)
 	advise(w, BRIDGE_ADVICE ", and restart dprd");
 }
 
+/* Clients and peers come by interfaces that have the node's own addresses: these are never left out. */
+static void warn_interfaces(struct warnings *w)
+{
+	const struct fastpath *f = w->d->fastpath;
+	char names[FASTPATH_LEFT_MAX * (sizeof(f->left[0]) + 2) + 1] = "", *end = names;
+	unsigned i;
+
+	if (!f || !f->left_count)
+		return;
+	for (i = 0; i < f->left_count && i < FASTPATH_LEFT_MAX; i++)
+		end += snprintf(end, sizeof(names) - (size_t)(end - names), "%s%s", i ? ", " : "", f->left[i]);
+	say(w, "more than %d interfaces have addresses: the BPF programs are not on %s%s", FASTPATH_LINKS_MAX, names,
+	    f->left_count > FASTPATH_LEFT_MAX ? " and others" : "");
+	advise(w, "Name those by which clients and peers come: [Datapath] Interfaces=");
+}
+
 static void warn_plane(struct warnings *w)
 {
 	if (*plane_unseen(w->d)) {
@@ -537,6 +591,7 @@ json_t *control_warnings(const struct dprd *d, const struct control_snapshot *s,
 	warn_plane(&w);
 	warn_inside(&w);
 	warn_bridge(&w);
+	warn_interfaces(&w);
 	warn_clock(&w);
 	warn_counters(&w, recent);
 	return w.list;
@@ -555,10 +610,27 @@ static bool name_version(const struct config *config, const struct control_snaps
 	return true;
 }
 
-json_t *control_notes(const struct config *config, const struct control_snapshot *s)
+/* Another program may come first with good reason; one that accepts connections itself leaves nothing to forward. */
+static void note_programs(const struct fastpath *f, json_t *list)
+{
+	char text[NOTE_BYTES], program[FASTPATH_PROGRAM_BYTES];
+	unsigned i;
+
+	for (i = 0; f && i < f->link_count; i++) {
+		if (!fastpath_in_front(f, f->links[i].interface, program))
+			continue;
+		snprintf(text, sizeof(text),
+			 "the BPF program %s gets the packets of %s before dprd's; if it accepts them itself, nothing "
+			 "is "
+			 "forwarded",
+			 program, f->links[i].name);
+		json_array_append_new(list, control_text(text));
+	}
+}
+
+static void note_versions(const struct config *config, const struct control_snapshot *s, json_t *list)
 {
 	char text[NOTE_BYTES], names[NOTE_MEMBERS * NOTE_NAME_BYTES] = "", *end = names;
-	json_t *list = json_array();
 	unsigned i, others = 0;
 
 	for (i = 0; i < config->member_count && control_table_fresh(config, s); i++) {
@@ -568,7 +640,7 @@ json_t *control_notes(const struct config *config, const struct control_snapshot
 			end = stpcpy(end, one);
 	}
 	if (!others)
-		return list;
+		return;
 	if (others > NOTE_MEMBERS)
 		snprintf(text, sizeof(text), "members run other versions than this dprd (%s): %s, and %u more",
 			 dprd_version, names + 2, others - NOTE_MEMBERS);
@@ -576,5 +648,13 @@ json_t *control_notes(const struct config *config, const struct control_snapshot
 		snprintf(text, sizeof(text), "members run other versions than this dprd (%s): %s", dprd_version,
 			 names + 2);
 	json_array_append_new(list, control_text(text));
+}
+
+json_t *control_notes(const struct dprd *d, const struct control_snapshot *s)
+{
+	json_t *list = json_array();
+
+	note_versions(&d->config, s, list);
+	note_programs(d->fastpath, list);
 	return list;
 }

@@ -122,6 +122,23 @@ static int width_of(const json_t *members, const char *key, int least)
 	return least;
 }
 
+/* The last column: what is wrong with a member; "": nothing, or its state says it. */
+static const char *note_of(const json_t *member)
+{
+	static const char *const families[][2] = { { "answers_v4", "not over IPv4" },
+						   { "answers_v6", "not over IPv6" } };
+	const char *why_not = text_of(member, "why_not");
+	size_t i;
+
+	if (!flag_of(member, "eligible"))
+		return strcmp(member_state_word(member), why_not) == 0 ? "" : why_not;
+	for (i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		if (json_is_false(json_object_get(member, families[i][0])))
+			return families[i][1];
+	}
+	return "";
+}
+
 static void render_table(FILE *out, const json_t *members, const char *address, const struct column *columns,
 			 const struct style *style)
 {
@@ -139,15 +156,14 @@ static void render_table(FILE *out, const json_t *members, const char *address, 
 	}
 	json_array_foreach(members, i, member)
 	{
-		bool note = !flag_of(member, "eligible") &&
-			    strcmp(member_state_word(member), text_of(member, "why_not")) != 0;
+		const char *note = note_of(member);
 
 		fprintf(out, "%c %-*s %-*s ", flag_of(member, "self") ? '>' : ' ', names, text_of(member, "name"),
 			addresses, text_of(member, address));
 		render_state(out, member, 9, style);
 		for (column = columns; column->heading; column++)
 			fprintf(out, " %*s", column->width, column_cell(cell, member, column));
-		fprintf(out, "%s%s\n", note ? "  " : "", note ? text_of(member, "why_not") : "");
+		fprintf(out, "%s%s\n", *note ? "  " : "", note);
 	}
 }
 

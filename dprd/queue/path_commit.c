@@ -14,7 +14,7 @@ static void commit_one(struct path *p, const struct queued *q)
 
 	counters->reason[q->verdict.reason]++;
 	counters->flows_evicted += q->evict;
-	if (q->verdict.kind == VERDICT_DECAPSULATE) {
+	if (q->verdict.kind == VERDICT_DECAPSULATE && q->verdict.reason != REASON_PROBE) {
 		counters->decapsulated_bytes += q->packet.total_bytes;
 		counters->syns_taken += packet_is_syn(&q->packet);
 		p->d->last_decapsulated_ms = p->now_ms;

@@ -16,11 +16,12 @@
  *   postrouting 150  the same for a web server in a container, on a host that routes
  *   reassembly       no packet comes here; while the chain has its rule, the kernel puts fragments together in front
  *                    of all rules (priority -400)
+ *   input -310       notes probes of peers, and drops them
  *
  * With real servers behind this node rules/backend.c adds chains.
  *
- * On the BPF plane the programs mark packets earlier, at tc ingress: only the queue rules are needed then. Each chain
- * costs time for all packets of this node, also for its own.
+ * On the BPF plane the programs mark packets earlier, at tc ingress: only the queue rules and the chain for probes are
+ * needed then. Each chain costs time for all packets of this node, also for its own.
  *
  * A set's content survives every reload and restart: the chains are replaced in one transaction.
  */
@@ -232,6 +233,7 @@ static void write_small_table(FILE *out, struct dprd *d)
 		fprintf(out, "delete table inet dprd\n");
 	fprintf(out, "add table inet dprd\n");
 	write_reassembly(out, d);
+	rules_write_probed(out, &d->config);
 	rules_write_backends(out, d);
 }
 
@@ -254,6 +256,7 @@ static void write_full_table(FILE *out, struct dprd *d)
 	write_mss(out, d, true);
 	write_leaving(out, d, "output");
 	write_reassembly(out, d);
+	rules_write_probed(out, &d->config);
 	rules_write_backends(out, d);
 	if (config_has_nat(&d->config))
 		write_leaving(out, d, RULES_NAT_LEAVING);

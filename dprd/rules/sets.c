@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 
+#include "dprd/core/packet/probe.h"
+#include "dprd/host/probed.h"
 #include "dprd/rules/table.h"
 
 void rules_list_item(struct rules_list *list, const struct addr *address, const char *suffix)
@@ -145,6 +147,40 @@ void rules_write_set(FILE *out, const struct config *config, const char *kind, c
 	if (list.count)
 		fprintf(out, "add element inet dprd %s%c { %s }\n", name, v6 ? '6' : '4', text);
 	free(text);
+}
+
+/*
+ * Probes come out of the tunnel as connections do, pass the same filters and the same look-up of the route, and end here,
+ * in front of the host's own rules for what it lets in. The sets remember for which local address the last one came.
+ */
+void rules_write_probed(FILE *out, const struct config *config)
+{
+	unsigned i;
+
+	if (config_has_port(config, PROBE_PORT))
+		return;
+	fprintf(out, "add chain inet dprd probed\n"
+		     "add chain inet dprd input { type filter hook input priority -310 ; }\n"
+		     "flush chain inet dprd input\nflush chain inet dprd probed\n");
+	for (i = 0; i < 4; i++) {
+		bool v6 = i % 2, full = i / 2;
+		const char *name = full ? "probed_full" : "probed", *ip = v6 ? "ip6" : "ip";
+		const char *address = v6 ? "ipv6_addr" : "ipv4_addr";
+		char f = v6 ? '6' : '4';
+
+		/* Strangers may send the like to other addresses of this host, and must not fill the sets. */
+		if (!full)
+			rules_write_set(out, config, "set", "probe_to", v6, address, list_foreign);
+		fprintf(out,
+			"add set inet dprd %s%c { type %s ; size %d ; flags dynamic,timeout ; timeout %dms ; }\n"
+			"add rule inet dprd probed %s daddr @probe_to%c tcp sport %d update @%s%c { %s daddr }\n",
+			name, f, address, PROBED_MAX, PROBED_KEPT_MS, ip, f, full ? PROBE_FULL_PORT : PROBE_PORT, name,
+			f, ip);
+	}
+	fprintf(out,
+		"add rule inet dprd probed drop\n"
+		"add rule inet dprd input tcp dport %d tcp sport %d-%d " RULES_SYN " goto probed\n",
+		PROBE_PORT, PROBE_PORT, PROBE_FULL_PORT);
 }
 
 void rules_write_sets(FILE *out, const struct config *config, bool v6)

@@ -65,6 +65,8 @@ rules_fill_fn rules_list_shared;
 /* Writes a set or map that is emptied and filled again within the transaction. */
 void rules_write_set(FILE *out, const struct config *config, const char *kind, const char *name, bool v6,
 		     const char *type, rules_fill_fn *fill);
+/* Writes the chains that note and drop probes, of both planes. */
+void rules_write_probed(FILE *out, const struct config *config);
 /* Writes all sets of the nfqueue plane's chains, of one family. */
 void rules_write_sets(FILE *out, const struct config *config, bool v6);
 

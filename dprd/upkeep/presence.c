@@ -62,6 +62,7 @@ static void write_status(struct dprd *d, uint64_t now_ms)
 	status.shorter_times = suspicion_told(&d->suspicion);
 	status.arrivals_per_1000_s = d->arrivals_per_1000_s;
 	mutex_unlock(&d->lock);
+	probes_status(d, &status.proofs);
 	status_path(d, path);
 	note_error(d, path, status_publish(path, &status));
 }
@@ -74,6 +75,11 @@ void presence_tick(struct dprd *d, uint64_t now_ms)
 		return;
 	p->status_ms = now_ms;
 	write_status(d, now_ms);
+}
+
+void presence_hurry(struct dprd *d)
+{
+	d->upkeep->presence.status_ms = 0;
 }
 
 void presence_withdraw(const struct dprd *d)

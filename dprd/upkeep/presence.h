@@ -26,6 +26,8 @@ struct presence {
 void presence_start(struct dprd *d);
 /* Each tick, while dprd works: the status file for loadcast. */
 void presence_tick(struct dprd *d, uint64_t now_ms);
+/* There is news for peers: the next presence_tick() does not wait. */
+void presence_hurry(struct dprd *d);
 /* Each tick, while the workers run: the watchdog's ping. */
 void presence_ping(struct dprd *d, uint64_t now_ms);
 /*

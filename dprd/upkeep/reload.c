@@ -35,6 +35,7 @@ static void reconfigure(struct dprd *d, const struct config *fresh, const struct
 	expire_reconfigure(d, former);
 	ways_reconfigure(&d->ways, &d->config, former);
 	outcomes_reconfigure(d, former);
+	probes_reconfigure(d, former);
 	sampler = asks_reconfigure(d, sampler);
 	backend_reconfigure(d, former);
 	mutex_unlock(&d->lock);

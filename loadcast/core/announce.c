@@ -194,6 +194,11 @@ static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t
 	m.serving_port = serving;
 	m.held_permille = from->held_permille;
 	m.shorter_times = from->shorter_times;
+	m.probes = from->probes;
+	m.n_unproven = from->unproven[0] || from->unproven[1] ? 2 : 0;
+	m.unproven = (uint64_t *)from->unproven;
+	m.n_narrow = from->narrow[0] || from->narrow[1] ? 2 : 0;
+	m.narrow = (uint64_t *)from->narrow;
 	m.period_ms = from->period_ms;
 	m.load = &load;
 	m.dprd_up = from->dprd_up;
@@ -369,6 +374,14 @@ static bool take_echoes(const Dprd__Announcement *m, struct announcement *ret)
 	return true;
 }
 
+/* A number for each family, or none. */
+static bool take_families(const uint64_t *from, size_t count, uint64_t ret[2])
+{
+	if (count == 2)
+		memcpy(ret, from, 2 * sizeof(*ret));
+	return count == 2 || !count;
+}
+
 static bool take_nodes(const uint32_t *from, size_t count, uint32_t ret[MEMBERS_MAX], unsigned *ret_count)
 {
 	if (count > MEMBERS_MAX)
@@ -451,9 +464,10 @@ static enum reject take_message(const Dprd__Announcement *m, struct announcement
 			    &ret->service_count) ||
 	    !take_ports(m->service_port, m->n_service_port, ret->port, &ret->port_count) ||
 	    !take_ports(m->serving_port, m->n_serving_port, ret->serving, &ret->serving_count) ||
-	    !take_echoes(m, ret) || !take_shares(m, ret) || !take_rejections(m, ret) ||
-	    !take_hardware(&m->hardware_v4, ret->hardware[0]) || !take_hardware(&m->hardware_v6, ret->hardware[1]) ||
-	    !take_version(m->version, ret->version))
+	    !take_families(m->unproven, m->n_unproven, ret->unproven) ||
+	    !take_families(m->narrow, m->n_narrow, ret->narrow) || !take_echoes(m, ret) || !take_shares(m, ret) ||
+	    !take_rejections(m, ret) || !take_hardware(&m->hardware_v4, ret->hardware[0]) ||
+	    !take_hardware(&m->hardware_v6, ret->hardware[1]) || !take_version(m->version, ret->version))
 		return REJECT_RANGE;
 	memcpy(ret->name, m->node_name, strlen(m->node_name) + 1);
 	ret->state = m->state;
@@ -463,6 +477,8 @@ static enum reject take_message(const Dprd__Announcement *m, struct announcement
 	ret->shorter_times = clamp(m->shorter_times, SHORTER_TIMES_MAX);
 	ret->service_hash = m->service_hash;
 	ret->dprd_up = m->dprd_up;
+	/* A later version may say more by a larger number: it judges as well. */
+	ret->probes = clamp(m->probes, PROBES_JUDGED);
 	take_load(m->load, &ret->sample);
 	return REJECT_NONE;
 }

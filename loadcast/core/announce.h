@@ -14,6 +14,7 @@
 
 #include <stddef.h>
 
+#include "dprd/base/proofs.h"
 #include "loadcast/load.h"
 
 enum {
@@ -112,6 +113,8 @@ struct announcement {
 	uint32_t held_permille, shorter_times; /* as in struct node_load */
 	unsigned echo_count;
 	struct announce_echo echo[MEMBERS_MAX];
+	uint32_t probes; /* enum status_probes */
+	uint64_t unproven[2], narrow[2]; /* by family (0: IPv4): a bit for each echo */
 	bool shares; /* says something about shares: share_weight or grants */
 	uint32_t share_weight;
 	unsigned ask_count;

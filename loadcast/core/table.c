@@ -171,11 +171,12 @@ struct proof {
 	bool recent; /* and we sent it not long ago */
 	uint64_t sequence, sent_ms;
 	uint32_t grant;
+	unsigned place; /* of the echo in the lists; MEMBERS_MAX: there is none */
 };
 
 static struct proof find_proof(const struct table *table, const struct announcement *a, uint64_t now_ms)
 {
-	struct proof proof = { 0 };
+	struct proof proof = { .place = MEMBERS_MAX };
 	unsigned i;
 
 	for (i = 0; !table->observer && i < a->echo_count; i++) {
@@ -183,6 +184,7 @@ static struct proof find_proof(const struct table *table, const struct announcem
 			continue;
 		proof.sequence = a->echo[i].sequence;
 		proof.grant = a->echo[i].grant;
+		proof.place = i;
 		proof.echoed = sent_at(table, proof.sequence, &proof.sent_ms);
 		proof.recent = proof.echoed && now_ms - proof.sent_ms <= dead_ms(table);
 		break;
@@ -199,6 +201,8 @@ static void start_epoch(const struct table *table, struct table_member *m, uint6
 	m->epoch = epoch;
 	m->sequence = 0;
 	m->echoed = false;
+	memset(m->unproven, 0, sizeof(m->unproven));
+	memset(m->narrow, 0, sizeof(m->narrow));
 	memset(m->version, 0, sizeof(m->version));
 }
 
@@ -315,6 +319,28 @@ static void take(struct table_member *m, const struct member *configured, const 
 		memcpy(m->version, a->version, sizeof(m->version));
 }
 
+/* True when one of this node's ways to the member has just lost its proof. */
+static bool take_proofs(struct table_member *m, const struct announcement *a, const struct proof *proof)
+{
+	bool lost = false;
+
+	m->probes = a->dprd_up ? a->probes : PROBES_NONE;
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		/* While its dprd starts, and when this echo finds no place, it says nothing new. */
+		bool unproven = m->unproven[v6];
+
+		if (a->dprd_up && a->probes == PROBES_NONE)
+			unproven = false;
+		else if (m->probes == PROBES_JUDGED && proof->place < MEMBERS_MAX)
+			unproven = a->unproven[v6] >> proof->place & 1;
+		if (proof->place < MEMBERS_MAX)
+			m->narrow[v6] = m->probes == PROBES_JUDGED && a->narrow[v6] >> proof->place & 1;
+		lost |= unproven && !m->unproven[v6];
+		m->unproven[v6] = unproven;
+	}
+	return lost;
+}
+
 static void take_share(struct table *table, unsigned member, const struct announcement *a, const struct proof *proof,
 		       uint64_t now_ms)
 {
@@ -382,6 +408,7 @@ static enum reject take_authentic(struct table *table, unsigned member, const st
 	table->lost |= takes_connections(m->state, m->dprd_up) &&
 		       (!takes_connections(a.state, a.dprd_up) || (ports_down & ~m->ports_down));
 	m->ports_down = ports_down;
+	table->lost |= take_proofs(m, &a, &proof);
 	take(m, &table->config->member[member], &a, now_ms);
 	m->rejects = find_rejection(table, &a);
 	if (!is_self(table, member)) {
@@ -434,6 +461,24 @@ enum reject table_receive(struct table *table, const struct announce_keys *keys,
 	return reason;
 }
 
+static bool is_among(const struct proofs_nodes *nodes, uint32_t id)
+{
+	for (unsigned i = 0; i < nodes->count && i < PROOFS_NODES_MAX; i++) {
+		if (nodes->id[i] == id)
+			return true;
+	}
+	return false;
+}
+
+/* Adds dprd's word about the member to the next echo. */
+static void fill_proofs(const struct status_proofs *proofs, uint32_t id, struct announcement *a)
+{
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		a->unproven[v6] |= (uint64_t)is_among(&proofs->unproven[v6], id) << a->echo_count;
+		a->narrow[v6] |= (uint64_t)is_among(&proofs->narrow[v6], id) << a->echo_count;
+	}
+}
+
 /* Members that were silent for long get no echo: they would not accept one so old. */
 static void fill_echoes(const struct table *table, uint64_t now_ms, struct announcement *a)
 {
@@ -445,6 +490,7 @@ static void fill_echoes(const struct table *table, uint64_t now_ms, struct annou
 
 		if (!m->id || !m->heard || now_ms - m->heard_ms > dead_ms(table))
 			continue;
+		fill_proofs(&table->own.proofs, m->id, a);
 		a->echo[a->echo_count++] = (struct announce_echo) {
 			.node = m->id,
 			.epoch_low = announce_epoch_low(m->epoch),
@@ -518,6 +564,7 @@ static void fill_own(const struct table *table, struct announcement *a)
 	memcpy(a->port, table->own.port_count ? table->own.port : config->port, sizeof(a->port));
 	a->held_permille = table->own.held_permille;
 	a->shorter_times = table->own.shorter_times;
+	a->probes = table->own.dprd_up ? table->own.proofs.probes : PROBES_NONE;
 	fill_serving(table, a);
 }
 
@@ -535,6 +582,10 @@ static bool shorten(struct announcement *a)
 	if (!a->echo_count)
 		return false;
 	a->echo_count--;
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		a->unproven[v6] &= ~(1ULL << a->echo_count);
+		a->narrow[v6] &= ~(1ULL << a->echo_count);
+	}
 	return true;
 }
 
@@ -569,6 +620,12 @@ static uint32_t age_ms(uint64_t since_ms, uint64_t now_ms)
 static bool in_conflict(const struct table_member *m, uint64_t now_ms)
 {
 	return m->conflict && now_ms - m->conflict_ms < TABLE_CONFLICT_MS;
+}
+
+static uint32_t flags_of_proofs(const struct table_member *m)
+{
+	return (m->unproven[0] ? NODE_UNPROVEN_V4 : 0) | (m->unproven[1] ? NODE_UNPROVEN_V6 : 0) |
+	       (m->narrow[0] ? NODE_NARROW_V4 : 0) | (m->narrow[1] ? NODE_NARROW_V6 : 0);
 }
 
 static void fill_member(const struct table *table, unsigned member, uint64_t now_ms, struct node_load *ret)
@@ -613,6 +670,9 @@ static void fill_member(const struct table *table, unsigned member, uint64_t now
 		ret->flags |= NODE_CONFIG_DIFFERS;
 	if (in_conflict(m, now_ms))
 		ret->flags |= NODE_CONFLICT;
+	if (m->probes)
+		ret->flags |= NODE_TAKES_PROBES;
+	ret->flags |= flags_of_proofs(m);
 }
 
 static void fill_self(const struct table *table, uint64_t now_ms, struct node_load *ret)

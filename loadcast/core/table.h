@@ -49,6 +49,8 @@ struct table_member {
 	uint64_t rejected_ms;
 	struct addr rejected_from;
 	uint32_t rejects; /* as in struct node_load */
+	uint32_t probes; /* enum status_probes: as announced */
+	bool unproven[2], narrow[2]; /* by family: it says that probes of this node, or full-size ones, do not arrive */
 	bool heard; /* an announcement was taken: the epoch is known */
 	bool echoed; /* this epoch has echoed one of our announcements */
 	bool retired; /* this epoch replaced retired_epoch with proof */
@@ -65,6 +67,7 @@ struct table_own {
 	uint8_t hardware[2][HARDWARE_BYTES]; /* as in struct node_load */
 	char version[VERSION_BYTES]; /* the same */
 	uint32_t ports_down, held_permille, shorter_times, agent; /* the same */
+	struct status_proofs proofs; /* of the ways to this node */
 	unsigned port_count; /* the ports that dprd serves, when not all; 0: those of the configuration */
 	uint16_t port[PORTS_MAX];
 	uint32_t service_hash; /* of the file that dprd has, when it is not that of the configuration; 0: it is */
@@ -82,7 +85,8 @@ struct table {
 	struct table_own own;
 	struct share *share; /* of the shared addresses; NULL: there are none */
 	uint64_t asked_by; /* a bit for each member that asked for an answer; the caller clears it */
-	bool lost; /* a member stopped taking connections, or those to one port; the caller clears it */
+	/* A member stopped taking connections, or those to one port, or those of one family; the caller clears it. */
+	bool lost;
 	uint64_t rejected[REJECT_REASONS]; /* [REJECT_NONE] counts those taken */
 	struct table_member member[MEMBERS_MAX]; /* as in the configuration; at self: a second host with our name */
 };

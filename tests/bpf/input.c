@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* input.c - random packets: most of them nearly right, where mistakes show. */
-#include "dprd/core/packet/encap.h"
+#include "dprd/core/packet/probe.h"
 #include "tests/bpf/input_private.h"
 
 enum {
@@ -293,6 +293,8 @@ static void make_inner(struct maker *m, unsigned member)
 		add_ip(m, (uint8_t)random_next(m->r), &key.client, &key.service);
 		return;
 	}
+	if (input_one_in(m->r, 16))
+		key.client_port = key.service_port = htons(PROBE_PORT);
 	add_tcp(m, key.client_port, key.service_port, random_flags(m->r), input_sequence(m->r));
 	add_ip(m, PROTO_TCP, &key.client, &key.service);
 }

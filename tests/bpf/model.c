@@ -3,6 +3,7 @@
 #include "dprd/core/decide/decide.h"
 #include "dprd/core/packet/encap.h"
 #include "dprd/core/flow/answered.h"
+#include "dprd/core/packet/probe.h"
 #include "dprd/core/flow/memory.h"
 #include "tests/bpf/model_private.h"
 
@@ -373,8 +374,8 @@ static bool is_for_daemon(struct model *m, const struct frame *in, const struct 
 		return m->works;
 	if (v->kind != VERDICT_DECAPSULATE)
 		return false;
-	return packet_is_syn(inner) && m->second_look & LOOK_LANDED && m->landed++ >= m->look_room && m->works &&
-	       encap_may_return(in->bytes + FRAME_ETHERNET_BYTES, outer->v6);
+	return packet_is_syn(inner) && !packet_is_probe(inner) && m->second_look & LOOK_LANDED &&
+	       m->landed++ >= m->look_room && m->works && encap_may_return(in->bytes + FRAME_ETHERNET_BYTES, outer->v6);
 }
 
 /* Works like path_decapsulate(). */
@@ -420,9 +421,9 @@ static void decapsulate(struct model *m, const struct frame *in, const struct pa
 	if (!addr_is_zero(&alias))
 		encap_to_alias(ip, &inner, &alias);
 	mend_sums(r, &inner, !addr_is_zero(&alias));
-	m->counted.reason[REASON_FROM_PEER]++;
-	m->counted.syns_taken += packet_is_syn(&inner);
-	m->counted.decapsulated_bytes += inner.total_bytes;
+	m->counted.reason[v.reason]++;
+	m->counted.syns_taken += v.reason != REASON_PROBE && packet_is_syn(&inner);
+	m->counted.decapsulated_bytes += v.reason == REASON_PROBE ? 0 : inner.total_bytes;
 	model_finish(r, PASS);
 }
 

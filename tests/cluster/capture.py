@@ -12,6 +12,9 @@ import time
 from scapy.all import Ether
 
 ETH_P_ALL, PACKET_OUTGOING, SO_TIMESTAMPNS = 3, 4, 35
+# Probes of ways (dprd/core/packet/probe.h), in a tunnel and without one: they always come.
+PROBES = " or ".join(f"({header} and {ip}[{ports}:4] & 0xfffcffff = 0x00080009)" for header, ip, ports in
+                    (("ip[9] = 4", "ip", 40), ("ip6[6] = 41", "ip6", 80), ("ip[9] = 6", "ip", 20), ("ip6[6] = 6", "ip6", 40)))
 
 
 class SockFprog(ctypes.Structure):
@@ -26,19 +29,18 @@ def compile_filter(text):
 
 
 class Capture:
-    """Everything that an interface sees and a filter takes, from the "with" to its end (or stop()); interface None: of
-    all interfaces of the host. frames: (bytes, kind of packet); about: for each (interface, time, True if it was
+    """Everything except probes that an interface sees and a filter takes, from the "with" to its end (or stop());
+    interface None: of all interfaces of the host. frames: (bytes, kind of packet); about: for each (interface, time, True if it was
     sent)."""
 
     def __init__(self, cluster, host, interface="eth0", only=""):
         with cluster.site.inside(host):
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0 if interface else socket.htons(ETH_P_ALL))
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        if only:
-            code = compile_filter(only)
-            held = ctypes.create_string_buffer(code, len(code))
-            program = SockFprog(len(code) // 8, ctypes.addressof(held))
-            self.socket.setsockopt(socket.SOL_SOCKET, 26, bytes(program))
+        code = compile_filter((f"({only}) and " if only else "") + f"not ({PROBES})")
+        held = ctypes.create_string_buffer(code, len(code))
+        program = SockFprog(len(code) // 8, ctypes.addressof(held))
+        self.socket.setsockopt(socket.SOL_SOCKET, 26, bytes(program))
         self.socket.setsockopt(socket.SOL_SOCKET, 33, 32 << 20)  # SO_RCVBUFFORCE
         if interface:
             self.socket.bind((interface, ETH_P_ALL))

@@ -162,6 +162,12 @@ def restore_state(cluster, node):
         cluster.dprctl(node, "undrain")
 
 
+def ways_arrive(cluster, node):
+    """True when no peer tells a node that its probes do not arrive."""
+    status = cluster.status(node)
+    return status and not any(member[key] is False for member in status["members"] for key in ("arrives_v4", "arrives_v6"))
+
+
 def reset(cluster):
     """Restores everything as at the start. Only things that a test touched cost time."""
     base_config(cluster)
@@ -172,6 +178,7 @@ def reset(cluster):
     for node in cluster.nodes:
         restore_state(cluster, node)
     cluster.wait_ready()
+    cluster.wait_until(lambda: all(ways_arrive(cluster, node) for node in cluster.nodes), "all ways are proven again")
     check_plane(cluster)
 
 

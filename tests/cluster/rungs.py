@@ -32,6 +32,8 @@ NOT_FOR_PLANE = {
     "bpf": {"test_b60_a_flood_passes_by": "in a flood the BPF programs decide"},
     "nfqueue": {
         "test_b63_a_port_is_used_again_meanwhile": "without the programs no packet finds its flow while the rules are gone",
+        "test_b107_program_in_front": "without programs no other one can come first",
+        "test_b109_many_interfaces": "without programs all interfaces are alike",
     } | {name: SHARED_NEED_PROGRAMS for name in (
         "test_f10_everybody_serves", "test_f11_forwarding", "test_f12_host_dies", "test_f13_host_returns",
         "test_f14_dprd_dies", "test_f15_announcer_dies", "test_f16_messages_and_purge", "test_f17_half_open",

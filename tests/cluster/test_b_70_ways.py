@@ -4,12 +4,13 @@ import time
 
 import pytest
 
-from faultlib import FIRST_SYN_S, NO_WAIT_MS, SECOND_SYN_S, load, members, wait_for
+from faultlib import ECHO_PORT, FIRST_SYN_S, NO_WAIT_MS, SECOND_SYN_S, load, members, wait_for
 from stormlib import Floods
 from traffic import counting
 
 NOTICED_S = 1.6  # after this time no connection goes there any more, except one now and then that tries
-TUNNEL = {"v4": "ip protocol 4", "v6": "ip6 nexthdr 41"}
+# Tunnel packets of connections to the echo servers: probes of the way still arrive.
+TUNNEL = {"v4": f"ip protocol 4 @nh,336,16 {ECHO_PORT}", "v6": f"ip6 nexthdr 41 @nh,656,16 {ECHO_PORT}"}
 OTHER = {"v4": "v6", "v6": "v4"}
 
 
@@ -28,8 +29,9 @@ def warned(cluster, family):
 
 @pytest.mark.parametrize("family", ["v4", "v6"])
 def test_b70_tunnel_filtered(cluster3, family):
-    """A filter before n2 drops the tunnel's protocol of one family. n1 notices it by its connections: they go to n3 and
-    to n1 itself, without a wait; those of the other family go on to n2. After the fault n2 gets connections again."""
+    """A filter before n2 drops what is tunnelled to its web server over one family, and lets probes pass. n1 notices it by
+    its connections: they go to n3 and to n1 itself, without a wait; those of the other family go on to n2. After the
+    fault n2 gets connections again."""
     cluster3.set_policy("rr")
     with load(cluster3, ["n1"], flows=0, per_second=80) as work:
         time.sleep(1)

@@ -216,8 +216,13 @@ class Daemons:
             return None
 
     def counters(self, which):
-        """dprd's counters of a node, {name: count}; empty while dprd does not answer."""
-        return (self.status(which) or {}).get("counters", {})
+        """dprd's counters of a node, {name: count}, without probes of ways, which always come; empty while dprd does not
+        answer."""
+        counters = (self.status(which) or {}).get("counters", {})
+        if "probe" in counters:
+            counters["seen"] -= counters.pop("probe")
+            del counters["probes_sent"]
+        return counters
 
     def wait_until(self, condition, what, timeout_s=10):
         """Calls condition() until it holds and returns its value. LabError with the text "what" after timeout_s."""

@@ -73,6 +73,7 @@ static struct announcement fullest(void)
 	for (i = 0; i < MEMBERS_MAX - 1; i++)
 		a.echo[i] = (struct announce_echo) { 0xfffffff0 + i, 0xffffff00 + i, 0x3ffffffff, 0 };
 	a.echo_count = i;
+	a.probes = PROBES_JUDGED;
 	return a;
 }
 
@@ -117,6 +118,9 @@ static void check_round_trip(const struct announcement *from)
 	assert_memory_equal(got.service, from->service, got.service_count * sizeof(*got.service));
 	assert_int_equal(got.port_count, from->port_count);
 	assert_memory_equal(got.port, from->port, got.port_count * sizeof(*got.port));
+	assert_int_equal(got.probes, from->probes);
+	assert_memory_equal(got.unproven, from->unproven, sizeof(got.unproven));
+	assert_memory_equal(got.narrow, from->narrow, sizeof(got.narrow));
 	assert_int_equal(got.echo_count, from->echo_count);
 	assert_memory_equal(got.echo, from->echo, got.echo_count * sizeof(*got.echo));
 	assert_int_equal(got.shares, from->shares);
@@ -222,6 +226,32 @@ static void version_on_the_wire(void **state)
 	assert_string_equal(got.version, "");
 }
 
+/* The fields of probes take three bytes while all is well. A larger number than is known means the same as the largest. */
+static void probes_on_wire(void **state)
+{
+	static const uint8_t judged[] = { 0xd0, 0x01, 2 }; /* field 26 */
+	/* Field 27: 16 bytes, two numbers. */
+	static const uint8_t unproven[] = { 0xda, 0x01, 16, 0x0e, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0 };
+	struct announce_keys keys = make_keys("lab", key_a, NULL);
+	uint8_t datagram[ANNOUNCE_BYTES_MAX];
+	struct announcement a = small(), got;
+	size_t size = announce_encode(&a, &header_a, &keys, datagram);
+
+	(void)state;
+	a.probes = PROBES_JUDGED;
+	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), size + sizeof(judged));
+	assert_memory_equal(datagram + size - ANNOUNCE_MAC_BYTES, judged, sizeof(judged));
+	a.unproven[0] = 0x800000000000000e;
+	size = announce_encode(&a, &header_a, &keys, datagram);
+	assert_memory_equal(datagram + size - ANNOUNCE_MAC_BYTES - sizeof(unproven), unproven, sizeof(unproven));
+	a.narrow[1] = 1;
+	check_round_trip(&a);
+	a.probes = 100;
+	size = announce_encode(&a, &header_a, &keys, datagram);
+	assert_int_equal(open_datagram(datagram, size, &keys, &got), REJECT_NONE);
+	assert_int_equal(got.probes, PROBES_JUDGED);
+}
+
 /* Each member of the largest cluster is echoed, also with all fields of shares. docs/announce.md has the numbers. */
 static void fullest_of_shares(void **state)
 {
@@ -231,22 +261,26 @@ static void fullest_of_shares(void **state)
 	unsigned i;
 
 	(void)state;
-	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 1237);
+	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 1240);
 	strcpy(a.version, "10.20.30~b1");
-	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 1251);
+	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 1254);
 	a.shares = true;
 	a.share_weight = ANNOUNCE_WEIGHT_MAX;
 	for (i = 0; i < a.echo_count; i++)
 		a.echo[i].grant = ANNOUNCE_WEIGHT_MAX;
 	memcpy(a.hardware[0], hardware_a, sizeof(hardware_a));
 	memcpy(a.hardware[1], hardware_b, sizeof(hardware_b));
+	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 0);
+	/* A shorter version finds room. */
+	memset(a.version, 0, sizeof(a.version));
+	strcpy(a.version, "10.20.30");
 	check_round_trip(&a);
 	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), ANNOUNCE_BYTES_MAX);
 	a.ask[a.ask_count++] = 1;
 	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 0);
 	memset(a.version, 0, sizeof(a.version));
 	a.ask_count = 0;
-	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 1386);
+	assert_int_equal(announce_encode(&a, &header_a, &keys, datagram), 1389);
 }
 
 /* The layout that docs/announce.md promises, byte by byte. */
@@ -533,19 +567,13 @@ static void largest_payloads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(round_trip),
-		cmocka_unit_test(layout),
-		cmocka_unit_test(every_bit_matters),
-		cmocka_unit_test(every_length_matters),
-		cmocka_unit_test(header_reasons),
-		cmocka_unit_test(foreign_keys),
-		cmocka_unit_test(two_keys),
-		cmocka_unit_test(ranges),
-		cmocka_unit_test(hostile_payloads),
-		cmocka_unit_test(hardware_on_the_wire),
-		cmocka_unit_test(fullest_of_shares),
-		cmocka_unit_test(largest_payloads),
-		cmocka_unit_test(version_on_the_wire),
+		cmocka_unit_test(round_trip),        cmocka_unit_test(layout),
+		cmocka_unit_test(every_bit_matters), cmocka_unit_test(every_length_matters),
+		cmocka_unit_test(header_reasons),    cmocka_unit_test(foreign_keys),
+		cmocka_unit_test(two_keys),          cmocka_unit_test(ranges),
+		cmocka_unit_test(hostile_payloads),  cmocka_unit_test(hardware_on_the_wire),
+		cmocka_unit_test(probes_on_wire),    cmocka_unit_test(fullest_of_shares),
+		cmocka_unit_test(largest_payloads),  cmocka_unit_test(version_on_the_wire),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,6 +108,19 @@ static void test_copies_without_answer(void **context)
 	assert_false(asks_node_takes_copies(&asks, n2));
 }
 
+/* The same when the node says that packets of this family do not arrive there. */
+static void test_copies_do_not_arrive(void **context)
+{
+	const uint32_t n2 = d.table.nodes[N2].id;
+
+	(void)context;
+	d.table.nodes[N2].age_ms = 0;
+	d.probes.way[N2][0].lost_ms = 1;
+	assert_false(asks_node_takes_copies(&asks, n2));
+	asks.v6 = true;
+	assert_true(asks_node_takes_copies(&asks, n2));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -115,6 +128,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_alive, start, stop),
 		cmocka_unit_test_setup_teardown(test_takes_copies, start, stop),
 		cmocka_unit_test_setup_teardown(test_copies_without_answer, start, stop),
+		cmocka_unit_test_setup_teardown(test_copies_do_not_arrive, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -240,6 +240,46 @@ static void test_warnings_of_agent(void **context)
 	assert_non_null(strstr(advice_of(status, "the agent of this node"), "with \"up\""));
 }
 
+/* Probes do not arrive: at n2, here, or answers could not leave; each warning has what to look at or to mend. */
+static void test_warnings_of_ways(void **context)
+{
+	const json_t *status;
+
+	(void)context;
+	d.probes.way[1][0].lost_ms = 1;
+	status = ask("{\"command\":\"status\"}");
+	assert_true(has_warning(status, "packets that this node forwards to n2 over IPv4 do not arrive"));
+	assert_non_null(strstr(advice_of(status, "forwards to n2 over IPv4"), "ip route get 10.0.0.12 from 10.0.0.11"));
+	assert_true(json_is_false(json_object_get(member_at(status, 1), "answers_v4")));
+	assert_true(json_is_false(json_object_get(member_at(status, 1), "arrives_v4")));
+	assert_true(json_is_null(json_object_get(member_at(status, 1), "arrives_v6")));
+	assert_true(json_is_null(json_object_get(member_at(status, 0), "arrives_v4")));
+	assert_false(has_warning(status, "n2 forwards to this node"));
+	/* n2 sends no probes, or not yet long enough; then they are missing. */
+	d.probes.way[1][0].lost_ms = 0;
+	d.probes.proofs.since_ms = 1;
+	d.probes.proofs.looked_ms = 1 + PROOF_LEARN_MS;
+	assert_false(has_warning(ask("{\"command\":\"status\"}"), "packets that n2 forwards"));
+	d.table.nodes[1].flags |= NODE_TAKES_PROBES;
+	status = ask("{\"command\":\"status\"}");
+	assert_true(has_warning(status, "packets that n2 forwards to this node over IPv4 do not arrive"));
+	assert_non_null(strstr(advice_of(status, "packets that n2 forwards"), "'ip proto 4 and src 10.0.0.12'"));
+	assert_false(has_warning(status, "over IPv6"));
+	d.probes.proofs.proven[1][0] = true;
+	d.probes.mute[1][0] = true;
+	assert_true(addr_parse("203.0.113.9", &d.probes.client[0].address));
+	status = ask("{\"command\":\"status\"}");
+	assert_true(has_warning(status, "packets that n2 forwards to this node over IPv4 could not be answered"));
+	assert_non_null(strstr(advice_of(status, "could not be answered"), "ip route get 203.0.113.9 from 192.0.2.12"));
+	d.probes.mute[1][0] = false;
+	d.ways.limit[1][0] = (struct way_limit) { .kernel_mtu = 1500, .mtu = 1480 };
+	status = ask("{\"command\":\"status\"}");
+	assert_false(has_warning(status, "packets that"));
+	assert_true(has_warning(status,
+				"packets of 1500 bytes do not arrive at n2 over IPv4, and no ICMP error says so; "
+				"1480 bytes are used"));
+}
+
 /* A member was not heard, or is not known: dprd has read the new configuration, and loadcast has not yet. */
 static void test_warnings_of_unheard(void **context)
 {
@@ -579,6 +619,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_status_for_metrics, start, stop),
 		cmocka_unit_test_setup_teardown(test_max_load, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_peers, start, stop),
+		cmocka_unit_test_setup_teardown(test_warnings_of_ways, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_unheard, start, stop),
 		cmocka_unit_test_setup_teardown(test_warnings_of_rejected, start, stop),
 		cmocka_unit_test_setup_teardown(test_warning_of_status_file, start, stop),

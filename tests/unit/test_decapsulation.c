@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "dprd/core/decide/decide.h"
+#include "dprd/core/packet/probe.h"
 
 enum { FIRST_ID = 100, MEMBERS = 3, SEED = 20260103 };
 
@@ -159,7 +160,8 @@ static void assert_decapsulation(const uint8_t *bytes, unsigned length, enum rea
 	v = decapsulate(exact, length, &inner);
 	assert_string_equal(reason_name(v.reason), reason_name(reason));
 	if (v.kind == VERDICT_DECAPSULATE)
-		assert_true(inner.key.service_port == htons(80) || !(inner.tcp_flags & TCP_SYN));
+		assert_true(inner.key.service_port == htons(80) || !(inner.tcp_flags & TCP_SYN) ||
+			    v.reason == REASON_PROBE);
 	free(exact);
 }
 
@@ -259,6 +261,45 @@ static void test_decapsulation(void **context)
 	alive[1] = false;
 	assert_decapsulation(bytes, put_tunnelled(bytes, &decap_cases[0].t), REASON_NOT_PEER);
 	assert_decapsulation(bytes, put_tunnelled(bytes, &decap_cases[1].t), REASON_FROM_PEER);
+}
+
+/* The same as a probe: between two discard ports. */
+static void assert_probe(const struct tunnelled *t, enum reason reason)
+{
+	uint8_t bytes[256];
+	unsigned length = put_tunnelled(bytes, t);
+
+	write_be16(bytes + length - 2 - TCP_HEADER_BYTES, PROBE_PORT);
+	assert_decapsulation(bytes, length, reason);
+}
+
+/* A probe comes from a peer only, to an address of that peer; its source may be the peer itself. */
+static void test_probe(void **context)
+{
+	uint8_t bytes[256];
+
+	(void)context;
+#define PROBE(outer, from, to) &(struct tunnelled) { outer, "172.16.0.1", from, to, PROBE_PORT, TCP_SYN }
+	assert_probe(PROBE("172.16.0.2", CLIENT, "10.0.0.2"), REASON_PROBE);
+	assert_probe(PROBE("172.16.0.2", "172.16.0.2", "10.0.0.2"), REASON_PROBE);
+	assert_probe(PROBE("172.16.0.2", "10.0.0.2", "10.0.0.2"), REASON_PROBE);
+	assert_probe(PROBE("172.16.0.2", "127.0.0.1", "10.0.0.2"), REASON_INNER_SOURCE);
+	assert_probe(PROBE("172.16.0.2", CLIENT, "10.0.0.3"), REASON_INNER_NOT_SENDERS);
+	assert_probe(PROBE("172.16.0.2", CLIENT, "10.0.0.1"), REASON_INNER_NOT_SENDERS);
+	assert_probe(PROBE("172.16.0.2", CLIENT, "10.0.0.9"), REASON_INNER_FOREIGN);
+	assert_probe(PROBE("172.16.0.9", CLIENT, "10.0.0.2"), REASON_NOT_PEER);
+	assert_probe(&(struct tunnelled) { "fd00::2", "fd00::1", "fd00::2", "2001:db8::2", PROBE_PORT, TCP_SYN },
+		     REASON_PROBE);
+	/* It may wait: it answers for no client. */
+	decap.maybe_stale = true;
+	assert_probe(PROBE("172.16.0.2", CLIENT, "10.0.0.2"), REASON_PROBE);
+	decap.maybe_stale = false;
+	/* From another port it is a SYN to no service; and what looks like one within a connection is none. */
+	assert_decapsulation(bytes, put_tunnelled(bytes, PROBE("172.16.0.2", CLIENT, "10.0.0.2")),
+			     REASON_INNER_FOREIGN);
+	assert_probe(&(struct tunnelled) { "172.16.0.2", "172.16.0.1", CLIENT, "10.0.0.2", PROBE_PORT, TCP_ACK },
+		     REASON_FROM_PEER);
+#undef PROBE
 }
 
 static void test_stale_tunnel(void **context)
@@ -406,7 +447,7 @@ static void test_every_reason(void **context)
 	static const enum reason ours[] = {
 		REASON_FROM_PEER,         REASON_NOT_PEER,      REASON_NOT_TO_US,    REASON_INNER_FOREIGN,
 		REASON_INNER_NOT_SENDERS, REASON_INNER_SOURCE,  REASON_INNER_NESTED, REASON_INNER_BAD,
-		REASON_STALE_TUNNEL_SYN,  REASON_RETURNED_LATE,
+		REASON_STALE_TUNNEL_SYN,  REASON_RETURNED_LATE, REASON_PROBE,
 	};
 	unsigned count = 0;
 
@@ -421,10 +462,14 @@ static void test_every_reason(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_decapsulation, start), cmocka_unit_test_setup(test_stale_tunnel, start),
-		cmocka_unit_test_setup(test_inner_shape, start),   cmocka_unit_test_setup(test_inner_icmp, start),
-		cmocka_unit_test_setup(test_inner_options, start), cmocka_unit_test_setup(test_inner_icmp, start),
-		cmocka_unit_test_setup(test_inner_random, start),  cmocka_unit_test(test_every_reason),
+		cmocka_unit_test_setup(test_decapsulation, start),
+		cmocka_unit_test_setup(test_probe, start),
+		cmocka_unit_test_setup(test_stale_tunnel, start),
+		cmocka_unit_test_setup(test_inner_shape, start),
+		cmocka_unit_test_setup(test_inner_icmp, start),
+		cmocka_unit_test_setup(test_inner_options, start),
+		cmocka_unit_test_setup(test_inner_random, start),
+		cmocka_unit_test(test_every_reason),
 	};
 
 	return cmocka_run_group_tests_name("decapsulation", tests, NULL, NULL);

@@ -501,7 +501,7 @@ static void test_every_reason(void **context)
 		[REASON_LOCAL_SOCKET] = true,   [REASON_FORWARD_FAILED] = true,    [REASON_NO_TUNNEL] = true,
 		[REASON_QUEUE_UNPARSED] = true, [REASON_SENT_BACK] = true,         [REASON_CHOSEN_AGAIN] = true,
 		[REASON_RETURNED_LATE] = true,  [REASON_BACKEND] = true,           [REASON_NO_BACKEND] = true,
-		[REASON_SEEN_THERE] = true,     [REASON_LATE_SYN] = true,
+		[REASON_SEEN_THERE] = true,     [REASON_LATE_SYN] = true,          [REASON_PROBE] = true,
 	};
 
 	(void)context;

@@ -85,6 +85,25 @@ static void test_status_text(void **context)
 	json_decref(status);
 }
 
+/* A member that is a choice for one family only says so. */
+static void test_one_family(void **context)
+{
+	json_t *status = json_of(status_text), *n2 = json_array_get(json_object_get(status, "members"), 1);
+	struct output o;
+
+	(void)context;
+	json_object_set_new(n2, "answers_v4", json_true());
+	json_object_set_new(n2, "answers_v6", json_false());
+	open_output(&o);
+	render_status(o.file, status, &plain);
+	assert_string_equal(
+		line_of(&o, "  n2"),
+		"  n2     192.0.2.12     up          0.7s      12     12       117      0      1   48%       1"
+		"  not over IPv6");
+	close_output(&o);
+	json_decref(status);
+}
+
 static void test_status_colours_and_headings(void **context)
 {
 	json_t *status = json_of(status_text);
@@ -434,6 +453,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_status_text),
+		cmocka_unit_test(test_one_family),
 		cmocka_unit_test(test_status_colours_and_headings),
 		cmocka_unit_test(test_status_of_nothing),
 		cmocka_unit_test(test_deciding),

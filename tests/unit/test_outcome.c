@@ -71,6 +71,24 @@ static void test_several(void **context)
 	assert_true(outcome_may_try(&peer[B], now_ms));
 }
 
+/* The way was the cause, and is proven again: the rest ends at once, however long, and begins small if it is wrong. */
+static void test_restart(void **context)
+{
+	(void)context;
+	all_is_well();
+	made(A, 10);
+	assert_int_equal(pass(RIPE), 1 << A);
+	peer[A].rest_ms = OUTCOME_REST_MOST_MS;
+	peer[A].until_ms = now_ms + OUTCOME_REST_MOST_MS;
+	made(A, 5);
+	outcome_restart(&peer[A]);
+	assert_true(outcome_may_try(&peer[A], now_ms));
+	assert_int_equal(pass(3 * RIPE), 0);
+	made(A, 10);
+	assert_int_equal(pass(RIPE), 1 << A);
+	assert_int_equal(peer[A].rest_ms, OUTCOME_REST_MS);
+}
+
 /* Each trial that gets no answer doubles the rest; one that gets an answer ends it. */
 static void test_rests_longer(void **context)
 {
@@ -285,13 +303,13 @@ static void test_returned(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_several, start),         cmocka_unit_test_setup(test_rests_longer, start),
-		cmocka_unit_test_setup(test_no_trial, start),        cmocka_unit_test_setup(test_busy, start),
-		cmocka_unit_test_setup(test_flood, start),           cmocka_unit_test_setup(test_nothing_known, start),
-		cmocka_unit_test_setup(test_forget, start),          cmocka_unit_test_setup(test_flood_alone, start),
-		cmocka_unit_test_setup(test_lost_in_a_surge, start), cmocka_unit_test_setup(test_all_are_lost, start),
-		cmocka_unit_test_setup(test_only_peer, start),       cmocka_unit_test_setup(test_old_silence, start),
-		cmocka_unit_test_setup(test_returned, start),
+		cmocka_unit_test_setup(test_restart, start),       cmocka_unit_test_setup(test_several, start),
+		cmocka_unit_test_setup(test_rests_longer, start),  cmocka_unit_test_setup(test_no_trial, start),
+		cmocka_unit_test_setup(test_busy, start),          cmocka_unit_test_setup(test_flood, start),
+		cmocka_unit_test_setup(test_nothing_known, start), cmocka_unit_test_setup(test_forget, start),
+		cmocka_unit_test_setup(test_flood_alone, start),   cmocka_unit_test_setup(test_lost_in_a_surge, start),
+		cmocka_unit_test_setup(test_all_are_lost, start),  cmocka_unit_test_setup(test_only_peer, start),
+		cmocka_unit_test_setup(test_old_silence, start),   cmocka_unit_test_setup(test_returned, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,6 +241,36 @@ static void test_without_translation(void **context)
 	assert_chain("backend_end", "meta mark & 0x1f000000 != 0 meta mark set meta mark & 0xe0ffffff\n");
 }
 
+static const char *probed(void)
+{
+	size_t bytes;
+	FILE *out;
+
+	free(script);
+	script = NULL;
+	out = open_memstream(&script, &bytes);
+	assert_non_null(out);
+	rules_write_probed(out, &d.config);
+	assert_int_equal(fclose(out), 0);
+	return script;
+}
+
+/* Probes are noted and dropped, unless their port is a service. */
+static void test_probes(void **context)
+{
+	(void)context;
+	assert_has(probed(), "add chain inet dprd input { type filter hook input priority -310 ; }\n");
+	assert_has(probed(), "add rule inet dprd input tcp dport 9 tcp sport 9-10 "
+			     "tcp flags & (fin | syn | rst | ack) == syn goto probed\n");
+	assert_has(probed(), "dprd probed ip daddr @probe_to4 tcp sport 9 update @probed4 { ip daddr }\n");
+	assert_has(probed(), "dprd probed ip6 daddr @probe_to6 tcp sport 9 update @probed6 { ip6 daddr }\n");
+	assert_has(probed(), "dprd probed ip daddr @probe_to4 tcp sport 10 update @probed_full4 { ip daddr }\n");
+	assert_has(probed(), "dprd probed ip6 daddr @probe_to6 tcp sport 10 update @probed_full6 { ip6 daddr }\n");
+	assert_has(probed(), "add rule inet dprd probed drop\n");
+	d.config.port[0] = 9;
+	assert_string_equal(probed(), "");
+}
+
 static void test_planes(void **context)
 {
 	(void)context;
@@ -378,6 +408,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_alias, start, stop),
 		cmocka_unit_test_setup_teardown(test_without_translation, start, stop),
 		cmocka_unit_test_setup_teardown(test_planes, start, stop),
+		cmocka_unit_test_setup_teardown(test_probes, start, stop),
 		cmocka_unit_test_setup_teardown(test_routes, start, stop),
 	};
 

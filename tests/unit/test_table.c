@@ -364,6 +364,65 @@ static void weight_is_bounded(void **state)
 	assert_int_equal(row(N1, N2).weight, 0);
 }
 
+/* n2 says of its probes what this is, and whether those of n1 and n3 over IPv4 and IPv6 are missing. */
+static void says_of_probes(uint32_t probes, bool n1_v4, bool n1_v6, bool n3_v4)
+{
+	struct status_proofs *p = &nodes[N2].table.own.proofs;
+
+	memset(p, 0, sizeof(*p));
+	p->probes = probes;
+	if (n3_v4)
+		p->unproven[0].id[p->unproven[0].count++] = member_id("n3");
+	if (n1_v4)
+		p->unproven[0].id[p->unproven[0].count++] = member_id("n1");
+	if (n1_v6)
+		p->unproven[1].id[p->unproven[1].count++] = member_id("n1");
+	nodes[N1].table.lost = false;
+	period(ALL_LINKS);
+}
+
+static void proofs(void **state)
+{
+	(void)state;
+	says_of_probes(PROBES_NONE, true, false, false);
+	period(ALL_LINKS);
+	assert_false(has(N1, N2, NODE_TAKES_PROBES) || has(N1, N2, NODE_UNPROVEN_V4));
+	says_of_probes(PROBES_WANTED, true, false, false);
+	assert_true(has(N1, N2, NODE_TAKES_PROBES));
+	assert_false(has(N1, N2, NODE_UNPROVEN_V4));
+	says_of_probes(PROBES_JUDGED, false, false, true);
+	assert_false(has(N1, N2, NODE_UNPROVEN_V4) || has(N1, N2, NODE_UNPROVEN_V6));
+	assert_true(has(N3, N2, NODE_UNPROVEN_V4));
+	assert_false(nodes[N1].table.lost);
+	says_of_probes(PROBES_JUDGED, false, true, true);
+	assert_true(nodes[N1].table.lost);
+	assert_true(has(N1, N2, NODE_UNPROVEN_V6));
+	assert_false(has(N1, N2, NODE_UNPROVEN_V4));
+	says_of_probes(PROBES_JUDGED, false, true, true);
+	assert_false(nodes[N1].table.lost);
+	/* A dprd that starts says nothing new; one of another version means that nothing is known. */
+	says_of_probes(PROBES_WANTED, false, false, false);
+	assert_true(has(N1, N2, NODE_UNPROVEN_V6));
+	nodes[N2].table.own.dprd_up = false;
+	says_of_probes(PROBES_JUDGED, false, false, false);
+	assert_true(has(N1, N2, NODE_UNPROVEN_V6));
+	assert_false(has(N1, N2, NODE_TAKES_PROBES));
+	nodes[N2].table.own.dprd_up = true;
+	says_of_probes(PROBES_NONE, false, false, false);
+	assert_false(has(N1, N2, NODE_UNPROVEN_V6));
+	says_of_probes(PROBES_JUDGED, true, true, false);
+	assert_true(has(N1, N2, NODE_UNPROVEN_V4) && has(N1, N2, NODE_UNPROVEN_V6));
+	says_of_probes(PROBES_JUDGED, false, false, false);
+	assert_false(has(N1, N2, NODE_UNPROVEN_V4) || has(N1, N2, NODE_UNPROVEN_V6));
+	nodes[N2].table.own.proofs.narrow[1] = (struct proofs_nodes) { .count = 1, .id = { member_id("n1") } };
+	nodes[N1].table.lost = false;
+	period(ALL_LINKS);
+	assert_true(has(N1, N2, NODE_NARROW_V6));
+	assert_false(has(N1, N2, NODE_NARROW_V4) || has(N3, N2, NODE_NARROW_V6) || nodes[N1].table.lost);
+	says_of_probes(PROBES_JUDGED, false, false, false);
+	assert_false(has(N1, N2, NODE_NARROW_V6));
+}
+
 static void reconfigure(void **state)
 {
 	static const char two_members[] =
@@ -622,6 +681,7 @@ int main(void)
 		cmocka_unit_test_setup(other_configuration, setup),
 		cmocka_unit_test_setup(other_period, setup),
 		cmocka_unit_test_setup(weight_is_bounded, setup),
+		cmocka_unit_test_setup(proofs, setup),
 		cmocka_unit_test_setup(reconfigure, setup),
 		cmocka_unit_test_setup(observer, setup),
 		cmocka_unit_test_setup(hardware, setup),

@@ -253,6 +253,49 @@ static void test_sent(void **context)
 	assert_int_equal(d.view_nodes[N2].sent, 0);
 }
 
+/* The peer says that packets of one family do not arrive there. */
+static void test_no_arrival(void **context)
+{
+	(void)context;
+	d.probes.tunnel = (struct tunnel *)(void *)&d; /* never used here */
+	d.outcomes.member[N2][1] = (struct outcome) { .rest_ms = OUTCOME_REST_MOST_MS, .until_ms = UINT64_MAX };
+	table.nodes[N2].flags |= NODE_TAKES_PROBES | NODE_UNPROVEN_V6;
+	published(0);
+	assert_string_equal(why_not(N2), "");
+	assert_true(d.probes.wanted[N2]);
+	assert_true(view_way_works(&d, N2, false, now_ms));
+	assert_false(probes_allow(&d, N2, true));
+	table.nodes[N2].flags |= NODE_UNPROVEN_V4;
+	published(200);
+	assert_string_equal(why_not(N2), "packets do not arrive there");
+	assert_int_equal(d.counters.ways_lost, 0);
+	published(1000);
+	assert_int_equal(d.counters.ways_lost, 2);
+	published(1000);
+	assert_int_equal(d.counters.ways_lost, 2);
+	/* It is silent, or its dprd starts: nothing new. */
+	table.nodes[N2].flags &= ~(uint32_t)NODE_HEARD;
+	published(200);
+	table.nodes[N2].flags |= NODE_HEARD;
+	assert_false(probes_allow(&d, N2, false));
+	/* Packets arrive: a long rest ends, too, since it came of the lost way. */
+	table.nodes[N2].flags &= ~(uint32_t)(NODE_UNPROVEN_V4 | NODE_UNPROVEN_V6);
+	published(200);
+	assert_string_equal(why_not(N2), "");
+	assert_true(probes_allow(&d, N2, true));
+	assert_int_equal(d.outcomes.member[N2][1].rest_ms, 0);
+	/* On a proven way connections may still fail. */
+	d.outcomes.member[N2][0] = (struct outcome) { .rest_ms = OUTCOME_REST_MS, .until_ms = UINT64_MAX };
+	published(200);
+	assert_string_equal(why_not(N2), "its connections get no answer");
+	d.outcomes.member[N2][0].rest_ms = 0;
+	/* This node has no probes for the family: their absence says nothing. */
+	d.probes.tunnel = NULL;
+	table.nodes[N2].flags |= NODE_UNPROVEN_V4;
+	published(200);
+	assert_true(view_way_works(&d, N2, false, now_ms));
+}
+
 static void test_rate(void **context)
 {
 	unsigned i;
@@ -424,6 +467,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_weight, start, stop),
 		cmocka_unit_test_setup_teardown(test_self, start, stop),
 		cmocka_unit_test_setup_teardown(test_why_not, start, stop),
+		cmocka_unit_test_setup_teardown(test_no_arrival, start, stop),
 		cmocka_unit_test_setup_teardown(test_no_answer, start, stop),
 		cmocka_unit_test_setup_teardown(test_rate, start, stop),
 		cmocka_unit_test_setup_teardown(test_sent, start, stop),

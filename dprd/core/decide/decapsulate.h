@@ -4,6 +4,7 @@
 #define DPRD_DECAPSULATE_H
 
 #include "dprd/core/decide/decide.h"
+#include "dprd/core/packet/probe.h"
 
 /* True for an address that no client can have: zero, loopback, multicast, broadcast, reserved. */
 static inline bool is_impossible_source(const struct packet *packet)
@@ -18,13 +19,21 @@ static inline bool is_impossible_source(const struct packet *packet)
 	       addr_is_v4(&packet->source);
 }
 
+/* True when the datagram within goes on: a connection's, or a probe. */
+static inline bool decapsulate_takes(enum reason reason)
+{
+	return reason == REASON_FROM_PEER || reason == REASON_PROBE;
+}
+
 /*
- * REASON_FROM_PEER, or why the datagram within is dropped. *ret_owner: the member that its service address belongs to.
+ * REASON_FROM_PEER or REASON_PROBE, or why the datagram within is dropped. *ret_owner: the member that its service
+ * address belongs to.
  */
 static inline enum reason decapsulate_check(const struct decap_env *env, const struct packet *outer,
 					    const struct packet *inner, int peer, int *ret_owner)
 {
-	bool of_syn = inner->kind == PACKET_TCP && inner->tcp_flags & TCP_SYN;
+	bool probe = packet_is_probe(inner);
+	bool of_syn = inner->kind == PACKET_TCP && inner->tcp_flags & TCP_SYN && !probe;
 	int owner;
 
 	if (inner->kind == PACKET_TUNNEL)
@@ -36,7 +45,7 @@ static inline enum reason decapsulate_check(const struct decap_env *env, const s
 	    !inner->ttl)
 		return REASON_INNER_BAD;
 	/* The client of an ICMP error is another host than its sender: neither may be a node of the cluster. */
-	if (is_impossible_source(inner) || env->is_cluster_address(env->context, &inner->source) ||
+	if (is_impossible_source(inner) || (!probe && env->is_cluster_address(env->context, &inner->source)) ||
 	    (inner->kind == PACKET_ICMP_ERROR && env->is_cluster_address(env->context, &inner->key.client)))
 		return REASON_INNER_SOURCE;
 	if (inner->v6 && addr_is_v4(&inner->destination))
@@ -48,6 +57,10 @@ static inline enum reason decapsulate_check(const struct decap_env *env, const s
 	owner = env->service_owner(env->context, &inner->key.service, of_syn ? inner->key.service_port : 0);
 	if (owner < 0 || !inner->key.service_port)
 		return REASON_INNER_FOREIGN;
+	if (probe) {
+		*ret_owner = owner;
+		return owner == peer ? REASON_PROBE : REASON_INNER_NOT_SENDERS;
+	}
 	/* A SYN to a shared address is never sent back. */
 	if (owner == DECAP_OWNER_ALL)
 		owner = peer;
@@ -70,7 +83,7 @@ static inline enum verdict_kind decapsulate_judge(const struct decap_env *env, c
 	int owner;
 
 	*ret_reason = decapsulate_check(env, outer, inner, peer, &owner);
-	if (*ret_reason != REASON_FROM_PEER)
+	if (!decapsulate_takes(*ret_reason))
 		return VERDICT_DROP;
 	if (owner == peer)
 		return VERDICT_DECAPSULATE;

@@ -39,6 +39,7 @@ static const char *const names[REASONS] = {
 	[REASON_OTHER] = "other",
 	[REASON_BAD_PACKET] = "bad_packet",
 	[REASON_FROM_PEER] = "from_peer",
+	[REASON_PROBE] = "probe",
 	[REASON_NOT_PEER] = "not_peer",
 	[REASON_NOT_TO_US] = "not_to_us",
 	[REASON_INNER_FOREIGN] = "inner_foreign",

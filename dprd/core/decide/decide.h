@@ -50,6 +50,7 @@ enum verdict_kind {
 	X(OTHER, PASS, "neither TCP nor an ICMP error about TCP")                            \
 	X(BAD_PACKET, PASS, "truncated or malformed")                                        \
 	X(FROM_PEER, DECAPSULATE, "tunnelled by a living peer")                              \
+	X(PROBE, DECAPSULATE, "a living peer's probe of the way")                            \
 	X(NOT_PEER, DROP, "tunnelled by a host that is no living peer")                      \
 	X(NOT_TO_US, DROP, "tunnel packet to an address that is not our cluster address")    \
 	X(INNER_FOREIGN, DROP, "tunnelled packet to an address that is no service")          \

@@ -51,6 +51,13 @@ void outcome_forget(struct outcome *o)
 	o->unanswered = o->most = 0;
 }
 
+void outcome_restart(struct outcome *o)
+{
+	outcome_forget(o);
+	o->rest_ms = 0;
+	o->until_ms = 0;
+}
+
 bool outcome_confirmed(struct outcome *o, uint32_t connections, struct outcome_history *history)
 {
 	bool rested = o->rest_ms > 0;

@@ -72,6 +72,12 @@ bool outcome_ripen(struct outcome *o, uint64_t now_ms);
 void outcome_forget(struct outcome *o);
 
 /*
+ * The way to the peer was lost, and is proven again. Its rest ends: connections failed because of the way. If they fail on
+ * a proven way, it rests as after a first fault.
+ */
+void outcome_restart(struct outcome *o);
+
+/*
  * Lets the peer rest when its silence cannot be chance. others: unanswered connections to peers that do not rest,
  * without this one. True: it rests from now on.
  */
