@@ -305,6 +305,8 @@ bool probes_tick(struct dprd *d, uint64_t now_ms)
 	bool changed;
 
 	if (now_ms - p->sent_ms >= (d->config.member_count > PROOF_MANY ? PROOF_SEND_MANY_MS : PROOF_SEND_MS)) {
+		if (now_ms - p->sent_ms > PROOF_SEND_MANY_MS + PROOF_LATE_MS)
+			p->steady_ms = now_ms;
 		p->sent_ms = now_ms;
 		send_probes(d);
 	}
@@ -391,6 +393,9 @@ void probes_judge(struct dprd *d, unsigned member, uint32_t flags, uint64_t now_
 		bool lost = flags & unproven[v6] && d->probes.tunnel && uses_probes(&d->config) &&
 			    own_service(&d->config, v6);
 
+		/* Probes that this node did not send say nothing about the way. */
+		if (lost && !way->lost_ms && now_ms - d->probes.steady_ms < PROOF_STEADY_MS)
+			lost = false;
 		way->narrow = flags & narrow[v6];
 		way->stuck = way->stuck && way->narrow;
 		if (!lost && way->lost_ms)

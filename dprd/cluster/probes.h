@@ -35,6 +35,7 @@ struct probes {
 	/* Main thread only. */
 	struct tunnel *tunnel; /* NULL: none are sent */
 	uint64_t sent_ms, read_ms;
+	uint64_t steady_ms; /* since then probes leave without gaps */
 	unsigned sent; /* times that probes were sent */
 	struct proofs proofs; /* of the ways to this node */
 	struct probe_client client[2]; /* by family */

@@ -68,17 +68,20 @@ bool view_way_works(const struct dprd *d, unsigned member, bool v6, uint64_t now
 /* NULL: a way of some family works. */
 static const char *why_no_way(const struct dprd *d, unsigned member, uint64_t now_ms)
 {
-	bool usable = false, arrives = false, works = false;
+	bool usable = false, reachable = false, arrives = false, works = false;
 
 	for (unsigned v6 = 0; v6 < 2; v6++) {
 		if (!way_is_usable(&d->ways.member[member][v6]))
 			continue;
 		usable = true;
-		arrives |= probes_allow(d, member, v6);
+		reachable |= way_takes_new(&d->ways.member[member][v6]);
+		arrives |= way_takes_new(&d->ways.member[member][v6]) && probes_allow(d, member, v6);
 		works |= view_way_works(d, member, v6, now_ms);
 	}
 	if (!usable)
 		return "no route to it";
+	if (!reachable)
+		return "no host answers for its address";
 	if (!arrives)
 		return "packets do not arrive there";
 	return works ? NULL : "its connections get no answer";

@@ -63,10 +63,11 @@ static inline bool control_passes_flood(const struct dprd *d)
 int control_outside_counts(struct dprd *d, struct rules_counts *ret);
 
 struct control_totals control_sum(const struct counters *counters);
-/* True when connections of this family that go to the member are answered, as far as is known. */
+
+/* There is a way: true when connections of this family that go to the member are answered, as far as is known. */
 static inline bool control_answers(const struct control_snapshot *s, unsigned member, bool v6)
 {
-	return !s->outcome[member][v6].rest_ms && !s->probe[member][v6].lost_ms;
+	return way_takes_new(&s->way[member][v6]) && !s->outcome[member][v6].rest_ms && !s->probe[member][v6].lost_ms;
 }
 
 /* The entry of a node in the load table; NULL: there is none. */

@@ -236,6 +236,15 @@ static void warn_answers(struct warnings *w, unsigned index, bool v6)
 		return;
 	addr_format(&way->destination, to);
 	addr_format(&way->source, from);
+	if (!way_takes_new(way)) {
+		/* A member that is down has its warning. */
+		if (!is_heard(w, control_node_load(w->s, m->id)))
+			return;
+		say(w, "no host answers for the IPv%c address of %s; it gets no connections of this family",
+		    v6 ? '6' : '4', m->name);
+		advise(w, "ip route get %s from %s; on %s: ip addr show to %s", to, from, m->name, to);
+		return;
+	}
 	if (w->s->probe[index][v6].lost_ms)
 		say(w,
 		    "packets that this node forwards to %s over IPv%c do not arrive; it gets no connections of this "

@@ -277,7 +277,9 @@ def test_a65_congestion_marks_come_through(cluster3, family):
     entry, target = forward_to(cluster3, "n3")
     ip = "ip" if family == "v4" else "ip6"
     port = "n1" if cluster3.layout == "one" else "n1c"
-    mark = f"iifname {port} " + ("ip protocol 4 ip ecn set ce" if family == "v4" else "meta l4proto 41 ip6 ecn set ce")
+    # Port 8080 in the packet within: no probe.
+    mark = f"iifname {port} " + ("ip protocol 4 @nh,336,16 8080 ip ecn set ce" if family == "v4" else
+                                 "meta l4proto 41 @nh,656,16 8080 ip6 ecn set ce")
     fields = {"tos": 2} if family == "v4" else {"tc": 2}
     with RawClient(cluster3, service(entry, family), 8080, 20650, **fields) as client:
         client.open()

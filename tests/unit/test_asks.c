@@ -22,6 +22,9 @@ static int start(void **context)
 	(void)context;
 	fixture_start(&d);
 	d.config.max_new_flows_per_s = MOST;
+	assert_true(addr_parse("fd00::11", &d.config.member[d.config.self].cluster_v6));
+	assert_true(addr_parse("fd00::12", &d.config.member[N2].cluster_v6));
+	set_member_way(&d, N2, true, 1460);
 	asks = (struct asks) { .d = &d, .now_ms = d.table.published_ms };
 	return 0;
 }
@@ -106,6 +109,8 @@ static void test_copies_without_answer(void **context)
 	assert_true(asks_node_takes_copies(&asks, n2));
 	asks.v6 = true;
 	assert_false(asks_node_takes_copies(&asks, n2));
+	d.outcomes.member[N2][1].rest_ms = 0;
+	assert_true(asks_node_takes_copies(&asks, n2));
 }
 
 /* The same when the node says that packets of this family do not arrive there. */

@@ -272,6 +272,11 @@ static void test_warnings_of_ways(void **context)
 	assert_true(has_warning(status, "packets that n2 forwards to this node over IPv4 could not be answered"));
 	assert_non_null(strstr(advice_of(status, "could not be answered"), "ip route get 203.0.113.9 from 192.0.2.12"));
 	d.probes.mute[1][0] = false;
+	d.ways.member[1][0].next_hop.unanswered = true;
+	status = ask("{\"command\":\"status\"}");
+	assert_true(has_warning(status, "no host answers for the IPv4 address of n2"));
+	assert_true(json_is_false(json_object_get(member_at(status, 1), "answers_v4")));
+	d.ways.member[1][0].next_hop.unanswered = false;
 	d.ways.limit[1][0] = (struct way_limit) { .kernel_mtu = 1500, .mtu = 1480 };
 	status = ask("{\"command\":\"status\"}");
 	assert_false(has_warning(status, "packets that"));

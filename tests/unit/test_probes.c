@@ -156,6 +156,16 @@ static void say_flags(unsigned member, uint32_t flags)
 	mutex_unlock(&d.lock);
 }
 
+static bool allowed(unsigned member)
+{
+	bool allows;
+
+	mutex_lock(&d.lock);
+	allows = probes_allow(&d, member, false);
+	mutex_unlock(&d.lock);
+	return allows;
+}
+
 /* Lets time pass. The number of ticks with news. */
 static unsigned pass(unsigned ms)
 {
@@ -227,6 +237,32 @@ static void test_sends(void **context)
 	pass(400);
 	assert_int_equal(kernel.sent, 0);
 	assert_int_equal(status().probes, PROBES_NONE);
+}
+
+/* This node stood still and sent no probes: that they do not arrive is not the way's fault. What was lost stays so. */
+static void test_gap(void **context)
+{
+	const uint32_t good = NODE_HEARD | NODE_DPRD_UP | NODE_TAKES_PROBES, lost = good | NODE_UNPROVEN_V4;
+
+	(void)context;
+	pass(PROOF_STEADY_MS + 200);
+	now_ms += PROOF_LATE_MS;
+	pass(50);
+	say_flags(N2, lost);
+	assert_false(allowed(N2));
+	now_ms += PROOF_SEND_MANY_MS + PROOF_LATE_MS;
+	pass(PROOF_STEADY_MS);
+	say_flags(N2, lost);
+	assert_false(allowed(N2));
+	say_flags(N2, good);
+	assert_true(allowed(N2));
+	now_ms += PROOF_SEND_MANY_MS + PROOF_LATE_MS;
+	pass(PROOF_STEADY_MS);
+	say_flags(N2, lost);
+	assert_true(allowed(N2));
+	pass(50);
+	say_flags(N2, lost);
+	assert_false(allowed(N2));
 }
 
 /* Not every address is a client's. */
@@ -351,6 +387,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_sends, start, stop),
+		cmocka_unit_test_setup_teardown(test_gap, start, stop),
 		cmocka_unit_test_setup_teardown(test_clients, start, stop),
 		cmocka_unit_test_setup_teardown(test_hears, start, stop),
 		cmocka_unit_test_setup_teardown(test_hears_alias, start, stop),

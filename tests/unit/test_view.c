@@ -205,6 +205,10 @@ static void test_why_not(void **context)
 	assert_string_equal(why_not(N2), "");
 	view_select(&d, false, 0, false);
 	assert_false(d.view_nodes[N2].eligible);
+	/* The address is there, and no host has it. */
+	d.ways.member[N2][1].next_hop.unanswered = true;
+	published(100);
+	assert_string_equal(why_not(N2), "no host answers for its address");
 }
 
 /* Connections to a node get no answer: those of that family do not go there, or none when no family is left. */

@@ -23,6 +23,7 @@ enum {
 	PROOF_LEARN_MS = 1500, /* after the first look; before that a missing probe says nothing */
 	PROOF_LATE_MS = 300, /* after a longer gap between two looks, the probes of the gap may still wait in a queue */
 	PROOF_SETTLE_MS = 400, /* for this time */
+	PROOF_STEADY_MS = 1500, /* a node that sent no probes for PROOF_LATE_MS believes for this time in no new loss */
 	PROOF_FULL_EACH = 10, /* one of so many probes is as large as packets may be */
 	PROOF_FULL_FRESH_MS = 9000, /* four of them in a row may be lost */
 	PROOF_FULL_LEARN_MS = 12000,
