@@ -462,14 +462,10 @@ static void test_every_reason(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_decapsulation, start),
-		cmocka_unit_test_setup(test_probe, start),
-		cmocka_unit_test_setup(test_stale_tunnel, start),
-		cmocka_unit_test_setup(test_inner_shape, start),
-		cmocka_unit_test_setup(test_inner_icmp, start),
-		cmocka_unit_test_setup(test_inner_options, start),
-		cmocka_unit_test_setup(test_inner_random, start),
-		cmocka_unit_test(test_every_reason),
+		cmocka_unit_test_setup(test_decapsulation, start), cmocka_unit_test_setup(test_probe, start),
+		cmocka_unit_test_setup(test_stale_tunnel, start),  cmocka_unit_test_setup(test_inner_shape, start),
+		cmocka_unit_test_setup(test_inner_icmp, start),    cmocka_unit_test_setup(test_inner_options, start),
+		cmocka_unit_test_setup(test_inner_random, start),  cmocka_unit_test(test_every_reason),
 	};
 
 	return cmocka_run_group_tests_name("decapsulation", tests, NULL, NULL);
