@@ -5,15 +5,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "dprd/base/background.h"
 #include "dprd/base/mutex.h"
 #include "loadcast/core/announce.h"
 #include "loadcast/sample_diag.h"
@@ -25,8 +23,6 @@ enum {
 	COUNT_PERIOD_MOST_MS = 8000,
 	COUNT_PAUSE = 200,
 	OTHERS_STEADY = 16, /* fewer more or less are no change */
-	COUNT_NICENESS = 19,
-	STACK_BYTES = 256 * 1024,
 	COUNT_TRIES = 2, /* at the start: of the others, then of the served connections */
 	OTHERS_MANY = 1024, /* fewer are counted, however few the service has */
 };
@@ -115,15 +111,6 @@ int sampler_count(struct sampler *s)
 	return error;
 }
 
-/* The processor time of this thread. On a busy host a count waits for the processor far longer than it takes. */
-static uint64_t processor_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 static bool differs(uint32_t former, uint32_t now)
 {
 	return (former > now ? former - now : now - former) > OTHERS_STEADY + now / 16;
@@ -136,11 +123,8 @@ static void *count_now_and_then(void *context)
 	struct pollfd stop = { .fd = s->stop, .events = POLLIN };
 	uint64_t period_ms = COUNT_PERIOD_MS, pause_ms = period_ms;
 
-	prctl(PR_SET_NAME, "socket-counter");
-	/* A dump holds a processor for some milliseconds where there are many sockets: whatever else is to run comes first. */
-	setpriority(PRIO_PROCESS, 0, COUNT_NICENESS);
 	while (poll(&stop, 1, (int)pause_ms) == 0) {
-		uint64_t start_us = processor_us();
+		uint64_t start_us = background_used_us();
 		uint32_t former = s->others;
 
 		sampler_count(s);
@@ -148,26 +132,9 @@ static void *count_now_and_then(void *context)
 			period_ms = COUNT_PERIOD_MS;
 		else if (period_ms < COUNT_PERIOD_MOST_MS)
 			period_ms *= 2;
-		pause_ms = period_ms + (processor_us() - start_us) * COUNT_PAUSE / 1000;
+		pause_ms = period_ms + (background_used_us() - start_us) * COUNT_PAUSE / 1000;
 	}
 	return NULL;
-}
-
-/* Signals are for the main thread. */
-static int start_counter(struct sampler *s)
-{
-	pthread_attr_t attributes;
-	sigset_t all, former;
-	int error;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &former);
-	error = -pthread_create(&s->counter, &attributes, count_now_and_then, s);
-	pthread_sigmask(SIG_SETMASK, &former, NULL);
-	pthread_attr_destroy(&attributes);
-	return error;
 }
 
 static int open_sampler(struct sampler *s, const struct config *config)
@@ -192,7 +159,7 @@ static int open_sampler(struct sampler *s, const struct config *config)
 	/* A host with very many connections of others may refuse the first count, or be slow. It is no reason not to start. */
 	for (tries = 0; tries < COUNT_TRIES && sampler_count(s); tries++)
 		;
-	return start_counter(s);
+	return background_start(&s->counter, "socket-counter", count_now_and_then, s);
 }
 
 static void close_files(struct sampler *s)
