@@ -7,6 +7,7 @@
  *   main.c            opens all modules in order, and closes them in mirror order
  *     main thread     one sd-event loop: tick.c every TICK_MS, the control socket, signals
  *     worker threads  queue/queue.c, one for each group of NFQUEUE queues: packets in batches
+ *     counters        loadcast/sample.c, cluster/translated_counter.c: threads of the lowest priority, without the lock
  *     standby process queue/standby.c, shares the workers' queues; acts while they stand still
  *     BPF programs    bpf/, on the interfaces; loaded by fastpath/, told by plane/; they outlive dprd
  *   loadcast          another program; writes the load table that cluster/asks.c reads

@@ -171,6 +171,7 @@ static int dprd_open_state(struct process *p)
 	p->found_rules = flowset_present(d->set);
 	ways_open(&d->ways, config);
 	probes_open(d);
+	translated_open(d);
 	return plane_open(d);
 }
 
@@ -291,6 +292,7 @@ static void dprd_close(struct process *p)
 	queue_stop(d);
 	shared_close(d, keep);
 	plane_close(d, keep);
+	translated_close(d);
 	probes_close(d);
 	ways_close(&d->ways);
 	flowset_free(d->set);

@@ -152,8 +152,11 @@ static void refresh_own(struct daemon *d, uint64_t now_ms)
 	own.proofs = status.proofs;
 	own.sample.redirected = load_sum(status.redirected, 0);
 	own.sample.arrivals_per_1000_s = load_sum(status.arrivals_per_1000_s, 0);
-	/* For its peers a node and its backends are one server: their connections are its load. */
-	own.sample.open_connections = load_sum(own.sample.open_connections, status.backend_connections);
+	/* Only dprd knows connections that have no socket of this host. It counted them when it wrote this. */
+	if (status.elsewhere) {
+		own.sample.open_connections = load_sum(status.open_connections, 0);
+		own.sample.age_ms = now_ms > status.written_ms ? (uint32_t)(now_ms - status.written_ms) : 0;
+	}
 	/* Connections that end much sooner than usual may be errors: dprd says how many it would usually be. */
 	if (own.sample.open_connections < status.least_connections)
 		own.sample.open_connections = load_sum(status.least_connections, 0);

@@ -28,6 +28,7 @@ enum { HARDWARE_BYTES = 6 }; /* of an Ethernet address */
 enum {
 	WEIGHT_HELD_MAX = 999, /* permille: a node with a weight keeps some of it */
 	SHORTER_TIMES_MAX = 1000,
+	LOAD_COUNT_AGE_MAX_MS = 1000,
 };
 
 #define LOAD_AGE_NEVER_MS UINT32_MAX
@@ -88,6 +89,7 @@ struct load_sample {
 	uint32_t active_sockets; /* sockets of all kinds, except TCP connections of other ports */
 	uint32_t accept_queue; /* connections waiting for accept(2), all service ports */
 	uint32_t arrivals_per_1000_s; /* new connections reaching this node, a thousandfold rate */
+	uint32_t age_ms; /* of open_connections, when they were announced; at most LOAD_COUNT_AGE_MAX_MS */
 };
 
 struct node_load {
@@ -123,6 +125,7 @@ struct node_load {
 	 */
 	uint32_t shorter_times;
 	uint32_t agent; /* enum agent_wish; only of this node */
+	uint32_t unused; /* 0 */
 };
 
 /* The file: this struct, but only count nodes. Self is nodes[0]; real servers come last. */

@@ -40,7 +40,8 @@ static bool sample_ok(const struct load_sample *sample)
 {
 	return sample->open_connections <= ANNOUNCE_LOAD_MAX && sample->cpu_permille <= 1000 &&
 	       sample->redirected <= ANNOUNCE_LOAD_MAX && sample->active_sockets <= ANNOUNCE_LOAD_MAX &&
-	       sample->accept_queue <= ANNOUNCE_LOAD_MAX && sample->arrivals_per_1000_s <= ANNOUNCE_LOAD_MAX;
+	       sample->accept_queue <= ANNOUNCE_LOAD_MAX && sample->arrivals_per_1000_s <= ANNOUNCE_LOAD_MAX &&
+	       sample->age_ms <= LOAD_COUNT_AGE_MAX_MS;
 }
 
 /* True when it is unicast or unknown. */
@@ -59,7 +60,8 @@ static bool node_ok(const struct node_load *node)
 	       node->weight <= ANNOUNCE_WEIGHT_MAX && sample_ok(&node->sample) && hardware_ok(node) &&
 	       node->held_permille <= WEIGHT_HELD_MAX && node->period_ms <= ANNOUNCE_PERIOD_MAX_MS &&
 	       node->rejected < REJECTIONS && node->rejects < REJECTIONS && node->ports_down <= UINT16_MAX &&
-	       node->shorter_times <= SHORTER_TIMES_MAX && !node->agent && version_is_valid(node->version);
+	       node->shorter_times <= SHORTER_TIMES_MAX && !node->agent && !node->unused &&
+	       version_is_valid(node->version);
 }
 
 /* A real server's row must hold nothing that would make a reader take it for a peer. */

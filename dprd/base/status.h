@@ -28,13 +28,13 @@ struct dprd_status {
 	uint32_t draining; /* 1: the operator asked for drain */
 	uint32_t redirected; /* connections forwarded at the moment */
 	uint32_t arrivals_per_1000_s; /* SYNs decided here, a thousandfold rate */
-	uint32_t backend_connections; /* open at the real servers behind this node */
+	uint32_t elsewhere; /* 1: connections of the service also have sockets that loadcast cannot count */
 	uint32_t file_hash; /* of the configuration file that it runs with: struct config */
 	uint32_t least_connections; /* the least number of open connections that it announces */
 	uint32_t shorter_times; /* as in struct node_load: loadcast announces it */
 	uint64_t started_ms;
 	struct status_proofs proofs;
-	uint32_t unused2;
+	uint32_t open_connections; /* elsewhere is 1: all connections of the service, when this was written */
 };
 
 /* path.new, then rename. 0 or -errno. Sets magic and version. */

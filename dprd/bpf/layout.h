@@ -139,6 +139,7 @@ struct fastpath_way {
 enum fastpath_second_look {
 	LOOK_OFFER = 1, /* the serving node may send back a SYN that the schedule forwards */
 	LOOK_LANDED = 2, /* dprd looks at SYNs that peers forward to this node, once there is no room */
+	LOOK_STAYED = 4, /* SYNs of peers are counted that dprd does not look at */
 };
 
 struct fastpath_control {
@@ -169,7 +170,8 @@ struct fastpath_control {
 	 * The next verdict of each schedule. It counts on beyond the schedule's count: fastpath_schedule_at() has its place.
 	 */
 	uint32_t cursor[FASTPATH_SCHEDULES];
-	uint32_t rest_of_third_line[8];
+	uint32_t stayed; /* SYNs of peers that this node serves without dprd, since dprd last set it to 0 */
+	uint32_t rest_of_third_line[7];
 };
 
 /*

@@ -168,12 +168,15 @@ INLINE bool is_for_daemon(const struct __sk_buff *skb, const struct packet *inne
 
 	if (kind == VERDICT_RETURNED)
 		return daemon_works();
-	if (kind != VERDICT_DECAPSULATE || !packet_is_syn(inner) || packet_is_probe(inner) ||
-	    !(control.second_look & LOOK_LANDED))
+	if (kind != VERDICT_DECAPSULATE || !packet_is_syn(inner) || packet_is_probe(inner))
 		return false;
-	return __sync_fetch_and_add(&control.landed, 1) >= control.look_room &&
-	       !bpf_skb_load_bytes(skb, ETHERNET_BYTES, outer, sizeof(outer)) && encap_may_return(outer, v6) &&
-	       daemon_works();
+	if (control.second_look & LOOK_LANDED && __sync_fetch_and_add(&control.landed, 1) >= control.look_room &&
+	    !bpf_skb_load_bytes(skb, ETHERNET_BYTES, outer, sizeof(outer)) && encap_may_return(outer, v6) &&
+	    daemon_works())
+		return true;
+	if (control.second_look & LOOK_STAYED)
+		__sync_fetch_and_add(&control.stayed, 1);
+	return false;
 }
 
 /* The packet within goes on into the stack: the verdict is DECAPSULATE. */

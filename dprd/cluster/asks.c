@@ -6,6 +6,7 @@
 
 #include "dprd/base/log.h"
 #include "dprd/cluster/backend.h"
+#include "dprd/cluster/translated.h"
 #include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
 #include "dprd/host/passive_opens.h"
@@ -81,21 +82,41 @@ unsigned asks_new_flows_left(struct dprd *d, uint64_t now_ms)
 	return made < d->config.max_new_flows_per_s ? (unsigned)(d->config.max_new_flows_per_s - made) : 0;
 }
 
+bool asks_counts_elsewhere(const struct dprd *d)
+{
+	return d->config.own_backend_count || translated_used(d);
+}
+
+int asks_open_connections(struct dprd *d, uint32_t *ret)
+{
+	int error;
+
+	mutex_assert_held(&d->lock);
+	if (translated_used(d))
+		translated_take_stayed(d);
+	error = sampler_open_connections(d->sampler, ret);
+	if (!error)
+		*ret += backend_connections(d) + translated_connections(d);
+	return error;
+}
+
 double asks_own_load(struct dprd *d)
 {
 	const struct node_load *self = view_node_load(d, d->config.member[d->config.self].id);
 	struct load_sample sample = self ? self->sample : (struct load_sample) { 0 };
 	struct flow_counts counts = flow_counts(d->flows);
-	unsigned elsewhere = backend_connections(d), flows = counts.half_open + counts.confirmed - counts.closing;
+	unsigned backends = backend_connections(d), flows = counts.half_open + counts.confirmed - counts.closing;
+	/* Behind a node with real servers, rules choose these for connections of peers. */
+	unsigned elsewhere = backends + (config_has_nat(&d->config) ? translated_connections(d) : 0);
 
 	mutex_assert_held(&d->lock);
 	/* The number of connections is cheap and decisive: it is read now. The other values are loadcast's newest. */
-	if (d->config.factors.connections != 0 && !sampler_open_connections(d->sampler, &sample.open_connections))
-		sample.open_connections += elsewhere;
+	if (d->config.factors.connections != 0)
+		asks_open_connections(d, &sample.open_connections);
 	d->backends.served_here = sample.open_connections > elsewhere ? sample.open_connections - elsewhere : 0;
 	if (sample.open_connections < d->suspicion.floor)
 		sample.open_connections = (uint32_t)d->suspicion.floor;
-	sample.redirected = flows > elsewhere ? flows - elsewhere : 0;
+	sample.redirected = flows > backends ? flows - backends : 0;
 	d->view_nodes[0].load = view_load(&d->config, &sample);
 	return d->view_nodes[0].load;
 }
@@ -131,10 +152,10 @@ void asks_inside(struct dprd *d)
 	mutex_unlock(&d->lock);
 }
 
-/* The rule compares connections that this host's own TCP accepts: not those of real servers, and not other loads. */
+/* The rule compares connections that this host's own TCP accepts: not those elsewhere, and not other loads. */
 static bool may_suspect(const struct dprd *d)
 {
-	return !d->config.own_backend_count && d->config.factors.connections != 0;
+	return !asks_counts_elsewhere(d) && d->config.factors.connections != 0;
 }
 
 static uint64_t syns_served(const struct dprd *d)
@@ -173,6 +194,7 @@ void asks_refresh(struct dprd *d, uint64_t now_ms)
 	int status = load_table_snapshot_new(d->config.table_file, &d->past.table_seen, &fresh);
 	int uncounted = passive_opens_read(&accepted);
 
+	translated_refresh(d, now_ms);
 	mutex_lock(&d->lock);
 	d->counters.table_errors += status < 0 && status != -ENOENT;
 	view_refresh(d, status ? NULL : &fresh, status == -ENOENT, now_ms);

@@ -32,6 +32,10 @@ bool asks_node_takes_copies(void *context, uint32_t node_id);
 void asks_env(struct dprd *d, struct decide_env *ret);
 /* How many more flows may be made in this second, besides those that are made but not committed yet. */
 unsigned asks_new_flows_left(struct dprd *d, uint64_t now_ms);
+/* True when connections of the service may have no socket of this host: those of real servers, and of containers. */
+bool asks_counts_elsewhere(const struct dprd *d);
+/* Open connections of the service now, wherever their sockets are. 0 or -errno: then *ret stays. */
+int asks_open_connections(struct dprd *d, uint32_t *ret);
 /* The own load in the configured metric, read now; also into the view. */
 double asks_own_load(struct dprd *d);
 /*

@@ -13,6 +13,7 @@
 
 #include "dprd/base/mutex.h"
 #include "dprd/cluster/backend.h"
+#include "dprd/cluster/translated.h"
 #include "dprd/cluster/counters.h"
 #include "dprd/cluster/outcomes.h"
 #include "dprd/cluster/probes.h"
@@ -64,6 +65,7 @@ struct dprd {
 	const struct policy *policy;
 	struct policy_state policy_state[2]; /* by family (0: IPv4): each goes round by itself */
 	struct backends backends; /* real servers behind this node */
+	struct translated translated; /* connections whose sockets are not on this host */
 	struct load_table table; /* as last read */
 	bool table_valid;
 	struct view_past past; /* for the next refresh of table and view */

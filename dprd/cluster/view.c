@@ -169,9 +169,9 @@ static void view_fill_self(struct dprd *d)
 }
 
 /* Connections sent in the time of the last announcement count half; all earlier ones count the other half. */
-static double rate_before(const struct view_node *old, uint64_t heard_ms, unsigned kept)
+static double rate_before(const struct view_node *old, uint64_t counted_ms, unsigned kept)
 {
-	double took_s = heard_ms > old->heard_ms ? (double)(heard_ms - old->heard_ms) / 1000 : 0;
+	double took_s = counted_ms > old->counted_ms ? (double)(counted_ms - old->counted_ms) / 1000 : 0;
 	unsigned sent = old->sent > kept ? old->sent - kept : 0;
 
 	return took_s > 0 ? (old->sent_before_per_s + sent / took_s) / 2 : old->sent_before_per_s;
@@ -191,8 +191,8 @@ void view_count_sent(struct dprd *d, unsigned view_index, bool v6, unsigned conn
 {
 	struct view_node *node = &d->view_nodes[view_index];
 
-	/* The load has those that were sent before it was heard: the programs' are counted later. */
-	if (at_ms >= node->heard_ms)
+	/* The load has those that were sent before it was counted: the programs' are counted later. */
+	if (at_ms >= node->counted_ms)
 		node->sent += connections;
 	sent_count(sent_lately(d, node), at_ms, connections);
 	outcomes_made(d, node->node_id, v6, connections, at_ms);
@@ -200,21 +200,29 @@ void view_count_sent(struct dprd *d, unsigned view_index, bool v6, unsigned conn
 
 /*
  * Copies the counts of connections sent to a peer, since its load was announced and before, from its former slot. The
- * announced load does not have connections yet that were sent after it was heard.
+ * announced load does not have connections yet that were sent after it was counted.
  */
 static void carry_sent(struct dprd *d, const struct view_node *old, unsigned count, bool news, struct view_node *node)
 {
-	unsigned i, kept = news ? sent_since(sent_lately(d, node), node->heard_ms) : 0;
+	unsigned i, kept = news ? sent_since(sent_lately(d, node), node->counted_ms) : 0;
 
 	for (i = 1; i < count; i++) {
 		if (old[i].node_id != node->node_id)
 			continue;
 		node->sent = news ? kept : old[i].sent;
 		node->reserved = old[i].reserved;
-		node->sent_before_per_s = news ? rate_before(&old[i], node->heard_ms, kept) : old[i].sent_before_per_s;
-		node->heard_ms = news ? node->heard_ms : old[i].heard_ms;
+		node->sent_before_per_s =
+			news ? rate_before(&old[i], node->counted_ms, kept) : old[i].sent_before_per_s;
+		node->counted_ms = news ? node->counted_ms : old[i].counted_ms;
 		return;
 	}
+}
+
+/* A peer with sockets elsewhere counted its connections some time before it announced them. */
+static uint32_t count_age_ms(const struct node_load *load, uint32_t heard_age_ms)
+{
+	return heard_age_ms < LOAD_AGE_NEVER_MS - load->sample.age_ms ? heard_age_ms + load->sample.age_ms
+								      : LOAD_AGE_NEVER_MS;
 }
 
 static void view_fill_peers(struct dprd *d, const struct load_table *former, uint64_t now_ms)
@@ -229,12 +237,14 @@ static void view_fill_peers(struct dprd *d, const struct load_table *former, uin
 		const struct node_load *load = view_node_load(d, d->config.member[member].id);
 		struct view_node *node = &d->view_nodes[d->view.count];
 		uint64_t before = 0;
-		uint32_t i;
+		uint32_t i, heard_age_ms, age_ms;
 
 		if (member != d->config.self)
 			probes_judge(d, member, load ? load->flags : 0, now_ms);
 		if (member == d->config.self || !load)
 			continue;
+		heard_age_ms = load_age_ms(&d->table, load, now_ms);
+		age_ms = count_age_ms(load, heard_age_ms);
 		for (i = 0; i < former->count; i++) {
 			if (former->nodes[i].id == load->id)
 				before = former->nodes[i].sequence;
@@ -242,15 +252,15 @@ static void view_fill_peers(struct dprd *d, const struct load_table *former, uin
 		*node = (struct view_node) {
 			.member = (uint16_t)member,
 			.node_id = load->id,
-			.age_ms = load_age_ms(&d->table, load, now_ms),
+			.age_ms = age_ms,
 			.load = view_load(&d->config, &load->sample),
 			.weight = view_weight_now(&d->config.member[member], load),
 			.arrivals_per_s = load->sample.arrivals_per_1000_s / 1000.0,
-			.heard_ms = now_ms - load_age_ms(&d->table, load, now_ms),
+			.counted_ms = now_ms - age_ms,
 			.eligible = view_member_eligible(d, member, now_ms, &why_not),
 		};
 		carry_sent(d, old, old_count, before != load->sequence, node);
-		heard += (load->flags & NODE_HEARD) && is_fresh(d, node->age_ms);
+		heard += (load->flags & NODE_HEARD) && is_fresh(d, heard_age_ms);
 		d->view.count++;
 	}
 	d->minority = 2 * heard < d->config.member_count;

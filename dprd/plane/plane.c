@@ -390,6 +390,13 @@ void plane_reconfigure(struct dprd *d)
 	plane_decide_now(d);
 }
 
+/* With real servers, dprd has chosen the node itself: these connections have sockets here. */
+static void count_served(struct dprd *d, unsigned connections)
+{
+	if (!d->config.own_backend_count)
+		translated_began(d, connections);
+}
+
 static void take_counters(struct dprd *d)
 {
 	struct fastpath_counters taken;
@@ -406,6 +413,7 @@ static void take_counters(struct dprd *d)
 	d->counters.syns += taken.syns;
 	d->counters.syns_taken += taken.syns_taken;
 	d->counters.flows_made += taken.flows_made;
+	count_served(d, (unsigned)(taken.syns > taken.flows_made ? taken.syns - taken.flows_made : 0));
 	shared_count(d, taken.shared);
 	if (taken.reason[REASON_FROM_PEER])
 		d->last_decapsulated_ms = clock_now_ms();
@@ -446,13 +454,17 @@ void plane_second_look(struct dprd *d, const struct decide_env *env)
 	__atomic_store_n(&control->look_room, room, __ATOMIC_RELAXED);
 	__atomic_store_n(&control->landed, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&control->second_look,
-			 (d->config.second_look ? LOOK_OFFER : 0) | (room < UINT_MAX ? LOOK_LANDED : 0),
+			 (d->config.second_look ? LOOK_OFFER : 0) | (room < UINT_MAX ? LOOK_LANDED : 0) |
+				 (translated_used(d) ? LOOK_STAYED : 0),
 			 __ATOMIC_RELEASE);
 }
 
 void plane_served(struct dprd *d, unsigned connections)
 {
-	if (d->fastpath && connections)
+	if (!connections)
+		return;
+	count_served(d, connections);
+	if (d->fastpath)
 		__atomic_fetch_add(&d->fastpath->control->landed, connections, __ATOMIC_RELAXED);
 }
 
@@ -475,6 +487,9 @@ void plane_tick(struct dprd *d, bool works)
 	take_counters(d);
 	/* This comes before the new connections are counted: a confirmed one, counted late, would seem unanswered. */
 	read_confirmed(d, confirmed);
+	/* Connections that the programs let this node serve are part of its load. */
+	if (translated_used(d))
+		asks_own_load(d);
 	asks_env(d, &env);
 	plane_second_look(d, &env);
 	/* A peer that comes to life forwards at once: the programs must know it before the next second. */

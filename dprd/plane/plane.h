@@ -38,7 +38,7 @@ void plane_update(struct dprd *d); /* each second, and after a change: the progr
 void plane_tick(struct dprd *d, bool works);
 /* Tells the programs which SYNs dprd takes a second look at. Lock held. */
 void plane_second_look(struct dprd *d, const struct decide_env *env);
-/* Takes connections off the room for SYNs of peers that the programs know. */
+/* This node serves that many clients of its own: they leave less room for SYNs of peers. Lock held. */
 void plane_served(struct dprd *d, unsigned connections);
 void plane_count(struct dprd *d); /* adds the programs' counters to d->counters now. Lock held */
 void plane_close(struct dprd *d, bool keep);

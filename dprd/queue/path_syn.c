@@ -139,10 +139,13 @@ static void reserve(struct path *p, const struct queued *q, bool reserved)
 	struct view_node *node = view_node(d, q->flow_node);
 
 	d->flows_reserved += reserved ? 1 : -1u;
-	if (own >= 0)
+	if (own >= 0) {
 		backend_reserve(d, (unsigned)own, &q->packet.key, reserved);
-	else if (node && (reserved || node->reserved))
+		/* For peers this node and its real servers are one. */
+		d->view_nodes[0].load += (reserved ? 1 : -1) * d->config.factors.connections;
+	} else if (node && (reserved || node->reserved)) {
 		node->reserved += reserved ? 1 : -1u;
+	}
 	/* A trial is one connection: the others of the batch go elsewhere. */
 	if (own < 0 && node && reserved && outcomes_rests(d, node->member, q->packet.v6))
 		node->eligible = false;
@@ -186,7 +189,7 @@ void path_commit_flow(struct path *p, const struct queued *q)
 		node->reserved -= node->reserved > 0;
 		/* It is sent now, after any news that came since the batch began. */
 		view_count_sent(d, (unsigned)(node - d->view_nodes), q->packet.v6, 1,
-				p->now_ms > node->heard_ms ? p->now_ms : node->heard_ms);
+				p->now_ms > node->counted_ms ? p->now_ms : node->counted_ms);
 	}
 }
 

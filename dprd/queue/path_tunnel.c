@@ -5,9 +5,11 @@
  */
 #include "dprd/base/clock.h"
 #include "dprd/cluster/state.h"
+#include "dprd/cluster/translated.h"
 #include "dprd/cluster/view.h"
 #include "dprd/core/decide/tunnelled.h"
 #include "dprd/core/packet/encap.h"
+#include "dprd/core/packet/probe.h"
 #include "dprd/plane/decide.h"
 #include "dprd/queue/path_batch.h"
 
@@ -85,6 +87,7 @@ void path_decapsulate(struct path *p, struct queued *q)
 	struct decap_env env = tunnelled_env(&tunnelled);
 	const uint8_t *outer = q->bytes;
 	struct packet inner;
+	bool back = false;
 
 	mutex_assert_held(&p->d->lock);
 	env.maybe_stale = p->batch->maybe_stale;
@@ -99,8 +102,11 @@ void path_decapsulate(struct path *p, struct queued *q)
 		take_back(p, q);
 		return;
 	}
-	if (config->second_look && packet_is_syn(&inner) && encap_may_return(outer, inner.v6) &&
-	    goes_back(p, q, encap_alternative(outer, inner.v6)))
-		return;
-	tunnelled_to_alias(config, q->verdict.node_id, q->replace, &inner);
+	if (packet_is_syn(&inner) && !packet_is_probe(&inner)) {
+		back = config->second_look && encap_may_return(outer, inner.v6) &&
+		       goes_back(p, q, encap_alternative(outer, inner.v6));
+		translated_began(p->d, !back);
+	}
+	if (!back)
+		tunnelled_to_alias(config, q->verdict.node_id, q->replace, &inner);
 }

@@ -11,6 +11,7 @@
 #include "dprd/base/advice.h"
 #include "dprd/base/log.h"
 #include "dprd/base/status.h"
+#include "dprd/cluster/asks.h"
 #include "dprd/cluster/backend.h"
 #include "dprd/cluster/state.h"
 #include "dprd/cluster/view.h"
@@ -49,15 +50,16 @@ static void write_status(struct dprd *d, uint64_t now_ms)
 	char path[PATH_BYTES + 16];
 	struct dprd_status status = { .written_ms = now_ms, .pid = (uint32_t)getpid(), .started_ms = d->started_ms };
 	struct flow_counts counts;
+	unsigned backends;
 
 	mutex_lock(&d->lock);
 	counts = flow_counts(d->flows);
+	backends = backend_connections(d);
 	status.draining = d->draining;
 	status.file_hash = d->config.file_hash;
-	status.backend_connections = backend_connections(d);
+	status.elsewhere = asks_counts_elsewhere(d) && !asks_open_connections(d, &status.open_connections);
 	status.redirected = counts.half_open + counts.confirmed - counts.closing;
-	status.redirected -=
-		status.backend_connections < status.redirected ? status.backend_connections : status.redirected;
+	status.redirected -= backends < status.redirected ? backends : status.redirected;
 	status.least_connections = (uint32_t)d->suspicion.floor;
 	status.shorter_times = suspicion_told(&d->suspicion);
 	status.arrivals_per_1000_s = d->arrivals_per_1000_s;

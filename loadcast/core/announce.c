@@ -199,6 +199,7 @@ static size_t pack_payload(const struct announcement *from, uint8_t *out, size_t
 	m.unproven = (uint64_t *)from->unproven;
 	m.n_narrow = from->narrow[0] || from->narrow[1] ? 2 : 0;
 	m.narrow = (uint64_t *)from->narrow;
+	m.count_age_ms = from->sample.age_ms;
 	m.period_ms = from->period_ms;
 	m.load = &load;
 	m.dprd_up = from->dprd_up;
@@ -480,6 +481,7 @@ static enum reject take_message(const Dprd__Announcement *m, struct announcement
 	/* A later version may say more by a larger number: it judges as well. */
 	ret->probes = clamp(m->probes, PROBES_JUDGED);
 	take_load(m->load, &ret->sample);
+	ret->sample.age_ms = clamp(m->count_age_ms, LOAD_COUNT_AGE_MAX_MS);
 	return REJECT_NONE;
 }
 

@@ -217,7 +217,7 @@ static const char *compare(struct fuzz *f, struct trial *t)
 		return "which buckets are occupied";
 	if (memcmp(read_counters(f), &f->model.counted, sizeof(f->model.counted)) != 0)
 		return "the counters";
-	if (control->made != f->model.made || control->landed != f->model.landed)
+	if (control->made != f->model.made || control->landed != f->model.landed || control->stayed != f->model.stayed)
 		return "the number of flows made, or of connections that landed";
 	for (v6 = 0; v6 < 2; v6++) {
 		if (*fastpath_cursor(f->plane.fastpath, v6, true) != f->model.cursors[v6])

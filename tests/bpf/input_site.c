@@ -313,9 +313,9 @@ static void add_schedules(struct random *r, struct plane *p)
 	control->made = 0;
 	control->room = rooms[random_below(r, 4)];
 	control->room_reason = input_one_in(r, 2) ? REASON_RATE_GUARD : REASON_TABLE_FULL;
-	control->second_look = random_below(r, 4);
+	control->second_look = random_below(r, 8);
 	control->look_room = rooms[random_below(r, 4)];
-	control->landed = 0;
+	control->landed = control->stayed = 0;
 }
 
 /* Frames come in by interface 1. */

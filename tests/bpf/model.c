@@ -372,10 +372,13 @@ static bool is_for_daemon(struct model *m, const struct frame *in, const struct 
 {
 	if (v->kind == VERDICT_RETURNED)
 		return m->works;
-	if (v->kind != VERDICT_DECAPSULATE)
+	if (v->kind != VERDICT_DECAPSULATE || !packet_is_syn(inner) || packet_is_probe(inner))
 		return false;
-	return packet_is_syn(inner) && !packet_is_probe(inner) && m->second_look & LOOK_LANDED &&
-	       m->landed++ >= m->look_room && m->works && encap_may_return(in->bytes + FRAME_ETHERNET_BYTES, outer->v6);
+	if (m->second_look & LOOK_LANDED && m->landed++ >= m->look_room && m->works &&
+	    encap_may_return(in->bytes + FRAME_ETHERNET_BYTES, outer->v6))
+		return true;
+	m->stayed += (m->second_look & LOOK_STAYED) != 0;
+	return false;
 }
 
 /* Works like path_decapsulate(). */

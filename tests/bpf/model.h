@@ -34,7 +34,7 @@ struct model {
 	bool works; /* dprd works */
 	uint32_t second_look; /* enum fastpath_second_look */
 	uint8_t alternative; /* of the connection being forwarded */
-	uint32_t landed, look_room;
+	uint32_t landed, look_room, stayed;
 	uint32_t tick;
 	bool (*has_socket)(const struct flow_key *key);
 	uint64_t *answered; /* ANSWERED_PLACES: SYNs that this node has answered */

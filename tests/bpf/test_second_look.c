@@ -117,7 +117,9 @@ static unsigned variant_of(void **state)
 	return (unsigned)(uintptr_t)*state;
 }
 
-/* All SYNs that land take room, also those that may not return; other packets do not. */
+/*
+ * All SYNs that land take room, also those that may not return; other packets do not. Those that dprd does not look at stay.
+ */
 static void test_room(void **state)
 {
 	static const char *const lines[] = { SYN, ACK, "may return", SYN, "may return", SYN, "may return" };
@@ -126,9 +128,10 @@ static void test_room(void **state)
 	const struct craft_names names = site_names(variant);
 
 	site_reset(variant);
-	site_plane(variant)->fastpath->control->second_look = LOOK_LANDED;
+	site_plane(variant)->fastpath->control->second_look = LOOK_LANDED | LOOK_STAYED;
 	site_plane(variant)->fastpath->control->look_room = 3;
 	site_plane(variant)->fastpath->control->landed = 0;
+	site_plane(variant)->fastpath->control->stayed = 0;
 	for (unsigned i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
 		struct plane_run run = { .egress = false };
 		struct frame in, out;
@@ -144,6 +147,7 @@ static void test_room(void **state)
 		assert_int_equal(run.mark, marks[i]);
 	}
 	assert_int_equal(site_plane(variant)->fastpath->control->landed, 6);
+	assert_int_equal(site_plane(variant)->fastpath->control->stayed, 4);
 	site_plane(variant)->fastpath->control->second_look = 0;
 }
 

@@ -12,13 +12,16 @@ import time
 import pytest
 
 from containers import BOX, box_of, containers, publish
-from traffic import (FAMILIES, IP, OVERHEAD, TCP, IPv6, RawClient, connect, counting, forward_all, forward_to, ip_layer,
-                     random_bytes, read_line, service, tcp_option, upload, whoami)
+from faultlib import ECHO_PORT, members, wait_for
+from traffic import (FAMILIES, IP, OVERHEAD, TCP, IPv6, RawClient, clients_at, connect, counting, forward_all, forward_to,
+                     ip_layer, random_bytes, read_line, service, tcp_option, upload, whoami)
 
 SEEN_S = 2.5  # dprd looks at the host's interfaces each second
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 ROAD_GATEWAY = {"v4": "10.77.0.1", "v6": "fd77::1"}
 ROAD = {"v4": "10.77.0.2", "v6": "fd77::2"}
+HELD, PAUSE_S, UNEVEN = 40, 0.02, 0.25
+FEW, OFF = 3, 1  # the node's other sockets are counted each 8 s: one that comes or goes counts until then
 
 both = pytest.mark.parametrize("family", FAMILIES)
 
@@ -135,3 +138,56 @@ def test_k13_a_client_at_the_other_end_of_a_tunnel(cluster3, family):
     assert moved["n1"]["flows_made"] == 1
     # The programs are not attached to such an interface: the SYN comes to the stack as it is.
     assert moved["n1"].get("inside_client", 0) == (cluster3.plane == "nfqueue")
+
+
+def loads(cluster, viewer):
+    return {name: member["load"] for name, member in members(cluster, viewer).items()}
+
+
+def in_containers(cluster):
+    """{node: connections of clients to the echo server in its container}"""
+    return {node.name: clients_at(cluster, box_of(node), ECHO_PORT) for node in cluster.nodes}
+
+
+def all_know(cluster, expected):
+    """True when every node knows these loads."""
+    return all(abs(load - expected[name]) <= OFF for viewer in cluster.nodes
+               for name, load in loads(cluster, viewer).items())
+
+
+def listens(cluster, node):
+    return cluster.site.execute(box_of(node), ["ss", "-Htln", "sport", "=", f":{ECHO_PORT}"])
+
+
+@contextlib.contextmanager
+def all_in_containers(cluster, directory):
+    """On every node the servers are in a container, and dprd has found connections to it."""
+    with containers(cluster, cluster.nodes):
+        servers = [publish(cluster, node, (ECHO_PORT, 8081), f"{directory}/{node.name}.log") for node in cluster.nodes]
+        wait_for(lambda: all(listens(cluster, node) for node in cluster.nodes), "the servers listen", 10)
+        with contextlib.ExitStack() as stack:
+            for node in cluster.nodes * FEW:
+                stack.enter_context(connect(cluster, node.service_v4, ECHO_PORT))
+            wait_for(lambda: all_know(cluster, in_containers(cluster)), "each connection is known", 30)
+        wait_for(lambda: all_know(cluster, dict.fromkeys(loads(cluster, "n1"), 0)), "they are over", 20)
+        try:
+            yield
+        finally:
+            for server in servers:
+                server.terminate()
+                server.wait(5)
+
+
+def test_k14_containers_share(cluster3, tmp_path):
+    """The web servers are containers with published ports: 40 connections to n1 that stay are shared among the nodes,
+    and each node announces those of its container."""
+    cluster3.set_policy("li")
+    with all_in_containers(cluster3, tmp_path), contextlib.ExitStack() as stack:
+        for number in range(HELD):
+            stack.enter_context(connect(cluster3, service(cluster3.node("n1"), FAMILIES[number % 2]), ECHO_PORT))
+            time.sleep(PAUSE_S)
+        held = in_containers(cluster3)
+        wait_for(lambda: all_know(cluster3, held), f"all nodes know {held}", 10)
+    even = HELD / len(cluster3.nodes)
+    assert sum(held.values()) == HELD
+    assert all(abs(count - even) <= UNEVEN * even for count in held.values()), held

@@ -153,6 +153,13 @@ def connect(cluster, address, port, host="c1", local_port=None, timeout_s=10):
     return made
 
 
+def clients_at(cluster, host, *ports):
+    """The number of the client's connections to these ports of a host, by its kernel."""
+    where = " or ".join(f"sport = :{port}" for port in ports)
+    lines = cluster.site.execute(host, ["ss", "-Htn", "state", "established", f"( {where} )"]).splitlines()
+    return sum(any(address in line for address in CLIENT.values()) for line in lines)
+
+
 def read_line(connection):
     line = b""
     while not line.endswith(b"\n"):

@@ -28,6 +28,7 @@ static void check_range(const struct announcement *a)
 	demand(a->cluster_count <= MEMBER_CLUSTER_MAX && a->service_count <= MEMBER_SERVICES_MAX);
 	demand(a->port_count <= PORTS_MAX && a->echo_count <= MEMBERS_MAX && a->reject_count <= MEMBERS_MAX);
 	demand(a->sample.cpu_permille <= 1000 && a->sample.open_connections <= ANNOUNCE_LOAD_MAX);
+	demand(a->sample.age_ms <= LOAD_COUNT_AGE_MAX_MS);
 	demand(a->sample.arrivals_per_1000_s <= ANNOUNCE_LOAD_MAX);
 	for (i = 0; i < a->port_count; i++)
 		demand(a->port[i] != 0);

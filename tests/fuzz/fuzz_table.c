@@ -26,6 +26,7 @@ static void check_node(const struct load_table *table, const struct node_load *n
 	demand(node->rejected < REJECTIONS && node->rejects < REJECTIONS);
 	demand(node->shorter_times <= SHORTER_TIMES_MAX);
 	demand(node == table->nodes ? node->agent < AGENT_WISHES : !node->agent);
+	demand(node->sample.age_ms <= LOAD_COUNT_AGE_MAX_MS);
 	demand(load_age_ms(table, node, table->published_ms) == node->age_ms);
 	demand(load_age_ms(table, node, table->published_ms + 1) >= node->age_ms);
 	demand(load_age_ms(table, node, UINT64_MAX) >= node->age_ms);

@@ -41,7 +41,7 @@ static struct announcement small(void)
 		.period_ms = 200,
 		.service_hash = 0xdeadbeef,
 		.dprd_up = true,
-		.sample = { 11, 22, 33, 44, 55, 66 },
+		.sample = { 11, 22, 33, 44, 55, 66, 0 },
 		.cluster_count = 2,
 		.cluster = { address("10.0.0.1"), address("fd00::1") },
 		.service_count = 2,
@@ -64,7 +64,7 @@ static struct announcement fullest(void)
 	a.period_ms = ANNOUNCE_PERIOD_MAX_MS;
 	a.sample =
 		(struct load_sample) { ANNOUNCE_LOAD_MAX, 1000, ANNOUNCE_LOAD_MAX, ANNOUNCE_LOAD_MAX, ANNOUNCE_LOAD_MAX,
-				       ANNOUNCE_LOAD_MAX };
+				       ANNOUNCE_LOAD_MAX, 0 };
 	a.cluster[0] = a.cluster[1];
 	for (a.service_count = 0; a.service_count < MEMBER_SERVICES_MAX; a.service_count++)
 		a.service[a.service_count] = address("2001:db8::1");
@@ -250,6 +250,24 @@ static void probes_on_wire(void **state)
 	size = announce_encode(&a, &header_a, &keys, datagram);
 	assert_int_equal(open_datagram(datagram, size, &keys, &got), REJECT_NONE);
 	assert_int_equal(got.probes, PROBES_JUDGED);
+}
+
+/* The field stands last. A node that counts its connections when it announces them leaves it out. */
+static void count_age_on_the_wire(void **state)
+{
+	static const uint8_t expected[] = { 0xe8, 0x01, 77 }; /* field 29 */
+	struct announce_keys keys = make_keys("lab", key_a, NULL);
+	uint8_t with[ANNOUNCE_BYTES_MAX], without[ANNOUNCE_BYTES_MAX];
+	struct announcement a = sharing();
+	size_t size = announce_encode(&a, &header_a, &keys, without);
+
+	(void)state;
+	a.sample.age_ms = 77;
+	assert_int_equal(announce_encode(&a, &header_a, &keys, with), size + sizeof(expected));
+	assert_memory_equal(with + size - ANNOUNCE_MAC_BYTES, expected, sizeof(expected));
+	check_round_trip(&a);
+	a.sample.age_ms = LOAD_COUNT_AGE_MAX_MS;
+	check_round_trip(&a);
 }
 
 /* Each member of the largest cluster is echoed, also with all fields of shares. docs/announce.md has the numbers. */
@@ -453,12 +471,13 @@ static void ranges(void **state)
 	assert_int_equal(encode_and_decode(&a, &got), REJECT_RANGE);
 	a = sharing(), a.echo[1].grant = ANNOUNCE_WEIGHT_MAX + 1;
 	assert_int_equal(encode_and_decode(&a, &got), REJECT_RANGE);
-	a = small(),
-	a.sample = (struct load_sample) { UINT32_MAX, 1001, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX };
+	a = small(), a.sample = (struct load_sample) { UINT32_MAX, 1001,       UINT32_MAX, UINT32_MAX,
+						       UINT32_MAX, UINT32_MAX, UINT32_MAX };
 	assert_int_equal(encode_and_decode(&a, &got), REJECT_NONE);
 	assert_int_equal(got.sample.open_connections, ANNOUNCE_LOAD_MAX);
 	assert_int_equal(got.sample.cpu_permille, 1000);
 	assert_int_equal(got.sample.arrivals_per_1000_s, ANNOUNCE_LOAD_MAX);
+	assert_int_equal(got.sample.age_ms, LOAD_COUNT_AGE_MAX_MS);
 }
 
 static const uint8_t start[] = { 0x0a, 2, 'n', '1', 0x38, 0xc8, 0x01 };
@@ -567,13 +586,21 @@ static void largest_payloads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(round_trip),        cmocka_unit_test(layout),
-		cmocka_unit_test(every_bit_matters), cmocka_unit_test(every_length_matters),
-		cmocka_unit_test(header_reasons),    cmocka_unit_test(foreign_keys),
-		cmocka_unit_test(two_keys),          cmocka_unit_test(ranges),
-		cmocka_unit_test(hostile_payloads),  cmocka_unit_test(hardware_on_the_wire),
-		cmocka_unit_test(probes_on_wire),    cmocka_unit_test(fullest_of_shares),
-		cmocka_unit_test(largest_payloads),  cmocka_unit_test(version_on_the_wire),
+		cmocka_unit_test(round_trip),
+		cmocka_unit_test(layout),
+		cmocka_unit_test(every_bit_matters),
+		cmocka_unit_test(every_length_matters),
+		cmocka_unit_test(header_reasons),
+		cmocka_unit_test(foreign_keys),
+		cmocka_unit_test(two_keys),
+		cmocka_unit_test(ranges),
+		cmocka_unit_test(hostile_payloads),
+		cmocka_unit_test(hardware_on_the_wire),
+		cmocka_unit_test(probes_on_wire),
+		cmocka_unit_test(fullest_of_shares),
+		cmocka_unit_test(largest_payloads),
+		cmocka_unit_test(version_on_the_wire),
+		cmocka_unit_test(count_age_on_the_wire),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static struct daemon make_daemon(struct config *c)
 static void connections_of_backends(void **state)
 {
 	static struct daemon d;
-	struct dprd_status status = { .redirected = ANNOUNCE_LOAD_MAX + 1, .backend_connections = 500000 };
+	struct dprd_status status = { .redirected = ANNOUNCE_LOAD_MAX + 1, .elsewhere = 1, .open_connections = 500000 };
 	struct config *c = make_config(80);
 	char path[PATH_BYTES + 16];
 
@@ -61,22 +61,33 @@ static void connections_of_backends(void **state)
 	assert_true(d.table.own.sample.open_connections < 100000);
 	status.written_ms = clock_now_ms();
 	assert_int_equal(status_publish(path, &status), 0);
+	refresh_own(&d, status.written_ms + 70);
+	assert_int_equal(d.table.own.sample.open_connections, 500000);
+	assert_int_equal(d.table.own.sample.age_ms, 70);
+	/* It was written after loadcast had looked at the clock. */
+	refresh_own(&d, status.written_ms - 1);
+	assert_int_equal(d.table.own.sample.age_ms, 0);
 	refresh_own(&d, status.written_ms);
-	assert_in_range(d.table.own.sample.open_connections, 500000, 600000);
 	assert_int_equal(d.table.own.sample.redirected, ANNOUNCE_LOAD_MAX);
 	/* The status of a dprd that is gone. */
 	refresh_own(&d, status.written_ms + STATUS_FRESH_MS);
 	assert_true(d.table.own.sample.open_connections < 100000);
+	assert_int_equal(d.table.own.sample.age_ms, 0);
 	for (unsigned i = 0; i < 2; i++) {
-		status.backend_connections = i ? UINT32_MAX : ANNOUNCE_LOAD_MAX + 1;
+		status.open_connections = i ? UINT32_MAX : ANNOUNCE_LOAD_MAX + 1;
 		assert_int_equal(status_publish(path, &status), 0);
 		refresh_own(&d, status.written_ms);
 		assert_int_equal(d.table.own.sample.open_connections, ANNOUNCE_LOAD_MAX);
 	}
 	assert_int_equal(load_sum(UINT32_MAX, UINT32_MAX), ANNOUNCE_LOAD_MAX);
 	assert_int_equal(load_sum(ANNOUNCE_LOAD_MAX - 1, 1), ANNOUNCE_LOAD_MAX);
+	/* All sockets are on this host: loadcast counts them itself. */
+	status.elsewhere = 0;
+	assert_int_equal(status_publish(path, &status), 0);
+	refresh_own(&d, status.written_ms + 70);
+	assert_true(d.table.own.sample.open_connections < 100000);
+	assert_int_equal(d.table.own.sample.age_ms, 0);
 	/* dprd says how busy this node counts as. */
-	status.backend_connections = 0;
 	status.least_connections = 400000;
 	status.shorter_times = 70;
 	assert_int_equal(status_publish(path, &status), 0);

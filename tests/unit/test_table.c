@@ -9,7 +9,7 @@ static void two_way(void **state)
 	(void)state;
 	assert_int_equal(row(N1, N2).age_ms, LOAD_AGE_NEVER_MS);
 	assert_int_equal(row(N1, N2).flags, 0);
-	nodes[N2].table.own.sample = (struct load_sample) { 1, 2, 3, 4, 5, 6 };
+	nodes[N2].table.own.sample = (struct load_sample) { 1, 2, 3, 4, 5, 6, 7 };
 	nodes[N2].table.own.state = NODE_UNHEALTHY;
 	now_ms += PERIOD_MS;
 	say(N2);

@@ -142,22 +142,22 @@ static void layout(void **state)
 
 	(void)state;
 	assert_int_equal(load_table_bytes(0), 72);
-	assert_int_equal(load_table_bytes(2), 72 + 2 * 136);
-	assert_int_equal(sizeof(t), 72 + 94 * 136);
+	assert_int_equal(load_table_bytes(2), 72 + 2 * 144);
+	assert_int_equal(sizeof(t), 72 + 94 * 144);
 	assert_int_equal(sizeof(struct dprd_status), 1104);
 	assert_int_equal(offsetof(struct load_table, published_ms), 16);
 	assert_int_equal(offsetof(struct load_table, file_hash), 32);
 	assert_int_equal(offsetof(struct load_table, port), 40);
 	assert_int_equal(offsetof(struct node_load, epoch), 24);
 	assert_int_equal(offsetof(struct node_load, sample), 40);
-	assert_int_equal(offsetof(struct node_load, hardware), 64);
-	assert_int_equal(offsetof(struct node_load, version), 76);
-	assert_int_equal(offsetof(struct node_load, ports_down), 88);
-	assert_int_equal(offsetof(struct node_load, rejected), 96);
-	assert_int_equal(offsetof(struct node_load, rejected_from), 104);
-	assert_int_equal(offsetof(struct node_load, period_ms), 124);
-	assert_int_equal(offsetof(struct node_load, shorter_times), 128);
-	assert_int_equal(offsetof(struct node_load, agent), 132);
+	assert_int_equal(offsetof(struct node_load, hardware), 68);
+	assert_int_equal(offsetof(struct node_load, version), 80);
+	assert_int_equal(offsetof(struct node_load, ports_down), 92);
+	assert_int_equal(offsetof(struct node_load, rejected), 100);
+	assert_int_equal(offsetof(struct node_load, rejected_from), 108);
+	assert_int_equal(offsetof(struct node_load, period_ms), 128);
+	assert_int_equal(offsetof(struct node_load, shorter_times), 132);
+	assert_int_equal(offsetof(struct node_load, agent), 136);
 	assert_int_equal(load_table_publish(path, &t), 0);
 	assert_memory_equal(&t, text, 4);
 	/* FNV-1a of 72 zero bytes, by an independent computation. */
@@ -263,6 +263,9 @@ static void values(void **state)
 	t = good, t.nodes[1].sample.cpu_permille = 1001, check_refused(&t);
 	t = good, t.nodes[1].sample.open_connections = ANNOUNCE_LOAD_MAX + 1, check_refused(&t);
 	t = good, t.nodes[1].sample.arrivals_per_1000_s = UINT32_MAX, check_refused(&t);
+	t = good, t.nodes[1].sample.age_ms = LOAD_COUNT_AGE_MAX_MS, check_taken(&t);
+	t = good, t.nodes[1].sample.age_ms = LOAD_COUNT_AGE_MAX_MS + 1, check_refused(&t);
+	t = good, t.nodes[0].unused = 1, check_refused(&t);
 	t = good, t.nodes[1].hardware[0][0] = 1, check_refused(&t);
 	t = good, t.nodes[1].rejected = t.nodes[1].rejects = REJECTIONS - 1, check_taken(&t);
 	t = good, t.nodes[1].rejected = REJECTIONS, check_refused(&t);
@@ -316,6 +319,7 @@ static void backend_nodes(void **state)
 	t = good, t.nodes[3].age_ms = 1, check_refused(&t);
 	t = good, t.nodes[3].epoch = 1, check_refused(&t);
 	t = good, t.nodes[3].sample.arrivals_per_1000_s = 1, check_refused(&t);
+	t = good, t.nodes[3].sample.age_ms = 1, check_refused(&t);
 	t = good, t.nodes[2].hardware[0][0] = 2, check_refused(&t);
 	t = good, t.nodes[3].hardware[1][5] = 1, check_refused(&t);
 	t = good, t.nodes[3].ports_down = 1, check_refused(&t);
@@ -408,7 +412,7 @@ static void recent(void **state)
 
 static void status(void **state)
 {
-	struct dprd_status s = { .written_ms = 1000, .pid = 7, .redirected = 3, .backend_connections = 9 }, got;
+	struct dprd_status s = { .written_ms = 1000, .pid = 7, .redirected = 3, .open_connections = 9 }, got;
 
 	(void)state;
 	assert_int_equal(status_read(path, &got), -ENOENT);
@@ -440,6 +444,10 @@ static void status(void **state)
 	put(&s, sizeof(s));
 	assert_int_equal(status_read(path, &got), -EINVAL);
 	s.proofs.narrow[0].count = 0;
+	s.elsewhere = 2;
+	put(&s, sizeof(s));
+	assert_int_equal(status_read(path, &got), -EINVAL);
+	s.elsewhere = 1;
 	s.version--;
 	put(&s, sizeof(s));
 	assert_int_equal(status_read(path, &got), -EINVAL);

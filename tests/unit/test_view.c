@@ -338,6 +338,39 @@ static void test_agent(void **context)
 	d.draining = false;
 }
 
+/* Sends connections, and hears a load 50 ms later that was counted age_ms before. Returns those that are not in it. */
+static unsigned sent_before_news(unsigned connections, uint32_t age_ms)
+{
+	view_count_sent(&d, N2, false, connections, now_ms);
+	table.nodes[N2].sequence++;
+	table.nodes[N2].sample.age_ms = age_ms;
+	published(50);
+	return d.view_nodes[N2].sent;
+}
+
+static void test_sent_since_the_count(void **context)
+{
+	(void)context;
+	table.nodes[N2].age_ms = 0;
+	published(0);
+	assert_int_equal(sent_before_news(3, 0), 0);
+	assert_int_equal(d.view_nodes[N2].age_ms, 0);
+	assert_int_equal(sent_before_news(4, 60), 4);
+	assert_int_equal(d.view_nodes[N2].age_ms, 60);
+	/* Those of the former time, too. */
+	assert_int_equal(sent_before_news(5, 105), 9);
+	assert_int_equal(sent_before_news(6, 40), 0);
+	/* The peer is heard all the same. */
+	table.nodes[N2].sample.age_ms = LOAD_COUNT_AGE_MAX_MS;
+	published(1);
+	assert_false(d.minority);
+	assert_string_equal(why_not(N2), "");
+	/* A load that is older than a number can say. */
+	table.nodes[N2].age_ms = LOAD_AGE_NEVER_MS - 2;
+	published(0);
+	assert_true(d.view_nodes[N2].age_ms == LOAD_AGE_NEVER_MS);
+}
+
 /* All nodes see how much of its weight a node holds back, itself included. */
 static void test_held_weight(void **context)
 {
@@ -479,6 +512,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_fresh_service, start, stop),
 		cmocka_unit_test_setup_teardown(test_held_weight, start, stop),
 		cmocka_unit_test_setup_teardown(test_agent, start, stop),
+		cmocka_unit_test_setup_teardown(test_sent_since_the_count, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

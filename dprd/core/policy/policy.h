@@ -22,7 +22,7 @@ struct view_node {
 	uint32_t reserved; /* connections that are about to be sent there, and may yet be served elsewhere */
 	double sent_before_per_s; /* connections sent there before that announcement, as a rate */
 	double sent_open; /* change of its load by our own connections since then, by policy_count_sent() */
-	uint64_t heard_ms; /* when this load was announced; only the caller uses it */
+	uint64_t counted_ms; /* when this load was counted; only the caller uses it */
 	double load; /* in the configured metric; exact for self */
 	double weight; /* > 0 when eligible */
 	double arrivals_per_s; /* new connections reaching it */

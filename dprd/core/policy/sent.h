@@ -2,8 +2,8 @@
 /*
  * sent.h - connections that this node sent to one peer lately. Pure.
  *
- * An announcement of the peer holds what was sent before it was heard, and nothing that was sent after that. A node
- * looks at its load table only now and then, so news does not mean that all which was sent is in it:
+ * An announcement of the peer holds connections that were sent before the peer counted them, and none that were sent
+ * after that. A node looks at its load table only now and then, so news does not mean that all which was sent is in it:
  * sent_since() counts what is not. Fixed size; the caller's clock, in ms, never runs backwards.
  */
 #ifndef DPRD_SENT_H
@@ -13,7 +13,8 @@
 
 enum {
 	SENT_SLOT_MS = 5,
-	SENT_SLOTS = 32, /* 160 ms: an announcement comes into the view within 70 ms of being heard */
+	/* 320 ms: a load is counted up to 200 ms before it is heard, and comes into the view within 70 ms. */
+	SENT_SLOTS = 64,
 };
 
 /* All zero: nothing was sent. */
