@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include "dprd/host/bridge.h"
 #include "dprd/host/inside.h"
 #include "tests/unit/own_backends.h"
 
@@ -87,6 +88,47 @@ static void other_ends(void **state)
 	ip("link del vpn7");
 }
 
+static void set(const char *path, const char *value)
+{
+	FILE *file = fopen(path, "we");
+
+	assert_non_null(file);
+	assert_true(fputs(value, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* The bridge of the service address has its own switch, beside the one of the host; and an address may have a label. */
+static void rules_at_the_ports(void **state)
+{
+	static const char host[] = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+	static const char bridge[] = "/sys/class/net/br7/bridge/nf_call_iptables";
+	char address[ADDR_TEXT_BYTES], arguments[128], name[IF_NAMESIZE] = "";
+
+	(void)state;
+	if (!alone || access(host, F_OK)) {
+		print_message("skip: a network namespace needs root, and the test needs br_netfilter\n");
+		skip();
+	}
+	ip("link add br7 type bridge");
+	set(host, "0");
+	set("/proc/sys/net/bridge/bridge-nf-call-ip6tables", "0");
+	addr_format(&config->member[config->self].service[0], address);
+	snprintf(arguments, sizeof(arguments), "addr add %s/32 dev br7 label br7:web", address);
+	ip(arguments);
+	assert_false(bridge_takes_packets(config, name));
+	set(bridge, "1");
+	assert_true(bridge_is_filtered("br7", false));
+	assert_false(bridge_is_filtered("br7", true));
+	assert_true(bridge_takes_packets(config, name));
+	assert_string_equal(name, "br7");
+	set(bridge, "0");
+	assert_false(bridge_takes_packets(config, name));
+	set(host, "1");
+	assert_true(bridge_takes_packets(config, name));
+	assert_false(bridge_is_filtered("lo", false));
+	ip("link del br7");
+}
+
 static void more_than_fit(void **state)
 {
 	FILE *batch;
@@ -124,6 +166,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bridges),
 		cmocka_unit_test(other_ends),
+		cmocka_unit_test(rules_at_the_ports),
 		cmocka_unit_test(more_than_fit),
 	};
 
