@@ -492,7 +492,7 @@ uint64_t health_tick(struct health *health, uint64_t now_ms)
 		return UINT64_MAX;
 	if (health->command)
 		go_on_with_command(health, now_ms);
-	else if (health->step == STEP_HTTPS && now_ms >= health->next_ms)
+	else if (health->step == STEP_HTTPS && (now_ms >= health->next_ms || now_ms >= https_due_ms(health->https)))
 		go_on_with_https(health, 0, now_ms);
 	else if (health->step == STEP_ACCEPT && now_ms >= health->next_ms)
 		look_whether_accepted(health, now_ms);

@@ -38,13 +38,21 @@ static struct {
 #undef X
 } curl;
 
-struct https {
+/*
+ * One for all probes, and for ever: it keeps the authorities of the host (Verify=), which take 20 ms of a processor to read.
+ */
+static struct {
 	CURLM *multi;
+	uint64_t due_ms;
+} all;
+
+struct https {
 	CURL *easy;
 	struct curl_slist *header, *connect_to;
 	curl_socket_t socket;
 	int wants; /* CURL_POLL_IN, OUT or INOUT */
-	uint64_t due_ms;
+	bool added, over; /* to all.multi; over: with this result */
+	CURLcode result;
 	char error[CURL_ERROR_SIZE];
 };
 
@@ -83,10 +91,12 @@ int https_load(char message[CONFIG_ERROR_BYTES])
 
 static int on_socket(CURL *easy, curl_socket_t socket_, int what, void *context, void *unused)
 {
-	struct https *h = context;
+	struct https *h = NULL;
 
-	(void)easy;
+	(void)context;
 	(void)unused;
+	if (curl.easy_getinfo(easy, CURLINFO_PRIVATE, &h) || !h)
+		return 0;
 	if (what != CURL_POLL_REMOVE) {
 		h->socket = socket_;
 		h->wants = what;
@@ -98,11 +108,10 @@ static int on_socket(CURL *easy, curl_socket_t socket_, int what, void *context,
 
 static int on_timer(CURLM *multi, long timeout_ms, void *context)
 {
-	struct https *h = context;
-
 	(void)multi;
+	(void)context;
 	/* Never early: libcurl does not ask a second time. */
-	h->due_ms = timeout_ms < 0 ? UINT64_MAX : clock_now_ms() + (uint64_t)timeout_ms + (timeout_ms > 0);
+	all.due_ms = timeout_ms < 0 ? UINT64_MAX : clock_now_ms() + (uint64_t)timeout_ms + (timeout_ms > 0);
 	return 0;
 }
 
@@ -138,6 +147,20 @@ static bool set_place(struct https *h, const struct config *config, const struct
 	       !curl.easy_setopt(h->easy, CURLOPT_HTTPHEADER, h->header);
 }
 
+/*
+ * libcurl keeps the authorities of one file, and none while it has a directory of them, too. Without a file, the directory
+ * stays: from that it reads single authorities.
+ */
+static bool set_verify(struct https *h, bool verify)
+{
+	char *file = NULL;
+
+	return !curl.easy_setopt(h->easy, CURLOPT_SSL_VERIFYPEER, (long)verify) &&
+	       !curl.easy_setopt(h->easy, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L) &&
+	       (curl.easy_getinfo(h->easy, CURLINFO_CAINFO, &file) || !file ||
+		!curl.easy_setopt(h->easy, CURLOPT_CAPATH, NULL));
+}
+
 static bool set_options(struct https *h, bool verify)
 {
 	static const struct {
@@ -153,34 +176,41 @@ static bool set_options(struct https *h, bool verify)
 		if (curl.easy_setopt(h->easy, numbers[i].option, numbers[i].value))
 			return false;
 	}
-	return !curl.easy_setopt(h->easy, CURLOPT_SSL_VERIFYPEER, (long)verify) &&
-	       !curl.easy_setopt(h->easy, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L) &&
+	return set_verify(h, verify) && !curl.easy_setopt(h->easy, CURLOPT_PRIVATE, h) &&
 	       !curl.easy_setopt(h->easy, CURLOPT_PROXY, "") &&
 	       !curl.easy_setopt(h->easy, CURLOPT_USERAGENT, "loadcast") &&
 	       !curl.easy_setopt(h->easy, CURLOPT_ERRORBUFFER, h->error) &&
 	       !curl.easy_setopt(h->easy, CURLOPT_WRITEFUNCTION, on_page);
 }
 
-static bool set_multi(struct https *h)
+static bool make_multi(void)
 {
-	return !curl.multi_setopt(h->multi, CURLMOPT_SOCKETFUNCTION, on_socket) &&
-	       !curl.multi_setopt(h->multi, CURLMOPT_SOCKETDATA, h) &&
-	       !curl.multi_setopt(h->multi, CURLMOPT_TIMERFUNCTION, on_timer) &&
-	       !curl.multi_setopt(h->multi, CURLMOPT_TIMERDATA, h) && !curl.multi_add_handle(h->multi, h->easy);
+	if (all.multi)
+		return true;
+	all.multi = curl.multi_init();
+	all.due_ms = UINT64_MAX;
+	if (all.multi && !curl.multi_setopt(all.multi, CURLMOPT_SOCKETFUNCTION, on_socket) &&
+	    !curl.multi_setopt(all.multi, CURLMOPT_TIMERFUNCTION, on_timer))
+		return true;
+	if (all.multi)
+		curl.multi_cleanup(all.multi);
+	all.multi = NULL;
+	return false;
 }
 
 struct https *https_ask(const struct config *config, const struct addr *address, uint16_t port)
 {
-	struct https *h = curl.library ? calloc(1, sizeof(*h)) : NULL;
+	struct https *h = curl.library && make_multi() ? calloc(1, sizeof(*h)) : NULL;
 
 	if (!h)
 		return NULL;
 	h->socket = -1;
-	h->multi = curl.multi_init();
 	h->easy = curl.easy_init();
-	if (h->multi && h->easy && set_place(h, config, address, port) && set_options(h, config->health_verify) &&
-	    set_multi(h))
+	if (h->easy && set_place(h, config, address, port) && set_options(h, config->health_verify) &&
+	    !curl.multi_add_handle(all.multi, h->easy)) {
+		h->added = true;
 		return h;
+	}
 	https_free(h);
 	return NULL;
 }
@@ -189,12 +219,10 @@ void https_free(struct https *https)
 {
 	if (!https)
 		return;
-	if (https->multi && https->easy)
-		curl.multi_remove_handle(https->multi, https->easy);
+	if (https->added)
+		curl.multi_remove_handle(all.multi, https->easy);
 	if (https->easy)
 		curl.easy_cleanup(https->easy);
-	if (https->multi)
-		curl.multi_cleanup(https->multi);
 	curl.slist_free_all(https->connect_to);
 	curl.slist_free_all(https->header);
 	free(https);
@@ -209,7 +237,7 @@ int https_socket(const struct https *https, short *ret_events)
 
 uint64_t https_due_ms(const struct https *https)
 {
-	return https->due_ms;
+	return https->over ? 0 : all.due_ms;
 }
 
 /* libcurl's words, or those of TLS, without what a log must not have. */
@@ -221,31 +249,46 @@ static void take_error(const struct https *h, CURLcode code, char error[HTTPS_ER
 		*c = isprint((unsigned char)*c) ? *c : '?';
 }
 
+/* One call may end several probes. */
+static void take_ends(void)
+{
+	const CURLMsg *message;
+	struct https *h;
+	int left;
+
+	while ((message = curl.multi_info_read(all.multi, &left))) {
+		h = NULL;
+		if (message->msg != CURLMSG_DONE || curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &h) || !h)
+			continue;
+		h->over = true;
+		h->result = message->data.result;
+	}
+}
+
 bool https_go_on(struct https *https, short revents, uint64_t now_ms, unsigned *ret_status,
 		 char error[HTTPS_ERROR_BYTES])
 {
 	int bits = (revents & POLLIN ? CURL_CSELECT_IN : 0) | (revents & POLLOUT ? CURL_CSELECT_OUT : 0) |
 		   (revents & (POLLERR | POLLHUP) ? CURL_CSELECT_ERR : 0);
-	const CURLMsg *message;
 	long status = 0;
-	int running, left;
+	int running;
 
 	if (revents && https->socket >= 0) {
-		curl.multi_socket_action(https->multi, https->socket, bits, &running);
-	} else if (now_ms >= https->due_ms) {
-		https->due_ms = UINT64_MAX;
-		curl.multi_socket_action(https->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+		curl.multi_socket_action(all.multi, https->socket, bits, &running);
+	} else if (!https->over && now_ms >= all.due_ms) {
+		all.due_ms = UINT64_MAX;
+		curl.multi_socket_action(all.multi, CURL_SOCKET_TIMEOUT, 0, &running);
 	}
-	message = curl.multi_info_read(https->multi, &left);
-	if (!message || message->msg != CURLMSG_DONE)
+	take_ends();
+	if (!https->over)
 		return false;
 	*ret_status = 0;
 	/* The page was refused on purpose. */
-	if (message->data.result == CURLE_OK || message->data.result == CURLE_WRITE_ERROR)
+	if (https->result == CURLE_OK || https->result == CURLE_WRITE_ERROR)
 		curl.easy_getinfo(https->easy, CURLINFO_RESPONSE_CODE, &status);
 	if (status > 0)
 		*ret_status = (unsigned)status;
 	else
-		take_error(https, message->data.result, error);
+		take_error(https, https->result, error);
 	return true;
 }

@@ -28,7 +28,7 @@ void https_free(struct https *https); /* NULL is fine */
 /* The socket to poll; -1: none yet. */
 int https_socket(const struct https *https, short *ret_events);
 
-/* When https_go_on() is due without an event of the socket. */
+/* When https_go_on() is due without an event of the socket. The calls for other probes may make it due earlier. */
 uint64_t https_due_ms(const struct https *https);
 
 /*

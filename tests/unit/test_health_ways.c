@@ -14,6 +14,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/inotify.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -180,6 +182,28 @@ static void gets_words_and_nothing_else(void **state)
 	assert_string_equal(strchr(text, '\n') + 1, "0 1 2 3 ");
 	close(leak);
 	unsetenv("SECRET");
+}
+
+/* loadcast comes before the web server; its command does not, nor does it come before a loadcast that others nice. */
+static void is_no_better_than_others(void **state)
+{
+	static const int nicenesses[] = { -5, 0, 5 };
+	int before = getpriority(PRIO_PROCESS, 0);
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(nicenesses) / sizeof(*nicenesses); i++) {
+		if (setpriority(PRIO_PROCESS, 0, nicenesses[i])) {
+			print_message("skip: a better niceness needs root\n");
+			skip();
+		}
+		command("exit $(nice)", "");
+		probe();
+		if (nicenesses[i] <= 0)
+			assert_true(health_is_good(health));
+		else
+			assert_string_equal(health_reason(health), "command: exit status 5");
+	}
+	setpriority(PRIO_PROCESS, 0, before);
 }
 
 static unsigned children(void)
@@ -369,18 +393,121 @@ static void no_https(void **state)
 	}
 }
 
+/* How often this file was opened since the last call. */
+static unsigned opened(int watch)
+{
+	_Alignas(struct inotify_event) char events[4096];
+	ssize_t bytes = read(watch, events, sizeof(events));
+
+	return bytes > 0 ? (unsigned)bytes / sizeof(struct inotify_event) : 0;
+}
+
+/* The authorities of this host are read once, and not for each probe and each server. */
+static void authorities_are_kept(void **state)
+{
+	static const char authorities[] = "/etc/ssl/certs/ca-certificates.crt";
+	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC), listener;
+	char message[CONFIG_ERROR_BYTES];
+	unsigned times = 0;
+	uint16_t port;
+
+	(void)state;
+	assert_true(inotify_add_watch(watch, authorities, IN_OPEN) >= 0);
+	assert_int_equal(https_load(message), 0);
+	config.health_verify = true;
+	listener = listen_on(&port, false);
+	for (unsigned i = 0; i < 3; i++) {
+		begin(HEALTH_HTTPS, "127.0.0.1", port);
+		begins();
+		close(accept(listener, NULL, NULL));
+		probe();
+		assert_false(health_is_good(health));
+		times += opened(watch);
+	}
+	assert_int_equal(times, 1);
+	close(listener);
+	close(watch);
+}
+
+static void two_probes(struct health *two[2], uint64_t until_ms)
+{
+	while (two[0]->step != STEP_IDLE || two[1]->step != STEP_IDLE) {
+		struct pollfd fds[2] = { 0 };
+
+		assert_true(clock_now_ms() < until_ms);
+		for (unsigned i = 0; i < 2; i++)
+			fds[i].fd = health_socket(two[i], &fds[i].events);
+		poll(fds, 2, 10);
+		for (unsigned i = 0; i < 2; i++) {
+			if (fds[i].revents)
+				health_ready(two[i], fds[i].revents, clock_now_ms());
+		}
+		for (unsigned i = 0; i < 2; i++) {
+			if (two[i]->step != STEP_IDLE)
+				health_tick(two[i], clock_now_ms());
+		}
+	}
+}
+
+/* Each gets its own result, also when one call into libcurl ends both. */
+static void two_at_once(void **state)
+{
+	uint16_t port;
+	int listener = listen_on(&port, false), peer;
+	struct health *two[2];
+	char message[CONFIG_ERROR_BYTES];
+
+	(void)state;
+	assert_int_equal(https_load(message), 0);
+	config.health_interval_ms = PATIENCE_MS;
+	begin(HEALTH_HTTPS, "127.0.0.1", port);
+	two[0] = health;
+	health = NULL;
+	begin(HEALTH_HTTPS, "127.0.0.1", port);
+	two[1] = health;
+	health_tick(two[0], clock_now_ms());
+	health_tick(two[1], clock_now_ms());
+	health_tick(two[0], clock_now_ms());
+	health_tick(two[1], clock_now_ms());
+	/* One is closed, the other speaks HTTP. */
+	close(accept(listener, NULL, NULL));
+	peer = accept(listener, NULL, NULL);
+	assert_true(send(peer, "HTTP/1.1 200 OK\r\n\r\n", 19, MSG_NOSIGNAL) == 19);
+	two_probes(two, clock_now_ms() + PATIENCE_MS);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_false(health_is_good(two[i]));
+		assert_memory_equal(health_reason(two[i]), "https: ", 7);
+	}
+	assert_string_not_equal(health_reason(two[0]), health_reason(two[1]));
+	/* One that is given up does not disturb the other. */
+	two[0]->next_ms = two[1]->next_ms = 0;
+	health_tick(two[0], clock_now_ms());
+	health_tick(two[1], clock_now_ms());
+	health_free(two[0]);
+	health_tick(two[1], clock_now_ms());
+	close(listener);
+	close(peer);
+	two[0] = health_new(&config, HEALTH_NONE, &two[1]->address, port);
+	two_probes(two, clock_now_ms() + PATIENCE_MS);
+	assert_false(health_is_good(two[1]));
+	health_free(two[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(exit_status_decides, start, stop),
 		cmocka_unit_test_setup_teardown(cannot_start, start, stop),
 		cmocka_unit_test_setup_teardown(gets_words_and_nothing_else, start, stop),
+		cmocka_unit_test_setup_teardown(is_no_better_than_others, start, stop),
 		cmocka_unit_test_setup_teardown(takes_too_long, start, stop),
 		cmocka_unit_test_setup_teardown(prints_without_end, start, stop),
 		cmocka_unit_test_setup_teardown(leaves_one_behind, start, stop),
 		cmocka_unit_test_setup_teardown(never_two, start, stop),
 		cmocka_unit_test_setup_teardown(is_reloaded, start, stop),
 		cmocka_unit_test_setup_teardown(no_https, start, stop),
+		cmocka_unit_test_setup_teardown(authorities_are_kept, start, stop),
+		cmocka_unit_test_setup_teardown(two_at_once, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
