@@ -77,20 +77,44 @@ static bool is_client(void *context, const struct addr *address)
 	return !tunnelled_is_cluster_address(&d->config, address) && !inside_has(&d->inside, address);
 }
 
+static bool is_other_client(void *context, const struct addr *address)
+{
+	struct dprd *d = context;
+
+	return is_client(d, address) && !addr_equal(&d->probes.client[!addr_is_v4(address)].avoided, address);
+}
+
+/* True while a member says that probes of this family do not arrive there. */
+static bool is_any_lost(struct dprd *d, bool v6)
+{
+	bool lost = false;
+	unsigned i;
+
+	mutex_lock(&d->lock);
+	for (i = 0; i < d->config.member_count; i++)
+		lost |= d->probes.way[i][v6].lost_ms != 0;
+	mutex_unlock(&d->lock);
+	return lost;
+}
+
 /*
  * With a client's address as their source, probes meet the filters of sources that connections meet. Such a client must
- * be a real one: an invented address would be lost on ways that are well.
+ * be a real one: an invented address would be lost on ways that are well. While a way is lost, another client is tried: a
+ * host in between may have banned the first one alone.
  */
 static void find_client(struct dprd *d, bool v6, uint64_t now_ms)
 {
 	struct probe_client *c = &d->probes.client[v6];
+	bool lost = is_any_lost(d, v6);
 
-	if (now_ms - c->asked_ms < (addr_is_zero(&c->address) ? CLIENT_SOON_MS : CLIENT_LATER_MS))
+	if (now_ms - c->asked_ms < (addr_is_zero(&c->address) || lost ? CLIENT_SOON_MS : CLIENT_LATER_MS))
 		return;
 	c->asked_ms = now_ms;
 	if (!is_client(d, &c->address))
 		c->address = (struct addr) { .words = { 0 } };
-	known_client_find(d->config.port[c->asked++ % d->config.port_count], v6, is_client, d, &c->address);
+	if (lost)
+		c->avoided = c->address;
+	known_client_find(d->config.port[c->asked++ % d->config.port_count], v6, is_other_client, d, &c->address);
 }
 
 static void on_failed(void *context, unsigned tag, int error)

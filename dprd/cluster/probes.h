@@ -18,6 +18,7 @@ struct tunnel;
 /* A client of this node: probes have its address as their source, as connections that this node forwards. */
 struct probe_client {
 	struct addr address; /* all zero: none is known */
+	struct addr avoided; /* with this one a way was lost last; it is used only if there is no other */
 	uint64_t asked_ms; /* when this node last looked for one */
 	unsigned asked; /* how often: each time at another port */
 };

@@ -25,7 +25,7 @@ static struct {
 	int read_error;
 	const char *heard, *heard_full; /* a local address; NULL: none */
 	uint32_t age_ms;
-	const char *client; /* one that has a connection here */
+	const char *client, *later; /* that have a connection here, in the order of the kernel */
 	const char *without_route; /* no route for answers from this address */
 	unsigned sent;
 	struct packet packet[SENT_MAX];
@@ -54,16 +54,21 @@ static int fake_read(bool v6, bool full, probed_fn *item, void *context)
 
 static bool fake_client(uint16_t port, bool v6, known_client_fn *fits, void *context, struct addr *ret)
 {
-	struct addr client;
+	const char *const clients[] = { kernel.client, kernel.later };
 
 	(void)port;
-	if (!kernel.client || (strchr(kernel.client, ':') != NULL) != v6)
-		return false;
-	client = address(kernel.client);
-	if (!fits(context, &client))
-		return false;
-	*ret = client;
-	return true;
+	for (unsigned i = 0; i < 2; i++) {
+		struct addr client;
+
+		if (!clients[i] || (strchr(clients[i], ':') != NULL) != v6)
+			continue;
+		client = address(clients[i]);
+		if (!fits(context, &client))
+			continue;
+		*ret = client;
+		return true;
+	}
+	return false;
 }
 
 static int fake_neighbour(struct mnl_socket *socket, const struct addr *source, const struct addr *destination,
@@ -286,6 +291,44 @@ static void test_clients(void **context)
 	assert_false(is_client(&d, &client));
 }
 
+static bool is_from(const char *client)
+{
+	struct addr wanted = address(client);
+
+	return addr_equal(&d.probes.client[0].address, &wanted);
+}
+
+/* A host on the way has banned a client. The way is not lost for the others. */
+static void test_banned_client(void **context)
+{
+	const uint32_t well = NODE_HEARD | NODE_DPRD_UP | NODE_TAKES_PROBES;
+
+	(void)context;
+	kernel.client = "203.0.113.9";
+	say_flags(N2, well);
+	pass(CLIENT_SOON_MS);
+	assert_true(is_from("203.0.113.9"));
+	/* There is no other client: it may as well be the way. */
+	say_flags(N2, well | NODE_UNPROVEN_V4);
+	pass(2 * CLIENT_SOON_MS);
+	assert_false(allowed(N2));
+	assert_true(is_from("203.0.113.9"));
+	kernel.later = "203.0.113.10";
+	pass(CLIENT_SOON_MS);
+	assert_true(is_from("203.0.113.10"));
+	/* It helps, so it stays. */
+	say_flags(N2, well);
+	assert_true(allowed(N2));
+	pass(2 * CLIENT_LATER_MS);
+	assert_true(is_from("203.0.113.10"));
+	/* And back, when that does not help. */
+	say_flags(N2, well | NODE_UNPROVEN_V4);
+	pass(CLIENT_SOON_MS);
+	assert_true(is_from("203.0.113.9"));
+	pass(CLIENT_SOON_MS);
+	assert_true(is_from("203.0.113.10"));
+}
+
 static void test_hears(void **context)
 {
 	(void)context;
@@ -389,6 +432,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_sends, start, stop),
 		cmocka_unit_test_setup_teardown(test_gap, start, stop),
 		cmocka_unit_test_setup_teardown(test_clients, start, stop),
+		cmocka_unit_test_setup_teardown(test_banned_client, start, stop),
 		cmocka_unit_test_setup_teardown(test_hears, start, stop),
 		cmocka_unit_test_setup_teardown(test_hears_alias, start, stop),
 		cmocka_unit_test_setup_teardown(test_mute, start, stop),
