@@ -19,7 +19,10 @@ struct {
 	__type(value, uint64_t);
 } answered SEC(".maps");
 
-/* The SYNs that the schedule let this node serve. The kernel may run the programs on several packets before its stack. */
+/*
+ * The SYNs that the schedule let this node serve: the kernel may run the programs on several packets before its stack.
+ * Also those that were handed to dprd, under another hash.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -58,6 +61,20 @@ static __attribute__((noinline)) int served_note(uint64_t key, uint32_t sequence
 	if (word)
 		*word = answered_word(hash, tick_of(now_ns()));
 	return 0;
+}
+
+/* True when a copy of the SYN was handed to dprd a moment ago. With note, the next copy finds this one. */
+static __attribute__((noinline)) bool was_queued(uint64_t key, uint32_t sequence, bool note)
+{
+	uint64_t hash = answered_queued(answered_hash(key, sequence));
+	uint32_t place = answered_place(hash), tick = tick_of(now_ns());
+	uint64_t *word = bpf_map_lookup_elem(&served, &place);
+
+	if (!word || answered_has(*word, hash, tick, SERVED_SOON_TICKS))
+		return word;
+	if (note)
+		*word = answered_word(hash, tick);
+	return false;
 }
 
 /* Remembers the SYN that this SYN-ACK answers. In a flood without room for flows this node serves all new SYNs anyway. */

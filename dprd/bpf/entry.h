@@ -425,6 +425,9 @@ INLINE struct entry_verdict entry_syn(struct __sk_buff *skb, const struct packet
 
 	if (!works && *slot)
 		known = syn_alone(p, *slot, (uint8_t)t->self_node);
+	/* dprd is late, but it may yet forward the SYN whose copy this is. */
+	if (!works && !*slot && was_queued(search->slot.key, p->tcp_sequence, false))
+		return entry_verdict(ENTRY_QUEUE);
 	if (known.kind == ENTRY_FORWARD || (!works && (!t->choices || !present)))
 		return known;
 	is_new = !*slot || is_over(p, *slot, t->self_node);
@@ -466,14 +469,17 @@ INLINE struct entry_verdict entry_judge(struct __sk_buff *skb, const struct pack
 /*
  * Hands a SYN to dprd. When the table has a flow of its key, a full queue must not let the SYN pass: later packets
  * would follow the flow to another node. When the rule of the queue is gone, this node serves the SYN. So a flow that
- * dprd would forget leads to this node until dprd decides.
+ * dprd would forget leads to this node until dprd decides. A full queue must not let a copy pass, either, while its SYN
+ * waits there: then two nodes would answer.
  */
-INLINE int queue_syn(struct __sk_buff *skb, const struct packet *p, struct flow_slot *slot, uint8_t self)
+INLINE int queue_syn(struct __sk_buff *skb, const struct packet *p, const struct flow_search *search,
+		     struct flow_slot *slot, uint8_t self)
 {
 	uint32_t target;
 
 	if (!slot)
-		return queue_to_daemon(skb, MARK_DECIDE);
+		return queue_to_daemon(skb, was_queued(search->slot.key, p->tcp_sequence, true) ? MARK_FORWARD
+												: MARK_DECIDE);
 	target = *(volatile uint32_t *)&slot->target;
 	if (flow_syn_is_new(flow_slot_syn(target, slot->state, p->tcp_sequence)))
 		__sync_val_compare_and_swap(&slot->target, target, (target & ~FLOW_NODE_MASK) | self);
@@ -509,7 +515,7 @@ INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const s
 	case ENTRY_DROP:
 		return TC_ACT_SHOT;
 	case ENTRY_QUEUE:
-		return queue_syn(skb, p, slot, (uint8_t)t->self_node);
+		return queue_syn(skb, p, &search, slot, (uint8_t)t->self_node);
 	case ENTRY_FORWARD:
 		return slot ? forward(skb, p, v6, t, to, slot, &verdict) : TC_ACT_UNSPEC;
 	case ENTRY_PASS:

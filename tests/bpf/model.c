@@ -81,20 +81,6 @@ static void renew(struct model *m, const struct packet *p, const struct flow *ov
 	slot->state = (slot->state & FLOW_OVERFLOW) | m->tick << FLOW_TIME_SHIFT | SLOT_HALF_OPEN;
 }
 
-/* Differs: a SYN is only marked for dprd's queues, which decides. A flow of its key that this would end leads here. */
-static void queue_syn(struct model *m, const struct packet *p, const struct flow *flow, struct model_result *r)
-{
-	uint32_t *target;
-
-	model_queue(r, flow ? MARK_FORWARD : MARK_DECIDE);
-	if (!flow || flow->state == FLOW_CONFIRMED || flow_same_sequence(flow, p->tcp_sequence))
-		return;
-	target = &flow_slot_at(m->flows, flow->slot)->target;
-	*target = (*target & ~FLOW_NODE_MASK) |
-		  (uint32_t)flow_table_node(m->flows, m->config->member[m->config->self].id, false);
-}
-
-/* Differs: instead of being removed, an old flow leads to this node from now on. */
 /* The place in answered[] and served[] of this SYN; its hash in *ret. -1: to no service. */
 static int answered_at(const struct model *m, const struct flow_key *key, uint32_t sequence, uint64_t *ret)
 {
@@ -106,6 +92,36 @@ static int answered_at(const struct model *m, const struct flow_key *key, uint32
 	flow_search_key(m->flows, key, (unsigned)service, &search);
 	*ret = flow_slot_mix(flow_slot_mix(search.slot.key ^ flow_table_hash_key(m->flows)[1]) ^ sequence);
 	return (int)answered_place(*ret);
+}
+
+/* Differs: in front of dprd's queue, which lets a SYN pass when it is full. */
+static bool was_queued(struct model *m, const struct packet *p, bool note)
+{
+	uint64_t hash = 0;
+	int place = answered_at(m, &p->key, p->tcp_sequence, &hash);
+	bool found;
+
+	if (place < 0)
+		return false;
+	hash = answered_queued(hash);
+	place = (int)answered_place(hash);
+	found = answered_has(m->served[place], hash, m->tick, SERVED_SOON_TICKS);
+	if (!found && note)
+		m->served[place] = answered_word(hash, m->tick);
+	return found;
+}
+
+/* Differs: a SYN is only marked for dprd's queues, which decides. A flow of its key that this would end leads here. */
+static void queue_syn(struct model *m, const struct packet *p, const struct flow *flow, struct model_result *r)
+{
+	uint32_t *target;
+
+	model_queue(r, flow || was_queued(m, p, true) ? MARK_FORWARD : MARK_DECIDE);
+	if (!flow || flow->state == FLOW_CONFIRMED || flow_same_sequence(flow, p->tcp_sequence))
+		return;
+	target = &flow_slot_at(m->flows, flow->slot)->target;
+	*target = (*target & ~FLOW_NODE_MASK) |
+		  (uint32_t)flow_table_node(m->flows, m->config->member[m->config->self].id, false);
 }
 
 static bool is_flooded(const struct model *m)
@@ -262,6 +278,10 @@ static void entry_syn(struct model *m, const struct frame *in, const struct pack
 	model_finish(r, PASS);
 	if (!m->works && found && syn_alone(m, in, p, &flow, gso_bytes, r))
 		return;
+	if (!m->works && !found && was_queued(m, p, false)) {
+		queue_syn(m, p, NULL, r);
+		return;
+	}
 	if (!m->works && !m->choices)
 		return;
 	if (m->works && !r->unjudged && !m->choices && (!found || is_over(m, p, &flow)) &&

@@ -38,7 +38,7 @@ struct model {
 	uint32_t tick;
 	bool (*has_socket)(const struct flow_key *key);
 	uint64_t *answered; /* ANSWERED_PLACES: SYNs that this node has answered */
-	uint64_t *served; /* ANSWERED_PLACES: SYNs that the schedule let this node serve */
+	uint64_t *served; /* ANSWERED_PLACES: SYNs that the schedule let this node serve, or that wait for dprd */
 	struct fastpath_counters counted; /* expected counts of the programs, and the running second */
 	struct model_sent sent;
 };

@@ -150,6 +150,28 @@ static void test_doubled_by_the_network(void **state)
 	stays(variant, SYN("5"), NULL);
 }
 
+/*
+ * Its copy comes while the SYN waits for dprd: a full queue drops the copy, and does not let it pass. The same when the
+ * SYN waits for so long that new ones pass.
+ */
+static void test_doubled_while_it_waits(void **state)
+{
+	unsigned variant = variant_of(state);
+	const struct fixture copy = { .in = SYN("5"), .verdict = PASS, .mark = MARK_FORWARD };
+	const struct fixture late = { .in = SYN("5"), .verdict = PASS, .mark = MARK_FORWARD, .waiting_ms = 100 };
+	const struct fixture other = { .in = SYN("7"), .verdict = PASS, .waiting_ms = 100 };
+
+	start(variant);
+	is_decided(variant, SYN("5"));
+	is_decided(variant, SYN("6"));
+	fixture_check(&copy, variant);
+	fixture_prepare(&late, variant);
+	fixture_check(&late, variant);
+	fixture_prepare(&other, variant);
+	fixture_check(&other, variant);
+	fixture_check(&other, variant);
+}
+
 #define ALL(test_)                                                                                              \
 	{ "v4: " #test_, test_, NULL, NULL, (void *)0 }, { "v6: " #test_, test_, NULL, NULL, (void *)SITE_V6 }, \
 		{ "v4 alias: " #test_, test_, NULL, NULL, (void *)SITE_ALIAS },                                 \
@@ -165,6 +187,7 @@ int main(void)
 		ALL(test_other_answers),
 		ALL(test_old_flow),
 		ALL(test_flow_of_it),
+		ALL(test_doubled_while_it_waits),
 		{ "v4: test_doubled_by_the_network", test_doubled_by_the_network, NULL, NULL, (void *)SITE_KERNEL },
 		{ "v6: test_doubled_by_the_network", test_doubled_by_the_network, NULL, NULL,
 		  (void *)(SITE_KERNEL | SITE_V6) },

@@ -226,9 +226,9 @@ def test_a45_one_syn_many_times_is_one_flow(cluster3, family):
     with counting(cluster3) as moved, RawClient(cluster3, service(entry, family), 8080, 20450) as client:
         client.send(*[client.syn()] * 500)
         cluster3.wait_until(lambda: len(client.answers()) > 0, "a SYN-ACK")
-        cluster3.wait_until(lambda: cluster3.counters("n1")["same_syn"] > before + 400, "the copies are seen", 15)
-        time.sleep(0.3)
+        time.sleep(0.5)
         assert len({answer[TCP].seq for answer in client.answers()}) == 1
+        cluster3.wait_until(lambda: cluster3.counters("n1")["same_syn"] > before + 400, "the copies are seen", 15)
         client.sequence = client.isn + 1
         client.reset()
     assert moved["n1"]["flows_made"] == moved["n1"]["draining"] == 1

@@ -32,6 +32,12 @@ static inline uint32_t answered_place(uint64_t hash)
 	return (uint32_t)(hash >> 48);
 }
 
+/* The hash under which a SYN is remembered that waits for a decision. */
+static inline uint64_t answered_queued(uint64_t hash)
+{
+	return ~hash;
+}
+
 /* The word of a SYN that was answered at this tick: the rest of the hash, and the tick. */
 static inline uint64_t answered_word(uint64_t hash, uint32_t tick)
 {
