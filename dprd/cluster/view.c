@@ -69,8 +69,10 @@ bool view_way_works(const struct dprd *d, unsigned member, bool v6, uint64_t now
 static const char *why_no_way(const struct dprd *d, unsigned member, uint64_t now_ms)
 {
 	bool usable = false, reachable = false, arrives = false, works = false;
+	unsigned mtu = 0;
 
 	for (unsigned v6 = 0; v6 < 2; v6++) {
+		mtu |= d->ways.member[member][v6].mtu;
 		if (!way_is_usable(&d->ways.member[member][v6]))
 			continue;
 		usable = true;
@@ -79,7 +81,7 @@ static const char *why_no_way(const struct dprd *d, unsigned member, uint64_t no
 		works |= view_way_works(d, member, v6, now_ms);
 	}
 	if (!usable)
-		return "no route to it";
+		return mtu ? "path to it too narrow" : "no route to it";
 	if (!reachable)
 		return "no host answers for its address";
 	if (!arrives)

@@ -305,10 +305,16 @@ static void warn_path(struct warnings *w, unsigned index)
 		warn_answers(w, index, v6);
 		warn_arrivals(w, index, v6);
 		warn_narrow(w, index, v6);
-		if (addr_is_zero(to) || addr_is_zero(from) || w->s->way[index][v6].mtu)
+		if (addr_is_zero(to) || addr_is_zero(from) || way_is_usable(&w->s->way[index][v6]))
 			continue;
-		say(w, "no route to the cluster address of %s; no IPv%c connection is forwarded to it", m->name,
-		    v6 ? '6' : '4');
+		if (w->s->way[index][v6].mtu)
+			say(w,
+			    "the path to %s takes packets of %u bytes, and forwarding needs %d; no IPv%c connection is "
+			    "forwarded to it",
+			    m->name, w->s->way[index][v6].mtu, WAY_MTU_LEAST, v6 ? '6' : '4');
+		else
+			say(w, "no route to the cluster address of %s; no IPv%c connection is forwarded to it", m->name,
+			    v6 ? '6' : '4');
 		advise(w, "ip route get %s", addr_format(to, text));
 	}
 }

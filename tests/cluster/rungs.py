@@ -33,6 +33,7 @@ NOT_FOR_PLANE = {
     "nfqueue": {
         "test_b63_a_port_is_used_again_meanwhile": "without the programs no packet finds its flow while the rules are gone",
         "test_b107_program_in_front": "without programs no other one can come first",
+        "test_b112_no_programs_where_peers_come": "without programs all interfaces are alike",
         "test_b109_many_interfaces": "without programs all interfaces are alike",
     } | {name: SHARED_NEED_PROGRAMS for name in (
         "test_f10_everybody_serves", "test_f11_forwarding", "test_f12_host_dies", "test_f13_host_returns",

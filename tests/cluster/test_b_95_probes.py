@@ -9,7 +9,7 @@ import pytest
 
 import bpf
 from faultlib import ECHO_PORT, NO_WAIT_MS, SECOND_SYN_S, load, members, wait_for
-from traffic import FAMILIES, forward_to, random_bytes, service, tunnel_address, upload
+from traffic import FAMILIES, forward_to, hardware, random_bytes, service, tunnel_address, upload
 
 NOTICED_S = 1.6
 HEALED_S = 5
@@ -238,6 +238,28 @@ def test_b110_answers_have_no_route(cluster3):
             cluster3.site.ip("n2", ["route add default via 192.0.2.1", f"rule del from {own} lookup 100",
                                     "route del default via 192.0.2.1 table 100"])
         wait_well(cluster3)
+
+
+def test_b112_no_programs_where_peers_come(own3):
+    """Packets of n1 come to n2 by an interface that has no address, and so no programs: nothing takes them out of the
+    tunnel. n2 is no choice for n1, and is one for n3."""
+    own3.set_policy("rr")
+    target = own3.node("n2")
+    own3.site.ip("n1", [f"link add spare type veth peer name spare netns {own3.site.name('n2')}"])
+    own3.site.ip("n2", ["link set spare addrgenmode none", "link set spare up"])
+    own3.site.ip("n1", ["link set spare up", "addr add 198.18.0.1/24 dev spare",
+                        f"neigh add {target.cluster_v4} lladdr {hardware(own3, 'n2', 'spare')} dev spare nud permanent",
+                        f"route add {target.cluster_v4}/32 dev spare src {own3.node('n1').cluster_v4}"])
+    try:
+        wait_lost(own3, ["v4"], NOTICED_S + 1)  # routes are asked for once a second
+        assert connect(own3, "v4") == {"n1", "n3"}
+        assert "n2" in connect(own3, "v6")
+        assert "n2" in connect(own3, "v4", entry="n3")
+        warned_at_both_ends(own3, "v4")
+    finally:
+        own3.site.ip("n1", ["link delete spare"])
+    wait_well(own3)
+    assert "n2" in connect(own3, "v4")
 
 
 @pytest.mark.long("full-size probes are rare: it takes a quarter of a minute")

@@ -207,6 +207,11 @@ static void test_warnings_of_peers(void **context)
 	status = ask("{\"command\":\"status\"}");
 	assert_true(has_warning(status, "dprd does not run on n2"));
 	assert_true(has_warning(status, "no route to the cluster address of n2"));
+	set_member_way(&d, 1, false, WAY_MTU_LEAST - 1);
+	status = ask("{\"command\":\"status\"}");
+	assert_true(
+		has_warning(status, "the path to n2 takes packets of 255 bytes, and forwarding needs 256; no IPv4"));
+	assert_false(has_warning(status, "no route to the cluster address of n2"));
 	assert_false(has_warning(status, "as soon as they used to"));
 	d.table.nodes[1].shorter_times = 70;
 	assert_true(

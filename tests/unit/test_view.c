@@ -197,6 +197,9 @@ static void test_why_not(void **context)
 	set_member_way(&d, N2, true, 0);
 	published(100);
 	assert_string_equal(why_not(N2), "no route to it");
+	set_member_way(&d, N2, false, WAY_MTU_LEAST - 1);
+	published(100);
+	assert_string_equal(why_not(N2), "path to it too narrow");
 	/* A way of one family is enough; connections of the other family do not go there. */
 	assert_true(addr_parse("fd00::11", &d.config.member[N1].cluster_v6));
 	assert_true(addr_parse("fd00::12", &d.config.member[N2].cluster_v6));
