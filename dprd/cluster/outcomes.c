@@ -25,11 +25,11 @@ void outcomes_made(struct dprd *d, uint32_t node_id, bool v6, unsigned connectio
 	d->outcomes.forwarded[config_member_by_id(&d->config, node_id)][v6] += connections;
 }
 
-void outcomes_confirmed(struct dprd *d, uint32_t node_id, bool v6, unsigned connections)
+void outcomes_confirmed(struct dprd *d, uint32_t node_id, bool v6, unsigned connections, uint64_t now_ms)
 {
 	struct outcome *o = find(d, node_id, v6);
 
-	if (o && outcome_confirmed(o, connections, &d->outcomes.history))
+	if (o && outcome_confirmed(o, connections, &d->outcomes.history, now_ms))
 		log_info("connections forwarded to %s over IPv%c get answers again",
 			 d->config.member[config_member_by_id(&d->config, node_id)].name, v6 ? '6' : '4');
 }
@@ -106,6 +106,28 @@ static uint32_t ripen_all(struct dprd *d, bool unseen, uint64_t now_ms)
 	return waiting;
 }
 
+static uint32_t waiting_for(const struct outcome o[2])
+{
+	return (o[0].rest_ms ? 0 : outcome_waiting(&o[0])) + (o[1].rest_ms ? 0 : outcome_waiting(&o[1]));
+}
+
+/*
+ * A peer whose connections wait for too long gets no more, until more is known. A peer that is lost over both families
+ * is compared with the other peers only.
+ */
+static void hold(struct dprd *d, uint64_t now_ms)
+{
+	struct outcomes *all = &d->outcomes;
+	uint32_t waiting = 0;
+	unsigned i;
+
+	for (i = 0; i < d->config.member_count; i++)
+		waiting += waiting_for(all->member[i]);
+	for (i = 0; i < 2 * d->config.member_count; i++)
+		outcome_hold(&all->member[i / 2][i % 2], &all->history, waiting - waiting_for(all->member[i / 2]),
+			     now_ms);
+}
+
 void outcomes_tick(struct dprd *d, uint64_t now_ms)
 {
 	struct outcomes *all = &d->outcomes;
@@ -114,6 +136,7 @@ void outcomes_tick(struct dprd *d, uint64_t now_ms)
 	unsigned i;
 
 	mutex_lock(&d->lock);
+	hold(d, now_ms);
 	if (now_ms - all->window_ms < OUTCOME_WINDOW_MS) {
 		mutex_unlock(&d->lock);
 		return;

@@ -20,7 +20,7 @@ struct outcomes {
 
 /* Lock held for all of these, except outcomes_tick(). Nodes that are not members do not count. */
 void outcomes_made(struct dprd *d, uint32_t node_id, bool v6, unsigned connections, uint64_t now_ms);
-void outcomes_confirmed(struct dprd *d, uint32_t node_id, bool v6, unsigned connections);
+void outcomes_confirmed(struct dprd *d, uint32_t node_id, bool v6, unsigned connections, uint64_t now_ms);
 void outcomes_returned(struct dprd *d, uint32_t node_id, bool v6); /* a SYN came back from there */
 
 /* True when connections of this family to the member get no answer: it may get one at a time, as a trial. */

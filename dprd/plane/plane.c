@@ -428,7 +428,7 @@ static void read_confirmed(const struct dprd *d, uint32_t ret[FASTPATH_WAYS])
 }
 
 /* confirmed: the programs' counts. The difference to the last call is new. */
-static void take_confirmed(struct dprd *d, const uint32_t confirmed[FASTPATH_WAYS])
+static void take_confirmed(struct dprd *d, const uint32_t confirmed[FASTPATH_WAYS], uint64_t now_ms)
 {
 	unsigned i;
 
@@ -437,7 +437,7 @@ static void take_confirmed(struct dprd *d, const uint32_t confirmed[FASTPATH_WAY
 
 		d->fastpath->confirmed_seen[i] = confirmed[i];
 		if (fresh)
-			outcomes_confirmed(d, flow_table_node_id(d->flows, i / 2), i % 2, fresh);
+			outcomes_confirmed(d, flow_table_node_id(d->flows, i / 2), i % 2, fresh, now_ms);
 	}
 }
 
@@ -497,7 +497,7 @@ void plane_tick(struct dprd *d, bool works)
 	if (living != d->plane->living_told)
 		update_tables(d, living);
 	plane_decide_tick(d, now_ms);
-	take_confirmed(d, confirmed);
+	take_confirmed(d, confirmed, now_ms);
 	mutex_unlock(&d->lock);
 	fastpath_heartbeat(d->fastpath, works);
 }

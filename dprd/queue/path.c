@@ -35,7 +35,7 @@ static void decide_one(struct path *p, struct queued *q)
 	if (q->verdict.kind == VERDICT_FORWARD && !q->fresh_flow && q->packet.kind == PACKET_TCP &&
 	    flow_find(d->flows, &q->packet.key, &flow)) {
 		if (flow_is_confirmed_by((enum flow_slot_state)(flow.state - 1), q->packet.tcp_flags))
-			outcomes_confirmed(d, flow.node_id, q->packet.v6, 1);
+			outcomes_confirmed(d, flow.node_id, q->packet.v6, 1, p->now_ms);
 		flow_touch(d->flows, &flow, q->packet.tcp_flags, p->flow_ms);
 	}
 }

@@ -53,8 +53,8 @@ static void all_is_well(void)
 {
 	made(A, 20);
 	made(B, 20);
-	outcome_confirmed(&peer[A], 20, &history);
-	outcome_confirmed(&peer[B], 20, &history);
+	outcome_confirmed(&peer[A], 20, &history, now_ms);
+	outcome_confirmed(&peer[B], 20, &history, now_ms);
 }
 
 static void test_several(void **context)
@@ -109,9 +109,9 @@ static void test_rests_longer(void **context)
 		assert_int_equal(peer[A].rest_ms, rest_ms);
 	}
 	assert_int_equal(rest_ms, OUTCOME_REST_MOST_MS);
-	assert_true(outcome_confirmed(&peer[A], 1, &history));
+	assert_true(outcome_confirmed(&peer[A], 1, &history, now_ms));
 	assert_true(outcome_may_try(&peer[A], now_ms));
-	assert_false(outcome_confirmed(&peer[A], 1, &history));
+	assert_false(outcome_confirmed(&peer[A], 1, &history, now_ms));
 	/* Nothing is left of the time before. */
 	made(A, OUTCOME_SEVERAL - 1);
 	assert_int_equal(pass(RIPE), 0);
@@ -139,8 +139,8 @@ static void test_busy(void **context)
 	for (i = 0; i < OFTEN; i++) {
 		made(A, 50);
 		made(B, 50);
-		outcome_confirmed(&peer[A], 49, &history);
-		outcome_confirmed(&peer[B], 49, &history);
+		outcome_confirmed(&peer[A], 49, &history, now_ms);
+		outcome_confirmed(&peer[B], 49, &history, now_ms);
 		assert_int_equal(pass(1), 0);
 	}
 	assert_in_range(history.made, OUTCOME_HISTORY / 4, OUTCOME_HISTORY);
@@ -155,15 +155,15 @@ static void test_flood(void **context)
 	for (i = 0; i < 40; i++) {
 		made(A, 100);
 		made(B, 100);
-		outcome_confirmed(&peer[A], 1, &history);
-		outcome_confirmed(&peer[B], 1, &history);
+		outcome_confirmed(&peer[A], 1, &history, now_ms);
+		outcome_confirmed(&peer[B], 1, &history, now_ms);
 	}
 	made(A, 300);
 	assert_int_equal(pass(RIPE), 0);
 	for (i = 0; i < 10; i++) {
 		made(A, 300);
 		made(B, 300);
-		outcome_confirmed(&peer[B], 3, &history);
+		outcome_confirmed(&peer[B], 3, &history, now_ms);
 		lost |= pass(1);
 	}
 	assert_int_equal(lost, 1 << A);
@@ -184,7 +184,7 @@ static void test_flood_alone(void **context)
 	}
 	/* A real client of B among them proves that A should have had some, too, but one may be chance. */
 	made(B, 1);
-	outcome_confirmed(&peer[B], 1, &history);
+	outcome_confirmed(&peer[B], 1, &history, now_ms);
 	assert_int_equal(pass(1), 0);
 }
 
@@ -198,7 +198,7 @@ static void test_lost_in_a_surge(void **context)
 	for (i = 0; i < RIPE; i++) {
 		made(A, 2000);
 		made(B, 20);
-		outcome_confirmed(&peer[B], 10, &history);
+		outcome_confirmed(&peer[B], 10, &history, now_ms);
 		lost |= pass(1);
 	}
 	assert_int_equal(lost, 1 << A);
@@ -219,7 +219,7 @@ static void test_only_peer(void **context)
 {
 	(void)context;
 	made(A, 20);
-	outcome_confirmed(&peer[A], 20, &history);
+	outcome_confirmed(&peer[A], 20, &history, now_ms);
 	made(A, OUTCOME_SURGE * 20 + OUTCOME_SURGE_LEAST + 1);
 	assert_int_equal(pass(RIPE), 0);
 	outcome_forget(&peer[A]);
@@ -234,9 +234,9 @@ static void test_nothing_known(void **context)
 	made(A, OFTEN);
 	made(B, OFTEN);
 	assert_int_equal(pass(10), 0);
-	outcome_confirmed(&peer[B], 1, &history);
+	outcome_confirmed(&peer[B], 1, &history, now_ms);
 	made(B, 1);
-	outcome_confirmed(&peer[B], 1, &history);
+	outcome_confirmed(&peer[B], 1, &history, now_ms);
 	/* 2 of 1001 are confirmed there. */
 	assert_int_equal(pass(RIPE), 0);
 }
@@ -297,7 +297,62 @@ static void test_returned(void **context)
 	outcome_returned(&peer[A]);
 	assert_int_equal(peer[A].rest_ms, OUTCOME_REST_MS);
 	assert_true(outcome_may_try(&peer[A], now_ms));
-	assert_true(outcome_confirmed(&peer[A], 1, &history));
+	assert_true(outcome_confirmed(&peer[A], 1, &history, now_ms));
+}
+
+/* Several connections wait longer than confirmations take: no more go there, and the first confirmation ends that. */
+static void test_holds(void **context)
+{
+	unsigned i;
+
+	(void)context;
+	all_is_well();
+	/* Many more than ever before may be a flood. */
+	made(A, OUTCOME_SURGE * 20 + OUTCOME_SURGE_LEAST + 1);
+	now_ms += OUTCOME_HOLD_LEAST_MS;
+	outcome_hold(&peer[A], &history, 2, now_ms);
+	assert_true(outcome_may_try(&peer[A], now_ms));
+	outcome_forget(&peer[A]);
+	made(A, OUTCOME_SURGE * 20);
+	now_ms += OUTCOME_HOLD_LEAST_MS;
+	outcome_hold(&peer[A], &history, 2, now_ms);
+	assert_false(outcome_may_try(&peer[A], now_ms));
+	outcome_forget(&peer[A]);
+	made(A, 2 * OUTCOME_SEVERAL);
+	made(B, 2);
+	now_ms += OUTCOME_HOLD_LEAST_MS;
+	outcome_confirmed(&peer[B], 2, &history, now_ms);
+	assert_int_equal(history.slow_ms, OUTCOME_HOLD_LEAST_MS);
+	outcome_hold(&peer[A], &history, 0, now_ms);
+	assert_true(outcome_may_try(&peer[A], now_ms));
+	now_ms += OUTCOME_HOLD_LEAST_MS - 1;
+	outcome_hold(&peer[A], &history, 0, now_ms);
+	assert_true(outcome_may_try(&peer[A], now_ms));
+	now_ms++;
+	outcome_hold(&peer[A], &history, 0, now_ms);
+	assert_false(outcome_may_try(&peer[A], now_ms));
+	/* In a flood the silence of as many is usual. */
+	outcome_hold(&peer[A], &history, 1000, now_ms);
+	assert_true(outcome_may_try(&peer[A], now_ms));
+	outcome_hold(&peer[A], &history, 0, now_ms);
+	outcome_confirmed(&peer[A], 1, &history, now_ms);
+	assert_true(outcome_may_try(&peer[A], now_ms));
+	/* A long time is forgotten after many short ones. */
+	assert_int_equal(history.slow_ms, 2 * OUTCOME_HOLD_LEAST_MS);
+	for (i = 0; i < 300; i++) {
+		made(A, 1);
+		outcome_confirmed(&peer[A], 1, &history, now_ms);
+	}
+	assert_in_range(history.slow_ms, 50, OUTCOME_HOLD_LEAST_MS / 2);
+	made(A, 2 * OUTCOME_SEVERAL - 1);
+	made(B, 1);
+	outcome_confirmed(&peer[B], 1, &history, now_ms);
+	now_ms += OUTCOME_HOLD_LEAST_MS;
+	outcome_hold(&peer[A], &history, 0, now_ms);
+	assert_true(outcome_may_try(&peer[A], now_ms));
+	made(A, 1);
+	outcome_hold(&peer[A], &history, 0, now_ms);
+	assert_false(outcome_may_try(&peer[A], now_ms));
 }
 
 int main(void)
@@ -310,6 +365,7 @@ int main(void)
 		cmocka_unit_test_setup(test_flood_alone, start),   cmocka_unit_test_setup(test_lost_in_a_surge, start),
 		cmocka_unit_test_setup(test_all_are_lost, start),  cmocka_unit_test_setup(test_only_peer, start),
 		cmocka_unit_test_setup(test_old_silence, start),   cmocka_unit_test_setup(test_returned, start),
+		cmocka_unit_test_setup(test_holds, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

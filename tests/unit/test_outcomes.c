@@ -27,7 +27,7 @@ static void made(unsigned connections)
 static void confirmed(unsigned connections)
 {
 	mutex_lock(&d.lock);
-	outcomes_confirmed(&d, OTHER_ID, false, connections);
+	outcomes_confirmed(&d, OTHER_ID, false, connections, now_ms);
 	mutex_unlock(&d.lock);
 }
 
@@ -94,12 +94,43 @@ static void long_pause(void **state)
 	assert_false(rests());
 }
 
+static bool gets_some(bool v6)
+{
+	bool allowed;
+
+	mutex_lock(&d.lock);
+	allowed = outcomes_allow(&d, OTHER, v6, now_ms);
+	mutex_unlock(&d.lock);
+	return allowed;
+}
+
+/* A member is lost over both families, under many connections: it gets no more after a moment, and one confirmation ends that. */
+static void held(void **state)
+{
+	(void)state;
+	mutex_lock(&d.lock);
+	outcomes_made(&d, OTHER_ID, false, 2 * OUTCOME_SEVERAL, now_ms);
+	outcomes_made(&d, OTHER_ID, true, 2 * OUTCOME_SEVERAL, now_ms);
+	mutex_unlock(&d.lock);
+	now_ms += OUTCOME_HOLD_LEAST_MS - 50;
+	outcomes_tick(&d, now_ms);
+	assert_true(gets_some(false) && gets_some(true));
+	now_ms += 50;
+	outcomes_tick(&d, now_ms);
+	assert_false(gets_some(false) || gets_some(true));
+	assert_false(rests());
+	confirmed(1);
+	assert_true(gets_some(false));
+	assert_false(gets_some(true));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(no_answer, start, log_release),
 		cmocka_unit_test_setup_teardown(confirmed_by_the_standby_process, start, log_release),
 		cmocka_unit_test_setup_teardown(long_pause, start, log_release),
+		cmocka_unit_test_setup_teardown(held, start, log_release),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@
 /* chance_most: how rarely chance may look like a fault. confirmed_most: a network loses a packet now and then. */
 static const double chance_most = 1e-4, confirmed_most = 0.96;
 
-static uint32_t sum(const struct outcome *o)
+uint32_t outcome_waiting(const struct outcome *o)
 {
 	uint32_t all = o->unanswered;
 
@@ -33,7 +33,7 @@ void outcome_made(struct outcome *o, uint32_t connections, const struct outcome_
 
 	o->returned -= returned;
 	connections -= returned;
-	if (!sum(o)) {
+	if (!outcome_waiting(o)) {
 		o->since_ms = now_ms;
 		o->made_before = history->all_made;
 		o->confirmed_before = history->all_confirmed;
@@ -49,6 +49,7 @@ void outcome_forget(struct outcome *o)
 {
 	memset(o->made, 0, sizeof(o->made));
 	o->unanswered = o->most = 0;
+	o->holds = false;
 }
 
 void outcome_restart(struct outcome *o)
@@ -58,15 +59,28 @@ void outcome_restart(struct outcome *o)
 	o->until_ms = 0;
 }
 
-bool outcome_confirmed(struct outcome *o, uint32_t connections, struct outcome_history *history)
+/* A long time is believed at once, and forgotten after many that are shorter. */
+static void note_time(struct outcome_history *history, uint64_t took_ms)
+{
+	uint32_t took = took_ms < OUTCOME_HOLD_MOST_MS ? (uint32_t)took_ms : OUTCOME_HOLD_MOST_MS;
+
+	if (took > history->slow_ms)
+		history->slow_ms = took;
+	else
+		history->slow_ms -= (history->slow_ms - took) / 64;
+}
+
+bool outcome_confirmed(struct outcome *o, uint32_t connections, struct outcome_history *history, uint64_t now_ms)
 {
 	bool rested = o->rest_ms > 0;
 
 	if (!connections)
 		return false;
-	history->made += sum(o);
+	if (outcome_waiting(o))
+		note_time(history, now_ms > o->since_ms ? now_ms - o->since_ms : 0);
+	history->made += outcome_waiting(o);
 	history->confirmed += connections;
-	history->all_made += sum(o);
+	history->all_made += outcome_waiting(o);
 	history->all_confirmed += connections;
 	for (unsigned i = 0; i < OUTCOME_WINDOWS; i++)
 		history->most = larger(history->most, o->made[i]);
@@ -108,14 +122,15 @@ bool outcome_ripen(struct outcome *o, uint64_t now_ms)
 	return o->unanswered > 0;
 }
 
-/* The usual share of confirmed connections while the peer's way works; 0: not known. */
-static double usually_confirmed(const struct outcome *o, const struct outcome_history *history, uint32_t others)
+/* The usual share of confirmed connections while the peer's way works; 0: not known. most: to the peer in one window. */
+static double usually_confirmed(const struct outcome *o, uint32_t most, const struct outcome_history *history,
+				uint32_t others)
 {
 	uint64_t confirmed = history->all_confirmed - o->confirmed_before;
 	double made = (double)(history->all_made - o->made_before) + others;
 
 	if (!confirmed) {
-		if (o->most > OUTCOME_SURGE * (uint64_t)history->most + OUTCOME_SURGE_LEAST)
+		if (most > OUTCOME_SURGE * (uint64_t)history->most + OUTCOME_SURGE_LEAST)
 			return 0;
 		confirmed = history->confirmed;
 		made = (double)history->made + others;
@@ -123,11 +138,25 @@ static double usually_confirmed(const struct outcome *o, const struct outcome_hi
 	return fmin((double)confirmed / fmax(made, 1), confirmed_most);
 }
 
+void outcome_hold(struct outcome *o, const struct outcome_history *history, uint32_t others, uint64_t now_ms)
+{
+	uint32_t waiting = outcome_waiting(o), patience_ms = larger(OUTCOME_HOLD_LEAST_MS, 2 * history->slow_ms);
+	uint32_t most = o->most;
+
+	if (patience_ms > OUTCOME_HOLD_MOST_MS)
+		patience_ms = OUTCOME_HOLD_MOST_MS;
+	for (unsigned i = 0; i < OUTCOME_WINDOWS; i++)
+		most = larger(most, o->made[i]);
+	/* At an even rate one half has waited for at least half of the time. */
+	o->holds = !o->rest_ms && waiting >= 2 * OUTCOME_SEVERAL && now_ms >= o->since_ms + patience_ms &&
+		   pow(1 - usually_confirmed(o, most, history, others), (double)(waiting / 2)) <= chance_most;
+}
+
 bool outcome_judge(struct outcome *o, const struct outcome_history *history, uint32_t others, uint64_t now_ms)
 {
 	if (o->rest_ms || o->unanswered < OUTCOME_SEVERAL)
 		return false;
-	if (pow(1 - usually_confirmed(o, history, others), o->unanswered) > chance_most)
+	if (pow(1 - usually_confirmed(o, o->most, history, others), o->unanswered) > chance_most)
 		return false;
 	o->rest_ms = OUTCOME_REST_MS;
 	o->until_ms = now_ms + o->rest_ms;

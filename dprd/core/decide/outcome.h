@@ -9,6 +9,9 @@
  * rests: it gets no connections for some time, which doubles. After that time it gets one connection as a trial. Any
  * confirmation ends that.
  *
+ * That takes a second, in which a busy way loses many. So the peer gets none for the moment, silently, as soon as several
+ * wait longer than confirmations take here, and would be confirmed by the same comparison.
+ *
  * In a flood no SYN leads to a connection, on any way. So the silence of one way is compared with connections by other
  * ways in the same time. When none of those is confirmed either, or there are none, it is compared with earlier
  * connections, unless many more come than before.
@@ -24,6 +27,8 @@ enum {
 	OUTCOME_WINDOWS = 5, /* a connection is ripe after 800 to 1,000 ms: its client has had time to answer */
 	OUTCOME_LATE_MS = 500, /* after a longer gap between two windows nothing is known of the time between */
 	OUTCOME_SEVERAL = 3, /* fewer are no evidence */
+	OUTCOME_HOLD_LEAST_MS = 200, /* a confirmation may take this long, and twice the longest time seen lately */
+	OUTCOME_HOLD_MOST_MS = 1000,
 	OUTCOME_KEEP_MS = 30000, /* unanswered connections that are older are no evidence any more */
 	OUTCOME_REST_MS = 1000, /* the first rest, without connections */
 	OUTCOME_REST_MOST_MS = 60000,
@@ -39,6 +44,7 @@ struct outcome {
 	uint32_t returned; /* in the running window, before they were counted as made */
 	uint64_t since_ms; /* when the first of them was made */
 	uint64_t made_before, confirmed_before; /* all_made and all_confirmed at that time */
+	bool holds; /* as of outcome_hold() */
 	uint32_t rest_ms; /* how long the peer rests; 0: it does not */
 	uint64_t until_ms; /* it rests until then, or until it has been tried */
 };
@@ -48,13 +54,14 @@ struct outcome_history {
 	uint32_t made, confirmed; /* lately: at most OUTCOME_HISTORY */
 	uint32_t most; /* to one peer in one window, lately, while connections to it were confirmed */
 	uint64_t all_made, all_confirmed; /* ever */
+	uint32_t slow_ms; /* the longest time, lately, from a connection to the next confirmation on the same way */
 };
 
 /* Connections were forwarded to the peer. For a resting peer that was the trial, and it goes on resting. */
 void outcome_made(struct outcome *o, uint32_t connections, const struct outcome_history *history, uint64_t now_ms);
 
 /* Connections to the peer were confirmed. True: it rested, and may get connections again. */
-bool outcome_confirmed(struct outcome *o, uint32_t connections, struct outcome_history *history);
+bool outcome_confirmed(struct outcome *o, uint32_t connections, struct outcome_history *history, uint64_t now_ms);
 
 /*
  * The peer sent a SYN back: it does not count as made. It proves the way to the peer, and not the way of the peer's
@@ -83,10 +90,19 @@ void outcome_restart(struct outcome *o);
  */
 bool outcome_judge(struct outcome *o, const struct outcome_history *history, uint32_t others, uint64_t now_ms);
 
+/* The connections since the last confirmation. */
+uint32_t outcome_waiting(const struct outcome *o);
+
+/*
+ * Decides if the peer gets no connection for the moment, because several wait for their confirmation longer than usual.
+ * others: connections that wait, to other peers that do not rest.
+ */
+void outcome_hold(struct outcome *o, const struct outcome_history *history, uint32_t others, uint64_t now_ms);
+
 /* True when the peer may get a connection. */
 static inline bool outcome_may_try(const struct outcome *o, uint64_t now_ms)
 {
-	return !o->rest_ms || now_ms >= o->until_ms;
+	return o->rest_ms ? now_ms >= o->until_ms : !o->holds;
 }
 
 #endif
