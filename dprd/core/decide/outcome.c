@@ -149,7 +149,7 @@ void outcome_hold(struct outcome *o, const struct outcome_history *history, uint
 		most = larger(most, o->made[i]);
 	/* At an even rate one half has waited for at least half of the time. */
 	o->holds = !o->rest_ms && waiting >= 2 * OUTCOME_SEVERAL && now_ms >= o->since_ms + patience_ms &&
-		   pow(1 - usually_confirmed(o, most, history, others), (double)(waiting / 2)) <= chance_most;
+		   pow(1 - usually_confirmed(o, most, history, others), waiting / 2.0) <= chance_most;
 }
 
 bool outcome_judge(struct outcome *o, const struct outcome_history *history, uint32_t others, uint64_t now_ms)
