@@ -500,6 +500,7 @@ INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const s
 	struct flow_slot *slot = NULL;
 	struct entry_verdict verdict;
 	struct flow_search search;
+	bool present;
 
 	if (port) {
 		search_make(&search, p, v6, t->own_service[service][(port - 1) & (FASTPATH_PORTS - 1)]);
@@ -507,10 +508,11 @@ INLINE int entry(struct __sk_buff *skb, const struct packet *p, bool v6, const s
 	}
 	if (shared && !shared_accepts(skb, p, slot))
 		return TC_ACT_SHOT;
-	/* To a port that is no longer a service, only packets of flows are forwarded. */
-	if (!port || (port > t->present_ports && !slot))
+	present = port <= t->present_ports && !(to->roles & ROLE_FORMER);
+	/* To an address or port that is no longer a service, only packets of flows are forwarded. */
+	if (!port || (!present && !slot))
 		return TC_ACT_UNSPEC;
-	verdict = entry_judge(skb, p, v6, t, &search, &slot, port <= t->present_ports);
+	verdict = entry_judge(skb, p, v6, t, &search, &slot, present);
 	switch (verdict.kind) {
 	case ENTRY_DROP:
 		return TC_ACT_SHOT;

@@ -66,6 +66,7 @@ enum fastpath_role {
 	ROLE_LIVING = 16, /* of a peer: its tunnel packets are taken */
 	ROLE_ALIAS = 32, /* stands for a peer's service address on this node alone */
 	ROLE_SHARED = 64, /* an own service address that all other nodes have, too */
+	ROLE_FORMER = 128, /* a service address of a former file: new connections are not decided */
 };
 
 struct fastpath_address {

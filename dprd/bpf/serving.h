@@ -34,7 +34,7 @@ INLINE bool serving_is_cluster(void *context, const struct addr *address)
 	const struct serving *s = context;
 	const struct fastpath_address *found = known_client(s->tables, address);
 
-	return found && found->roles & ~(unsigned)ROLE_ALIAS;
+	return found && found->roles & ~(unsigned)ROLE_ALIAS && !(found->roles & ROLE_FORMER);
 }
 
 /* Parses the inner packet, also one of the other family: judge() drops that for a reason of its own. */

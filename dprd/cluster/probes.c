@@ -273,7 +273,7 @@ static void on_probed(void *context, const struct addr *local, uint32_t age_ms)
 	for (member = 0; member < config->member_count; member++) {
 		const struct member *m = &config->member[member];
 
-		for (i = 0; member != config->self && i < m->service_count; i++) {
+		for (i = 0; member != config->self && i < member_services(m); i++) {
 			struct addr alias = config_alias(config, member, i);
 
 			if (!addr_equal(addr_is_zero(&alias) ? &m->service[i] : &alias, local))

@@ -398,7 +398,7 @@ const char *view_ports_differ(const struct dprd *d)
 	return NULL;
 }
 
-void view_select(struct dprd *d, bool v6, be16 port, bool fresh)
+void view_select(struct dprd *d, bool v6, be16 port, enum service_age age)
 {
 	uint16_t bits = port ? port_bits(&d->table, port) : 0;
 	bool known = !port || (bits && config_has_port(&d->config, ntohs(port)));
@@ -412,7 +412,8 @@ void view_select(struct dprd *d, bool v6, be16 port, bool fresh)
 
 		const struct node_load *load = view_node_load(d, node->node_id);
 
-		node->eligible = known && (!fresh || has_same_file(d, load)) &&
+		node->eligible = known &&
+				 (age == SERVICE_PRESENT || (age == SERVICE_FRESH && has_same_file(d, load))) &&
 				 !(node->reserved && outcomes_rests(d, node->member, v6)) &&
 				 view_member_eligible(d, node->member, now_ms, &why_not) &&
 				 view_way_works(d, node->member, v6, now_ms) && !(load && load->ports_down & bits);

@@ -45,9 +45,9 @@ void view_count_sent(struct dprd *d, unsigned view_index, bool v6, unsigned conn
  */
 void view_refresh(struct dprd *d, const struct load_table *fresh, bool missing, uint64_t now_ms);
 void view_count_arrivals(struct dprd *d, uint64_t elapsed_ms); /* each second: the rate of SYNs here */
-/* Sets view.nodes[].eligible for SYNs of this family to this port; port 0: to any port. fresh: to a service address that
- * came by a reload, so that only nodes with the same file know it. */
-void view_select(struct dprd *d, bool v6, be16 port, bool fresh);
+/* Sets view.nodes[].eligible for SYNs of this family to this port, and to a service address of this age; port 0: to any
+ * port. Only nodes with the same file know a fresh address; none gets connections to a former one. */
+void view_select(struct dprd *d, bool v6, be16 port, enum service_age age);
 /* True while this node wants no new connections: dprctl or its agent says so. */
 bool view_drains(const struct dprd *d);
 /* True when this node's own web server does not work on this port; port 0: on some port. */

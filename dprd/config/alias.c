@@ -31,7 +31,7 @@ static bool has_alias(const struct aliases *book, const struct addr *alias)
 /* True when a peer in the file needs the pair. */
 static bool is_needed(const struct config *config, const struct alias *pair)
 {
-	int member = config_member_by_service(config, &pair->service);
+	int member = config_member_had_service(config, &pair->service);
 
 	return member >= 0 && (unsigned)member != config->self && is_in_range(config, &pair->alias);
 }
@@ -115,13 +115,13 @@ void aliases_assign(struct aliases *book, struct config *config)
 	for (unsigned i = 0; i < config->member_count; i++) {
 		struct member *m = &config->member[i];
 
-		for (unsigned s = 0; i != config->self && s < m->service_count; s++) {
+		for (unsigned s = 0; i != config->self && s < member_services(m); s++) {
 			known = find_service(&needed, &m->service[s]);
 			m->alias[s] = known ? known->alias : (struct addr) { .bytes = { 0 } };
 		}
 	}
 	for (unsigned i = 0; i < config->member_count; i++) {
-		for (unsigned s = 0; i != config->self && s < config->member[i].service_count; s++)
+		for (unsigned s = 0; i != config->self && s < member_services(&config->member[i]); s++)
 			if (addr_is_zero(&config->member[i].alias[s]))
 				assign_new(book, &needed, config, i, s);
 	}

@@ -43,6 +43,8 @@ struct member {
 	uint32_t id; /* member_id(name): what the wire and the flow table carry */
 	unsigned weight; /* 0..1000; 0 takes no forwarded connections */
 	unsigned service_count;
+	/* dprd alone: addresses of former files, behind the present ones, newest first; config_keep_services(). */
+	unsigned former_count;
 	struct addr service[MEMBER_SERVICES_MAX];
 	struct addr alias[MEMBER_SERVICES_MAX]; /* of each service address on this node: config_alias() */
 	bool own_cluster_address; /* a Cluster= line: layout "own cluster address" */
@@ -126,6 +128,7 @@ struct config {
 	/* dprd alone: ports of former files, newest first. Their connections go on; config_keep_ports(). */
 	unsigned former_port_count;
 	uint16_t former_port[PORTS_MAX];
+	bool former_services; /* some member has former_count */
 	/* dprd alone: a bit for each own service address that came by a reload, until all members have the same file. */
 	uint8_t fresh_services;
 
@@ -253,10 +256,23 @@ void config_keep_fixed(const struct config *old, struct config *fresh, char note
 /* For a reload: fresh remembers the ports that it no longer has, and those that old remembers. */
 void config_keep_ports(const struct config *old, struct config *fresh);
 
+/*
+ * The same for the service addresses of each member, as far as its places and the aliases of the range reach. None of
+ * them is an address that fresh has for another use.
+ */
+void config_keep_services(const struct config *old, struct config *fresh);
+
 /* The same for fresh_services: those of old that stay fresh, and the service addresses that are new. */
 void config_keep_fresh(const struct config *old, struct config *fresh);
-/* True for an own service address that peers may not know yet. */
-bool config_is_fresh(const struct config *config, const struct addr *service);
+
+enum service_age {
+	SERVICE_PRESENT,
+	SERVICE_FRESH, /* an own address that peers may not know yet */
+	SERVICE_FORMER, /* of a former file: its connections go on, new ones stay where they arrive */
+};
+
+/* The age of a service address of any member. */
+enum service_age config_service_age(const struct config *config, const struct addr *service);
 
 /* True for a service port; and for one of now or of former files. */
 bool config_has_port(const struct config *config, uint16_t port);
@@ -285,8 +301,15 @@ const struct addr *backend_address(const struct backend *backend, bool v6);
 /* Index of the member with this id, or -1. */
 int config_member_by_id(const struct config *config, uint32_t id);
 
-/* The member that owns this service address, or -1. */
+/* The member that owns this service address, or -1; and the one that owns it now or did in a former file. */
 int config_member_by_service(const struct config *config, const struct addr *service);
+int config_member_had_service(const struct config *config, const struct addr *service);
+
+/* The number of service addresses of a member, former ones included. */
+static inline unsigned member_services(const struct member *member)
+{
+	return member->service_count + member->former_count;
+}
 
 bool config_is_shared(const struct config *config, const struct addr *address);
 

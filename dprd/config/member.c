@@ -83,6 +83,20 @@ int config_member_by_service(const struct config *config, const struct addr *ser
 	return -1;
 }
 
+int config_member_had_service(const struct config *config, const struct addr *service)
+{
+	int owner = config_member_by_service(config, service);
+
+	for (unsigned i = 0; config->former_services && owner < 0 && i < config->member_count; i++) {
+		const struct member *m = &config->member[i];
+
+		for (unsigned s = m->service_count; s < member_services(m); s++)
+			if (addr_equal(&m->service[s], service))
+				return (int)i;
+	}
+	return owner;
+}
+
 static bool has(const uint16_t *ports, unsigned count, uint16_t port)
 {
 	for (unsigned i = 0; i < count; i++)
@@ -138,11 +152,62 @@ void config_keep_fresh(const struct config *old, struct config *fresh)
 	}
 }
 
-bool config_is_fresh(const struct config *config, const struct addr *service)
+enum service_age config_service_age(const struct config *config, const struct addr *service)
 {
 	int own = config->fresh_services ? own_service(config, service) : -1;
 
-	return own >= 0 && config->fresh_services >> own & 1;
+	if (own >= 0 && config->fresh_services >> own & 1)
+		return SERVICE_FRESH;
+	return config->former_services && config_member_by_service(config, service) < 0 &&
+			       !config_is_shared(config, service)
+		       ? SERVICE_FORMER
+		       : SERVICE_PRESENT;
+}
+
+/* True when the file has another use for the address. */
+static bool is_in_use(const struct config *config, const struct addr *address)
+{
+	for (unsigned i = 0; i < config->member_count; i++)
+		if (addr_equal(&config->member[i].cluster_v4, address) ||
+		    addr_equal(&config->member[i].cluster_v6, address))
+			return true;
+	return config_member_had_service(config, address) >= 0 || config_is_shared(config, address);
+}
+
+/* True when one more address needs no alias, or there is one for it. */
+static bool has_alias_left(const struct config *config, bool v4)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < config->member_count; i++)
+		for (unsigned s = 0; s < member_services(&config->member[i]); s++)
+			count += addr_is_v4(&config->member[i].service[s]) == v4;
+	return config->member[config->self].own_cluster_address || count < config_alias_room(config, v4);
+}
+
+static void keep_services(struct config *fresh, struct member *m, const struct member *old)
+{
+	for (unsigned i = 0; i < member_services(old) && member_services(m) < MEMBER_SERVICES_MAX; i++) {
+		const struct addr *address = &old->service[i];
+
+		if (is_in_use(fresh, address) || !has_alias_left(fresh, addr_is_v4(address)))
+			continue;
+		m->service[m->service_count + m->former_count++] = *address;
+		fresh->former_services = true;
+	}
+}
+
+void config_keep_services(const struct config *old, struct config *fresh)
+{
+	fresh->former_services = false;
+	for (unsigned i = 0; i < fresh->member_count; i++)
+		fresh->member[i].former_count = 0;
+	for (unsigned i = 0; i < fresh->member_count; i++) {
+		int before = config_member_by_id(old, fresh->member[i].id);
+
+		if (before >= 0)
+			keep_services(fresh, &fresh->member[i], &old->member[before]);
+	}
 }
 
 bool config_is_shared(const struct config *config, const struct addr *address)
@@ -217,7 +282,7 @@ struct addr config_alias(const struct config *config, unsigned member, unsigned 
 {
 	static const struct addr none;
 
-	if (member >= config->member_count || service >= config->member[member].service_count)
+	if (member >= config->member_count || service >= member_services(&config->member[member]))
 		return none;
 	return config->member[member].alias[service];
 }

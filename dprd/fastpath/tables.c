@@ -52,9 +52,12 @@ static bool add_member(struct fastpath_tables *t, const struct config *config, u
 	unsigned cluster = self ? ROLE_OWN_CLUSTER : ROLE_PEER_CLUSTER | (living ? ROLE_LIVING : 0), i;
 
 	fits = add_address(t, &m->cluster_v4, cluster, member, 0) && add_address(t, &m->cluster_v6, cluster, member, 0);
-	for (i = 0; i < m->service_count; i++) {
+	for (i = 0; i < member_services(m); i++) {
+		unsigned roles =
+			(self ? ROLE_OWN_SERVICE : ROLE_PEER_SERVICE) | (i < m->service_count ? 0 : ROLE_FORMER);
+
 		t->service[member][i] = m->service[i];
-		fits = fits && add_address(t, &m->service[i], self ? ROLE_OWN_SERVICE : ROLE_PEER_SERVICE, member, i);
+		fits = fits && add_address(t, &m->service[i], roles, member, i);
 		if (self)
 			continue;
 		t->alias[member][i] = config_alias(config, member, i);
@@ -109,7 +112,7 @@ static void add_own_services(struct fastpath_tables *t, const struct config *con
 		t->port[port] = htons(config->port[port]);
 	for (port = 0; port < config->former_port_count && t->port_count < FASTPATH_PORTS; port++)
 		t->port[t->port_count++] = htons(config->former_port[port]);
-	for (service = 0; service < self->service_count; service++)
+	for (service = 0; service < member_services(self); service++)
 		add_service(t, flows, &self->service[service], service);
 	for (service = 0; service < config->shared_count; service++)
 		add_service(t, flows, &config->shared[service], (unsigned)FASTPATH_SERVICES + service);

@@ -222,7 +222,7 @@ static void begin(struct dprd *d, struct ahead *a, bool v6, struct decide_env *e
 	static struct policy_state state[2];
 	static struct load_view view[2];
 
-	view_select(d, v6, 0, false);
+	view_select(d, v6, 0, SERVICE_PRESENT);
 	memcpy(a->nodes, d->view_nodes, sizeof(a->nodes));
 	memcpy(nodes[v6], d->view_nodes, sizeof(nodes[v6]));
 	state[v6] = d->policy_state[v6];

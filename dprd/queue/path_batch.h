@@ -22,7 +22,7 @@ struct path {
 	int family; /* for which the view is selected; -1: none yet */
 	be16 port; /* for which it is selected, too; 0: any port */
 	bool ports_differ; /* view_ports_differ() */
-	bool fresh; /* the view is selected for a service address that peers may not know */
+	enum service_age service_age; /* of the address for which the view is selected */
 	unsigned served; /* connections that dprd left to this node, and about which the programs do not know yet */
 	struct decide_env env;
 	struct asks asks; /* the context of env's questions */

@@ -62,14 +62,14 @@ void path_env_syn(struct path *p, const struct packet *packet)
 	struct dprd *d = p->d;
 	be16 asked = packet->key.service_port;
 	be16 port = p->ports_differ || !config_has_port(&d->config, ntohs(asked)) ? asked : 0;
-	bool fresh = config_is_fresh(&d->config, &packet->key.service);
+	enum service_age age = config_service_age(&d->config, &packet->key.service);
 
 	mutex_assert_held(&p->d->lock);
-	if (p->family != packet->v6 || p->port != port || p->fresh != fresh) {
-		view_select(d, packet->v6, port, fresh);
+	if (p->family != packet->v6 || p->port != port || p->service_age != age) {
+		view_select(d, packet->v6, port, age);
 		p->family = packet->v6;
 		p->port = port;
-		p->fresh = fresh;
+		p->service_age = age;
 	}
 	p->env.unhealthy = view_own_server_fails(d, port);
 	p->asks.v6 = packet->v6;

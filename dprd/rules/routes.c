@@ -31,7 +31,7 @@ static bool is_wanted(const struct config *config, const struct addr *local)
 	unsigned member, i;
 
 	for (member = 0; member < config->member_count; member++) {
-		for (i = 0; member != config->self && i < config->member[member].service_count; i++) {
+		for (i = 0; member != config->self && i < member_services(&config->member[member]); i++) {
 			struct addr wanted = local_of(config, member, i);
 
 			if (addr_equal(&wanted, local))
@@ -66,7 +66,7 @@ unsigned rules_routes_write(FILE *out, const struct config *config, bool v6, con
 	unsigned member, i, count = 0;
 
 	for (member = 0; member < config->member_count; member++) {
-		for (i = 0; member != config->self && i < config->member[member].service_count; i++) {
+		for (i = 0; member != config->self && i < member_services(&config->member[member]); i++) {
 			struct addr local = local_of(config, member, i);
 
 			if (addr_is_v4(&local) == v6)
@@ -134,7 +134,7 @@ static void find_route(struct route_look *look, const struct addr *local)
 	unsigned member, i;
 
 	for (member = 0; member < look->config->member_count; member++) {
-		for (i = 0; i < look->config->member[member].service_count; i++) {
+		for (i = 0; i < member_services(&look->config->member[member]); i++) {
 			struct addr wanted = local_of(look->config, member, i);
 
 			if (addr_equal(&wanted, local))
@@ -208,7 +208,7 @@ bool rules_routes_present(const struct config *config)
 		if (list_routes(&look))
 			continue;
 		for (member = 0; member < config->member_count; member++) {
-			for (i = 0; member != config->self && i < config->member[member].service_count; i++) {
+			for (i = 0; member != config->self && i < member_services(&config->member[member]); i++) {
 				struct addr local = local_of(config, member, i);
 
 				if (addr_is_v4(&local) != (bool)v6 && !look.found[member][i])

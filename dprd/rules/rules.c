@@ -179,7 +179,7 @@ static bool has_alias(const struct config *config)
 	unsigned member, i;
 
 	for (member = 0; member < config->member_count; member++) {
-		for (i = 0; member != config->self && i < config->member[member].service_count; i++) {
+		for (i = 0; member != config->self && i < member_services(&config->member[member]); i++) {
 			struct addr alias = config_alias(config, member, i);
 
 			if (!addr_is_zero(&alias))

@@ -32,7 +32,7 @@ static void list_own(const struct config *config, struct rules_list *list)
 	const struct member *self = &config->member[config->self];
 	unsigned i;
 
-	for (i = 0; i < self->service_count; i++)
+	for (i = 0; i < member_services(self); i++)
 		rules_list_item(list, &self->service[i], "");
 	rules_list_shared(config, list);
 }
@@ -77,7 +77,7 @@ static void each_foreign(const struct config *config, struct rules_list *list, f
 	for (member = 0; member < config->member_count; member++) {
 		const struct member *m = &config->member[member];
 
-		for (i = 0; member != config->self && i < m->service_count; i++) {
+		for (i = 0; member != config->self && i < member_services(m); i++) {
 			struct addr alias = config_alias(config, member, i);
 
 			item(config, list, &m->service[i], &alias);

@@ -58,6 +58,7 @@ int reload_config(struct dprd *d, struct config_errors *errors, char note[CONFIG
 		return error;
 	config_keep_fixed(&d->config, &fresh, note);
 	config_keep_ports(&d->config, &fresh);
+	config_keep_services(&d->config, &fresh);
 	config_keep_fresh(&d->config, &fresh);
 	sampler = sampler_new(&fresh);
 	if (!sampler) {

@@ -28,8 +28,8 @@ static const char *hindrance(const struct dprd *d)
 	static struct config_errors errors;
 	char note[CONFIG_ERROR_BYTES] = "";
 
-	if (d->config.former_port_count)
-		return "connections to ports that a reload has taken out would end";
+	if (d->config.former_port_count || d->config.former_services)
+		return "connections to ports or addresses that a reload has taken out would end";
 	if (d->config.fresh_services)
 		return "not all members have read the new service addresses";
 	errors = (struct config_errors) { 0 };

@@ -20,7 +20,7 @@ int model_service_owner(void *context, const struct addr *service, be16 port)
 	if (port && !model_has_port(m->config, port))
 		return -1;
 	return config_is_shared(m->config, service) ? (int)DECAP_OWNER_ALL
-						    : config_member_by_service(m->config, service);
+						    : config_member_had_service(m->config, service);
 }
 
 static bool is_cluster_of(const struct member *member, const struct addr *a)
@@ -70,7 +70,7 @@ bool model_find_alias(const struct config *config, const struct addr *alias, str
 	unsigned member, i;
 
 	for (member = 0; member < config->member_count; member++) {
-		for (i = 0; i < config->member[member].service_count; i++) {
+		for (i = 0; i < member_services(&config->member[member]); i++) {
 			struct addr a = config_alias(config, member, i);
 
 			if (addr_is_zero(&a) || !addr_equal(&a, alias))
@@ -84,7 +84,7 @@ bool model_find_alias(const struct config *config, const struct addr *alias, str
 
 struct addr model_alias_of(const struct config *config, const struct addr *service)
 {
-	int member = config_member_by_service(config, service);
+	int member = config_member_had_service(config, service);
 	unsigned i = 0;
 
 	if (member < 0)

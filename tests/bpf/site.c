@@ -32,6 +32,26 @@ const char *site_variant_name(unsigned variant)
 	return names[variant];
 }
 
+/* A service address of each family that a reload has taken out. */
+static void add_former(struct config *config, unsigned member, bool alias)
+{
+	static const char *const nets[2] = { "198.51.100.9", "2001:db8:5::9" };
+	struct member *m = &config->member[member];
+	char text[ADDR_TEXT_BYTES];
+
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		unsigned place = member_services(m);
+
+		snprintf(text, sizeof(text), "%s%u", nets[v6], member + 1);
+		if (!addr_parse(text, &m->service[place]))
+			plane_give_up("no address: %s", text);
+		if (alias && member != config->self)
+			m->alias[place] = config_alias_at(config, !v6, 100 + member);
+		m->former_count++;
+	}
+	config->former_services = true;
+}
+
 static void open_plane(struct plane *p, bool alias, bool in_kernel)
 {
 	char text[2048];
@@ -52,6 +72,8 @@ static void open_plane(struct plane *p, bool alias, bool in_kernel)
 	p->living = 0x7;
 	p->shared = &site_shared;
 	p->config.former_port[p->config.former_port_count++] = SITE_FORMER_PORT;
+	add_former(&p->config, 0, alias);
+	add_former(&p->config, 1, alias);
 	plane_fill(p);
 }
 
@@ -100,15 +122,15 @@ static bool find_address(const void *context, const char *name, bool v6, struct 
 	const struct config *config = &((const struct plane *)context)->config;
 	unsigned member = (unsigned)(name[1] - '1'), service;
 
-	if (strlen(name) != 2 || member >= SITE_MEMBERS || !strchr("stcablm", name[0]))
+	if (strlen(name) != 2 || member >= SITE_MEMBERS || !strchr("stcablmfg", name[0]))
 		return find_literal(name, v6, ret);
 	if (name[0] == 'c') {
 		*ret = v6 ? config->member[member].cluster_v6 : config->member[member].cluster_v4;
 		return true;
 	}
-	service = 2u * v6 + (strchr("tbm", name[0]) != NULL);
+	service = strchr("fg", name[0]) ? 4u + v6 : 2u * v6 + (strchr("tbm", name[0]) != NULL);
 	*ret = config_alias(config, member, service);
-	if (strchr("st", name[0]) || (strchr("lm", name[0]) && addr_is_zero(ret)))
+	if (strchr("stf", name[0]) || (strchr("lmg", name[0]) && addr_is_zero(ret)))
 		*ret = config->member[member].service[service];
 	return !addr_is_zero(ret);
 }

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from faultlib import Connects, FIRST_SYN_S, RESTART_S, eligible, in_time, load, reload_both, wait_for
+from faultlib import Connects, FIRST_SYN_S, RESTART_S, eligible, freeze_now, in_time, load, reload_both, wait_for
 from stormlib import Held, Steady, bad
 
 ALL = ["n1", "n2", "n3", "n4"]
@@ -137,6 +137,48 @@ def test_b82_a_service_address_comes(cluster4, order, first):
     worst = max(work.made, key=lambda made: made.waited)
     in_time(worst.waited <= NO_SYN_LOST_S, f"{worst} waited longer than {NO_SYN_LOST_S} s")
     assert {made.node for made in work.made if made.start > there} == set(ALL), "the new address is balanced"
+
+
+def with_services(cluster, addresses):
+    """Files written from now on give n1 these service addresses, too."""
+    own = f"Service={cluster.node('n1').service_v4}"
+    lines = [" ".join([line, *addresses]) if line.startswith(own) else line for line in type(cluster).member_lines(cluster)]
+    cluster.member_lines = lambda: lines
+
+
+@pytest.mark.parametrize("order,first", WAYS)
+def test_b86_service_addresses_go(cluster4, order, first):
+    """"Changing service addresses": two more addresses of n1 leave the files, node by node. Flows to them that are forwarded
+    go on to their end, also while the standby processes work; new connections are served, and at the end by n1 alone."""
+    v4, v6 = addresses = ["192.0.2.111", "2001:db8:a::111"]
+    cluster4.site.ip("n1", [f"address add {v4}/24 dev eth0", f"address add {v6}/64 dev eth0 nodad"])
+    with_services(cluster4, addresses)
+    for node in ALL:
+        change(cluster4, node, first)
+    time.sleep(1)
+    held = Held(cluster4, addresses, {0.1: 40})
+    try:
+        work = Connects(cluster4, addresses, 50)
+        try:
+            with_services(cluster4, [])
+            for node in ORDERS[order](ALL):
+                change(cluster4, node, first)
+            gone = time.monotonic()
+            for node in ALL:
+                freeze_now(cluster4, node)
+            time.sleep(1.5)
+            for node in ALL:
+                cluster4.resume(node, "dprd")
+            time.sleep(0.5)
+        finally:
+            work.end()
+    finally:
+        held.end()
+    assert not held.broken(), f"{len(held.broken())} of {len(held.each)} broke, such as {held.broken()[:3]}"
+    assert {flow["node"] for flow in held.each} == set(ALL), "flows were forwarded"
+    failed = [made for made in work.made if made.error]
+    assert not failed, f"{len(failed)} of {len(work.made)} failed, such as {failed[:3]}"
+    assert {made.node for made in work.made if made.start > gone} == {"n1"}
 
 
 # ---- ten thousand ----

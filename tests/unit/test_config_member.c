@@ -136,15 +136,95 @@ static void test_kept_at_a_reload(void **state)
 	assert_true(config_had_port(&second, 443) && !config_has_port(&second, 443));
 	assert_true(config_had_port(&second, 8080) && config_has_port(&second, 8080));
 	assert_false(config_had_port(&second, 81));
-	assert_true(addr_parse("192.0.2.32", &address) && config_is_fresh(&second, &address));
+	assert_true(addr_parse("192.0.2.32", &address) && config_service_age(&second, &address) == SERVICE_FRESH);
 	config_keep_ports(&second, &third);
 	config_keep_fresh(&second, &third);
 	assert_int_equal(third.former_port_count, 2);
 	assert_true(config_had_port(&third, 80) && config_had_port(&third, 8080) && config_has_port(&third, 443));
-	assert_true(config_is_fresh(&third, &address));
-	assert_true(addr_parse("192.0.2.22", &address) && !config_is_fresh(&third, &address));
+	assert_int_equal(config_service_age(&third, &address), SERVICE_FRESH);
+	assert_true(addr_parse("192.0.2.22", &address));
+	assert_int_equal(config_service_age(&third, &address), SERVICE_PRESENT);
 	config_keep_fresh(&first, &first);
 	assert_int_equal(first.fresh_services, 0);
+}
+
+static int had_by(const struct config *config, const char *text)
+{
+	struct addr address;
+
+	assert_true(addr_parse(text, &address));
+	return config_member_had_service(config, &address);
+}
+
+/* Former addresses stay behind the present ones, unless the file has another use for them. */
+static void test_services_kept_at_a_reload(void **state)
+{
+	struct config first = parse(HEAD N1 N3 "Service=192.0.2.33\n"
+					       "[Member \"n2\"]\nService=192.0.2.12 192.0.2.22\n",
+				    "n1");
+	struct config second = parse(HEAD N1 N3 "[Member \"n2\"]\nService=192.0.2.12 192.0.2.32\n", "n1");
+	struct config third = parse(HEAD N1 N3 "[Member \"n2\"]\nService=192.0.2.12 192.0.2.22 192.0.2.32\n", "n1");
+	struct config moved = parse(HEAD N1 N3 "Service=192.0.2.22\n[Member \"n2\"]\nService=192.0.2.32\n", "n1");
+	struct config own =
+		parse(HEAD N1 "Cluster=10.0.0.1\n[Member \"n2\"]\nService=192.0.2.12\nCluster=192.0.2.22\n", "n1");
+	struct config none = parse(HEAD N1 N3, "n1");
+	struct addr address;
+
+	(void)state;
+	assert_false(first.former_services);
+	config_keep_services(&first, &second);
+	assert_true(second.former_services);
+	assert_int_equal(had_by(&second, "192.0.2.22"), 2);
+	assert_int_equal(had_by(&second, "192.0.2.33"), 1);
+	assert_int_equal(had_by(&second, "192.0.2.32"), 2);
+	assert_int_equal(had_by(&second, "192.0.2.99"), -1);
+	assert_true(addr_parse("192.0.2.22", &address));
+	assert_int_equal(config_member_by_service(&second, &address), -1);
+	assert_int_equal(config_service_age(&second, &address), SERVICE_FORMER);
+	assert_true(addr_parse("192.0.2.32", &address));
+	assert_int_equal(config_service_age(&second, &address), SERVICE_PRESENT);
+	/* Back in the file; the other one is remembered. */
+	config_keep_services(&second, &third);
+	assert_int_equal(third.member[2].former_count, 0);
+	assert_int_equal(had_by(&third, "192.0.2.33"), 1);
+	/* Another member's address now; then a cluster address. */
+	config_keep_services(&second, &moved);
+	assert_int_equal(moved.member[2].former_count, 1);
+	assert_int_equal(had_by(&moved, "192.0.2.22"), 1);
+	assert_int_equal(had_by(&moved, "192.0.2.12"), 2);
+	config_keep_services(&second, &own);
+	assert_int_equal(had_by(&own, "192.0.2.22"), -1);
+	assert_int_equal(had_by(&own, "192.0.2.32"), 1);
+	/* A member that left has no address. */
+	config_keep_services(&second, &none);
+	assert_int_equal(had_by(&none, "192.0.2.22"), -1);
+	assert_int_equal(had_by(&none, "192.0.2.33"), 1);
+	config_keep_services(&none, &first);
+	assert_false(first.former_services);
+}
+
+/* The newest ones take the places that are left. */
+static void test_services_have_places(void **state)
+{
+	static const char eight[] = HEAD N1 "[Member \"n2\"]\nService=192.0.2.1 192.0.2.2 192.0.2.3 192.0.2.4\n"
+					    "Service=192.0.2.5 192.0.2.6 192.0.2.7 192.0.2.8\n";
+	struct config full = parse(eight, "n1");
+	struct config two = parse(HEAD N1 "[Member \"n2\"]\nService=192.0.2.21 192.0.2.22\n", "n1");
+	struct config three = parse(HEAD N1 "[Member \"n2\"]\nService=192.0.2.21 192.0.2.23\n", "n1");
+	struct config few = parse(HEAD "[Alias]\nRange=198.18.211.0/29 fd64:7072:6400::/112\n" N1 N2, "n1");
+
+	(void)state;
+	config_keep_services(&full, &two);
+	assert_int_equal(two.member[1].former_count, MEMBER_SERVICES_MAX - 2);
+	assert_int_equal(had_by(&two, "192.0.2.6"), 1);
+	assert_int_equal(had_by(&two, "192.0.2.7"), -1);
+	config_keep_services(&two, &three);
+	assert_int_equal(three.member[1].former_count, MEMBER_SERVICES_MAX - 2);
+	assert_int_equal(had_by(&three, "192.0.2.22"), 1);
+	assert_int_equal(had_by(&three, "192.0.2.6"), -1);
+	/* Six aliases, three addresses of this family in the file. */
+	config_keep_services(&full, &few);
+	assert_int_equal(few.member[1].former_count, 3);
 }
 
 static uint32_t hash_of(const char *text)
@@ -392,13 +472,22 @@ static int remove_directory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_member_id),       cmocka_unit_test(test_look_up),
-		cmocka_unit_test(test_cluster_address), cmocka_unit_test(test_alias),
-		cmocka_unit_test(test_alias_carry),     cmocka_unit_test(test_kept_at_a_reload),
-		cmocka_unit_test(test_service_hash),    cmocka_unit_test(test_shared_hash),
-		cmocka_unit_test(test_shared_mac),      cmocka_unit_test(test_key),
-		cmocka_unit_test(test_key_text),        cmocka_unit_test(test_key_file),
-		cmocka_unit_test(test_key_mark),        cmocka_unit_test(test_key_denied),
+		cmocka_unit_test(test_member_id),
+		cmocka_unit_test(test_look_up),
+		cmocka_unit_test(test_cluster_address),
+		cmocka_unit_test(test_alias),
+		cmocka_unit_test(test_alias_carry),
+		cmocka_unit_test(test_kept_at_a_reload),
+		cmocka_unit_test(test_services_kept_at_a_reload),
+		cmocka_unit_test(test_services_have_places),
+		cmocka_unit_test(test_service_hash),
+		cmocka_unit_test(test_shared_hash),
+		cmocka_unit_test(test_shared_mac),
+		cmocka_unit_test(test_key),
+		cmocka_unit_test(test_key_text),
+		cmocka_unit_test(test_key_file),
+		cmocka_unit_test(test_key_mark),
+		cmocka_unit_test(test_key_denied),
 	};
 
 	return cmocka_run_group_tests(tests, make_directory, remove_directory);

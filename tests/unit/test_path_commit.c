@@ -567,10 +567,10 @@ static void test_one_trial(void **context)
 	/* The way is chosen anew for another port, while the trial is in hand. */
 	d.outcomes.member[N2][0] = (struct outcome) { .rest_ms = OUTCOME_REST_MS };
 	d.view_nodes[N2].reserved = 1;
-	view_select(&d, false, htons(80), false);
+	view_select(&d, false, htons(80), SERVICE_PRESENT);
 	assert_false(d.view_nodes[N2].eligible);
 	d.view_nodes[N2].reserved = 0;
-	view_select(&d, false, htons(80), false);
+	view_select(&d, false, htons(80), SERVICE_PRESENT);
 	assert_true(d.view_nodes[N2].eligible);
 }
 

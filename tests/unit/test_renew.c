@@ -123,8 +123,11 @@ static void what_a_restart_loses(void **state)
 
 	(void)state;
 	d.config.former_port_count = 1;
-	assert_false(starts(now_ms, "ports that a reload has taken out"));
+	assert_false(starts(now_ms, "ports or addresses that a reload has taken out"));
 	d.config.former_port_count = 0;
+	d.config.former_services = true;
+	assert_false(starts(now_ms += RENEW_LOOK_MS, NULL));
+	d.config.former_services = false;
 	d.config.fresh_services = 2;
 	assert_false(starts(now_ms += RENEW_LOOK_MS, "new service addresses"));
 	d.config.fresh_services = 0;

@@ -206,7 +206,7 @@ static void test_why_not(void **context)
 	set_member_way(&d, N2, true, 1460);
 	published(100);
 	assert_string_equal(why_not(N2), "");
-	view_select(&d, false, 0, false);
+	view_select(&d, false, 0, SERVICE_PRESENT);
 	assert_false(d.view_nodes[N2].eligible);
 	/* The address is there, and no host has it. */
 	d.ways.member[N2][1].next_hop.unanswered = true;
@@ -222,15 +222,15 @@ static void test_no_answer(void **context)
 	d.outcomes.member[N2][1] = (struct outcome) { .rest_ms = OUTCOME_REST_MS, .until_ms = UINT64_MAX };
 	published(0);
 	assert_string_equal(why_not(N2), "");
-	view_select(&d, false, 0, false);
+	view_select(&d, false, 0, SERVICE_PRESENT);
 	assert_true(d.view_nodes[N2].eligible);
 	d.outcomes.member[N2][0] = d.outcomes.member[N2][1];
-	view_select(&d, false, 0, false);
+	view_select(&d, false, 0, SERVICE_PRESENT);
 	assert_false(d.view_nodes[N2].eligible);
 	assert_string_equal(why_not(N2), "its connections get no answer");
 	/* The time has come to try it. */
 	d.outcomes.member[N2][0].until_ms = 0;
-	view_select(&d, false, 0, false);
+	view_select(&d, false, 0, SERVICE_PRESENT);
 	assert_true(d.view_nodes[N2].eligible);
 }
 
@@ -411,22 +411,24 @@ static void test_fresh_service(void **context)
 	table.file_hash = 4;
 	published(100);
 	assert_non_null(view_ports_differ(&d));
-	view_select(&d, false, 0, true);
+	view_select(&d, false, 0, SERVICE_FRESH);
 	assert_false(d.view_nodes[N2].eligible);
-	view_select(&d, false, 0, false);
+	view_select(&d, false, 0, SERVICE_PRESENT);
 	assert_true(d.view_nodes[N2].eligible);
 	table.file_hash = 5;
 	table.nodes[N2].flags = good | NODE_CONFIG_DIFFERS;
 	published(100);
-	view_select(&d, false, 0, true);
+	view_select(&d, false, 0, SERVICE_FRESH);
 	assert_false(d.view_nodes[N2].eligible);
 	assert_int_equal(d.config.fresh_services, 1);
 	assert_non_null(view_ports_differ(&d));
 	table.nodes[N2].flags = good;
 	table.nodes[N3].flags = 0;
 	published(100);
-	view_select(&d, false, 0, true);
+	view_select(&d, false, 0, SERVICE_FRESH);
 	assert_true(d.view_nodes[N2].eligible);
+	view_select(&d, false, 0, SERVICE_FORMER);
+	assert_false(d.view_nodes[N2].eligible);
 	assert_int_equal(d.config.fresh_services, 1);
 	/* n3 is away: it is no choice for any address. It may come back with the former file. */
 	assert_null(view_ports_differ(&d));
@@ -454,9 +456,9 @@ static void test_ports(void **context)
 	published(100);
 	/* loadcast has not read the new file yet. */
 	assert_non_null(view_ports_differ(&d));
-	view_select(&d, false, first, false);
+	view_select(&d, false, first, SERVICE_PRESENT);
 	assert_true(d.view_nodes[N2].eligible);
-	view_select(&d, false, second, false);
+	view_select(&d, false, second, SERVICE_PRESENT);
 	assert_false(d.view_nodes[N2].eligible);
 	table.port_count = 2;
 	table.port[1] = 8080;
@@ -475,14 +477,14 @@ static void test_ports(void **context)
 	table.nodes[N2].flags |= NODE_HEARD;
 	published(100);
 	assert_string_equal(why_not(N2), "");
-	view_select(&d, false, second, false);
+	view_select(&d, false, second, SERVICE_PRESENT);
 	assert_false(d.view_nodes[N2].eligible);
 	assert_true(d.view_nodes[N3].eligible);
-	view_select(&d, false, first, false);
+	view_select(&d, false, first, SERVICE_PRESENT);
 	assert_true(d.view_nodes[N2].eligible);
-	view_select(&d, false, foreign, false);
+	view_select(&d, false, foreign, SERVICE_PRESENT);
 	assert_false(d.view_nodes[N2].eligible || d.view_nodes[N3].eligible);
-	view_select(&d, false, 0, false);
+	view_select(&d, false, 0, SERVICE_PRESENT);
 	assert_true(d.view_nodes[N2].eligible);
 	assert_false(view_own_server_fails(&d, 0));
 	/* The same of this node. */

@@ -28,7 +28,7 @@ static int service_owner(void *context, const struct addr *service, be16 port)
 	if (port && !config_had_port(t->config, ntohs(port)))
 		return -1;
 	return config_is_shared(t->config, service) ? (int)DECAP_OWNER_ALL
-						    : config_member_by_service(t->config, service);
+						    : config_member_had_service(t->config, service);
 }
 
 static int living_peer(void *context, const struct addr *cluster)
@@ -80,7 +80,7 @@ void tunnelled_to_alias(const struct config *config, uint32_t sender_id, uint8_t
 	int member = config_member_by_id(config, sender_id);
 	unsigned i;
 
-	for (i = 0; member >= 0 && i < config->member[member].service_count; i++) {
+	for (i = 0; member >= 0 && i < member_services(&config->member[member]); i++) {
 		struct addr alias = config_alias(config, (unsigned)member, i);
 
 		if (addr_equal(&config->member[member].service[i], &inner->key.service) && !addr_is_zero(&alias)) {
