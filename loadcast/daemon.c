@@ -108,10 +108,15 @@ static void agree_on_ports(struct daemon *d, const struct dprd_status *status, s
 	const struct config *config = config_of(d);
 
 	/* A dprd that is late for a moment still has its former file. */
-	if (!d->agreed_count || status->file_hash == config->file_hash) {
+	if (status->file_hash == config->file_hash) {
 		d->agreed_count = config->port_count;
 		memcpy(d->agreed, config->port, sizeof(d->agreed));
 		d->agreed_hash = config_service_hash(config);
+	} else if (!d->agreed_count && status->port_count) {
+		/* This loadcast started with another file. */
+		d->agreed_count = status->port_count;
+		memcpy(d->agreed, status->port, sizeof(d->agreed));
+		d->agreed_hash = status->service_hash;
 	}
 	own->port_count = d->agreed_count;
 	memcpy(own->port, d->agreed, sizeof(own->port));

@@ -32,7 +32,7 @@ int status_read(const char *path, struct dprd_status *ret)
 	if (size < 0)
 		return size;
 	if (size != (int)sizeof(*ret) || ret->magic != STATUS_MAGIC || ret->version != STATUS_VERSION ||
-	    ret->draining > 1 || ret->elsewhere > 1 || !proofs_ok(&ret->proofs))
+	    ret->draining > 1 || ret->elsewhere > 1 || !proofs_ok(&ret->proofs) || ret->port_count > STATUS_PORTS_MAX)
 		return -EINVAL;
 	return 0;
 }

@@ -19,6 +19,7 @@ enum {
 	STATUS_VERSION = 4,
 	STATUS_PERIOD_MS = 100, /* dprd writes this often */
 	STATUS_FRESH_MS = 300, /* older: dprd is dead or frozen */
+	STATUS_PORTS_MAX = 16,
 };
 
 struct dprd_status {
@@ -35,6 +36,9 @@ struct dprd_status {
 	uint64_t started_ms;
 	struct status_proofs proofs;
 	uint32_t open_connections; /* elsewhere is 1: all connections of the service, when this was written */
+	uint32_t service_hash; /* config_service_hash() of its configuration */
+	uint32_t port_count; /* the service ports of its configuration */
+	uint16_t port[STATUS_PORTS_MAX];
 };
 
 /* path.new, then rename. 0 or -errno. Sets magic and version. */

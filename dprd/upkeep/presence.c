@@ -45,6 +45,24 @@ static void note_error(struct dprd *d, const char *path, int error)
 		log_info("%s can be written again", path);
 }
 
+_Static_assert((int)STATUS_PORTS_MAX >= (int)PORTS_MAX, "all ports fit");
+
+/* loadcast may have another file, and announces only what this dprd has. */
+static void write_services(struct dprd *d, struct dprd_status *status)
+{
+	struct presence *p = &d->upkeep->presence;
+
+	mutex_assert_held(&d->lock);
+	if (!p->service_hash || p->file_hash != d->config.file_hash) {
+		p->file_hash = d->config.file_hash;
+		p->service_hash = config_service_hash(&d->config);
+	}
+	status->file_hash = d->config.file_hash;
+	status->service_hash = p->service_hash;
+	status->port_count = d->config.port_count;
+	memcpy(status->port, d->config.port, sizeof(d->config.port));
+}
+
 static void write_status(struct dprd *d, uint64_t now_ms)
 {
 	char path[PATH_BYTES + 16];
@@ -56,7 +74,7 @@ static void write_status(struct dprd *d, uint64_t now_ms)
 	counts = flow_counts(d->flows);
 	backends = backend_connections(d);
 	status.draining = d->draining;
-	status.file_hash = d->config.file_hash;
+	write_services(d, &status);
 	status.elsewhere = asks_counts_elsewhere(d) && !asks_open_connections(d, &status.open_connections);
 	status.redirected = counts.half_open + counts.confirmed - counts.closing;
 	status.redirected -= backends < status.redirected ? backends : status.redirected;

@@ -13,6 +13,7 @@ struct dprd;
 struct presence {
 	uint64_t status_ms; /* when the status file was last written */
 	int status_error; /* of the last attempt; 0: it was written */
+	uint32_t file_hash, service_hash; /* config_service_hash() of the file with this hash; 0: not known yet */
 	bool renews; /* a new process takes its place */
 	bool leaving; /* dprd has announced that it stops, and waits until peers know it */
 	uint64_t watchdog_ms; /* the service manager's limit between two pings; 0: it wants none */

@@ -181,6 +181,35 @@ def test_b86_service_addresses_go(cluster4, order, first):
     assert {made.node for made in work.made if made.start > gone} == {"n1"}
 
 
+def test_b87_loadcast_starts_with_another_file(cluster4):
+    """Port 8080 gets into the files. n1's loadcast starts anew with its new file, while dprd has the former one: peers send
+    no connections to the port until dprd has it, too."""
+    cluster4.set_config("Service", "Port", "80 8081")
+    reload_both(cluster4)
+    for node in ALL[1:]:
+        os.truncate(cluster4.log_path(node, "loadcast"), 0)
+        cluster4.set_config("Service", "Port", "8080 80 8081", node)
+        change(cluster4, node, "dprctl")
+    work = Connects(cluster4, addresses_of(cluster4, ALL[1:2]), 100)
+    try:
+        cluster4.set_config("Service", "Port", "8080 80 8081", "n1")
+        cluster4.write_config("n1")
+        cluster4.stop("n1", "loadcast")
+        cluster4.start("n1", "loadcast")
+        wait_for(lambda: "n1" in eligible(cluster4, "n2"), "n2 hears n1", 15)
+        time.sleep(0.7)
+        reloaded = time.monotonic()
+        cluster4.dprctl("n1", "reload")
+        wait_for(lambda: any(made.node == "n1" for made in work.made), "n1 serves", 15)
+    finally:
+        work.end()
+    failed = [made for made in work.made if made.error]
+    assert not failed, f"{len(failed)} of {len(work.made)} failed, such as {failed[:3]}"
+    worst = max(work.made, key=lambda made: made.waited)
+    in_time(worst.waited <= NO_SYN_LOST_S, f"{worst} waited longer than {NO_SYN_LOST_S} s")
+    assert {made.node for made in work.made if made.start + made.took < reloaded} == set(ALL[1:])
+
+
 # ---- ten thousand ----
 
 def addresses_of(cluster, names):

@@ -182,6 +182,19 @@ static void ports_of_both(void **state)
 		assert_int_equal(own.port_count, 2);
 		assert_int_equal(own.service_hash, config_service_hash(config));
 	}
+	/* It starts anew, with another file than dprd has: first dprd is late. */
+	d.agreed_count = d.agreed_hash = 0;
+	config->file_hash = 3;
+	status.service_hash = 77;
+	status.port[status.port_count++] = 443;
+	agree_on_ports(&d, &away, &own);
+	assert_int_equal(own.port_count, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		agree_on_ports(&d, i ? &away : &status, &own);
+		assert_int_equal(own.port_count, 1);
+		assert_int_equal(own.port[0], 443);
+		assert_int_equal(own.service_hash, 77);
+	}
 	parts_free(&d.parts);
 	free(c);
 }

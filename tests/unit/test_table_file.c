@@ -144,7 +144,7 @@ static void layout(void **state)
 	assert_int_equal(load_table_bytes(0), 72);
 	assert_int_equal(load_table_bytes(2), 72 + 2 * 144);
 	assert_int_equal(sizeof(t), 72 + 94 * 144);
-	assert_int_equal(sizeof(struct dprd_status), 1104);
+	assert_int_equal(sizeof(struct dprd_status), 1144);
 	assert_int_equal(offsetof(struct load_table, published_ms), 16);
 	assert_int_equal(offsetof(struct load_table, file_hash), 32);
 	assert_int_equal(offsetof(struct load_table, port), 40);
