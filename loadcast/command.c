@@ -54,7 +54,7 @@ static _Noreturn void run(char *const words[], int output)
 struct command *command_start(const char *text, const struct addr *address, uint16_t port)
 {
 	struct command *c = calloc(1, sizeof(*c));
-	struct command_words words;
+	struct command_words words = { .word = { NULL } };
 	int ends[2];
 
 	if (!c)

@@ -155,6 +155,7 @@ static void run_model(struct fuzz *f, struct trial *t, uint32_t tick, bool works
 {
 	f->model.tick = tick;
 	f->model.works = works;
+	f->model.noted = NULL;
 	if (t->input.egress)
 		model_egress(&f->model, &t->input.frame, t->input.mark, &t->expected);
 	else
@@ -195,6 +196,20 @@ static const struct fastpath_counters *read_counters(struct fuzz *f)
 	return &f->counters[f->processor];
 }
 
+/* The word that the model has changed is the same in the programs' table. */
+static bool noted_alike(struct fuzz *f)
+{
+	const struct dprd_bpf *programs = f->plane.fastpath->programs;
+	bool in_served = f->model.noted >= served && f->model.noted < served + ANSWERED_PLACES;
+	uint32_t place = (uint32_t)(f->model.noted - (in_served ? served : answered));
+	uint64_t word;
+
+	if (bpf_map_lookup_elem(bpf_map__fd(in_served ? programs->maps.served : programs->maps.answered), &place,
+				&word))
+		plane_give_up("the SYNs that were answered cannot be read");
+	return word == *f->model.noted;
+}
+
 static const char *compare(struct fuzz *f, struct trial *t)
 {
 	const struct fastpath_control *control = f->plane.fastpath->control;
@@ -223,6 +238,8 @@ static const char *compare(struct fuzz *f, struct trial *t)
 		if (*fastpath_cursor(f->plane.fastpath, v6, true) != f->model.cursors[v6])
 			return "the schedule's cursor";
 	}
+	if (f->model.noted && !noted_alike(f))
+		return "the SYN that was noted";
 	return NULL;
 }
 
@@ -246,6 +263,8 @@ static void run_trial(struct fuzz *f, struct trial *t)
 		memcpy(f->saved_memory, f->model_memory, bytes);
 	for (attempt = 0; attempt < ticks * (late ? 2 : 1); attempt++) {
 		if (attempt) {
+			if (f->model.noted)
+				*f->model.noted = f->model.noted_before;
 			f->model = saved;
 			memcpy(f->model_memory, f->saved_memory, bytes);
 		}

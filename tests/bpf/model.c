@@ -94,6 +94,13 @@ static int answered_at(const struct model *m, const struct flow_key *key, uint32
 	return (int)answered_place(*ret);
 }
 
+static void note_word(struct model *m, uint64_t *word, uint64_t hash)
+{
+	m->noted = word;
+	m->noted_before = *word;
+	*word = answered_word(hash, m->tick);
+}
+
 /* Differs: in front of dprd's queue, which lets a SYN pass when it is full. */
 static bool was_queued(struct model *m, const struct packet *p, bool note)
 {
@@ -107,7 +114,7 @@ static bool was_queued(struct model *m, const struct packet *p, bool note)
 	place = (int)answered_place(hash);
 	found = answered_has(m->served[place], hash, m->tick, SERVED_SOON_TICKS);
 	if (!found && note)
-		m->served[place] = answered_word(hash, m->tick);
+		note_word(m, &m->served[place], hash);
 	return found;
 }
 
@@ -150,7 +157,7 @@ static void serve(struct model *m, const struct packet *p, const struct flow *ov
 		renew(m, p, over, (uint32_t)flow_table_node(m->flows, self_id, false));
 	place = answered_at(m, &p->key, p->tcp_sequence, &hash);
 	if (place >= 0 && !is_flooded(m))
-		m->served[place] = answered_word(hash, m->tick);
+		note_word(m, &m->served[place], hash);
 	model_finish(r, PASS);
 	if (m->choices)
 		r->mark |= BACKEND_MARK_MASK;
@@ -548,7 +555,7 @@ static void lower_mss(struct model_result *r, const struct packet *p, uint16_t m
  * Differs: on the nfqueue plane dprd notes what it lets this node serve. In a flood without room for flows the programs
  * note nothing.
  */
-static void note_answer(const struct model *m, const struct frame *in, const struct packet *p)
+static void note_answer(struct model *m, const struct frame *in, const struct packet *p)
 {
 	const struct flow_key key = { .client = p->destination,
 				      .service = p->source,
@@ -564,10 +571,10 @@ static void note_answer(const struct model *m, const struct frame *in, const str
 		return;
 	place = answered_at(m, &key, acknowledged - 1, &hash);
 	if (place >= 0)
-		m->answered[place] = answered_word(hash, m->tick);
+		note_word(m, &m->answered[place], hash);
 }
 
-void model_egress(const struct model *m, const struct frame *in, uint32_t mark, struct model_result *r)
+void model_egress(struct model *m, const struct frame *in, uint32_t mark, struct model_result *r)
 {
 	struct addr service;
 	struct packet p;

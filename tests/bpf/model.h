@@ -39,6 +39,8 @@ struct model {
 	bool (*has_socket)(const struct flow_key *key);
 	uint64_t *answered; /* ANSWERED_PLACES: SYNs that this node has answered */
 	uint64_t *served; /* ANSWERED_PLACES: SYNs that the schedule let this node serve, or that wait for dprd */
+	uint64_t *noted,
+		noted_before; /* the word of these that the last packet changed, or NULL; and its former value */
 	struct fastpath_counters counted; /* expected counts of the programs, and the running second */
 	struct model_sent sent;
 };
@@ -55,6 +57,6 @@ struct model_result {
 
 void model_ingress(struct model *m, const struct frame *in, uint32_t mark, uint32_t gso_bytes,
 		   struct model_result *ret);
-void model_egress(const struct model *m, const struct frame *in, uint32_t mark, struct model_result *ret);
+void model_egress(struct model *m, const struct frame *in, uint32_t mark, struct model_result *ret);
 
 #endif

@@ -189,14 +189,20 @@ def idle(cluster):
 def burst_ratio(cluster, entries, count, per_second=5000):
     """How full the fullest node is, in proportion to the mean, once connections to the first nodes stand."""
     idle(cluster)
-    burst = Flows(cluster, [address for node in cluster.nodes[:entries] for address in (node.service_v4, node.service_v6)],
-                  count, pause_ms=1000, per_second=per_second)
-    ready = burst.wait_ready()
-    burst.end()
+    addresses = [address for node in cluster.nodes[:entries] for address in (node.service_v4, node.service_v6)]
+    with counting(cluster) as moved:
+        burst = Flows(cluster, addresses, count, pause_ms=1000, per_second=per_second)
+        ready = burst.wait_ready()
+        burst.end()
     served = collections.Counter(flow["node"] for flow in burst.each)
     assert ready == count == sum(served.values())
-    print(f"{count} connections to {entries} of {len(cluster.nodes)}, {per_second} per second: {sorted(served.items())}")
-    return max(served.values()) * len(cluster.nodes) / count
+    # The queue of SYNs is short, and lets them pass when it is full: on a busy host dprd does not see all.
+    passed = max(count - sum(moved[node.name]["syns"] for node in cluster.nodes[:entries]), 0)
+    print(f"{count} connections to {entries} of {len(cluster.nodes)}, {per_second} per second, {passed} not seen by dprd: "
+          f"{sorted(served.items())}")
+    if entries == 1:
+        served["n1"] -= passed
+    return max(served.values()) * len(cluster.nodes) / (count - passed)
 
 
 @pytest.mark.parametrize("count", (60, 120, pytest.param(1000, marks=pytest.mark.long("60 and 120 are short ones of its kind"))))

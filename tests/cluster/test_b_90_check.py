@@ -114,7 +114,7 @@ def test_b92_metrics_say_what_happened(clusters):
         forwarded = sum(now["dprd_forwarded_total"].values())
         return forwarded > 20 and forwarded == now["dprd_flows_made_total"][""] == \
             now["dprd_connections_total"]['action="forwarded"'] and now
-    now = wait_for(adds_up, "the counts of forwarded connections agree", 15)
+    now = cluster.wait_until(adds_up, "the counts of forwarded connections agree", 15)
     assert set(now["dprd_forwarded_total"]) == {f'member="{node}",family="ipv{family}"'
                                                 for node in ("n2", "n3") for family in (4, 6)}
     assert now["dprd_decision_seconds_count"][""] == now["dprd_decision_seconds_bucket"]['le="+Inf"'] <= now["dprd_syns_total"][""]

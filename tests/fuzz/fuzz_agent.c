@@ -20,7 +20,7 @@ static void demand(bool condition)
 /* The bytes alone, so that a reader beyond their end is found. */
 static char *copy_of(const uint8_t *data, size_t size)
 {
-	char *bytes = malloc(size + !size);
+	char *bytes = calloc(1, size + !size);
 
 	demand(bytes);
 	if (size)
