@@ -139,6 +139,29 @@ unsigned share_period_ms(const struct share *share, uint64_t now_ms)
 	return share->shorter_ms < period_ms && plays_shorter(share, now_ms) ? share->shorter_ms : period_ms;
 }
 
+/* For so long a peer that is left out may have a lease that needs no echo of ours. */
+static unsigned left_out_ms(const struct share *share, const struct share_peer *p)
+{
+	bool knows = p->echoed_ms && p->echoed_ms >= share->wanted_ms;
+
+	return takeover_from_ms(share, p) / SHARE_TAKEOVER_PERIODS *
+	       (knows ? SHARE_TAKEOVER_PERIODS : SHARE_UNHEARD_PERIODS);
+}
+
+/* The time for which a peer asks, as far as this node can know: a member that is left out here may be so there. */
+static unsigned asks_for_ms(const struct share *share, unsigned member)
+{
+	const struct share_peer *p = &share->peer[member];
+	unsigned periods = SHARE_TAKEOVER_PERIODS;
+
+	for (unsigned i = 0; i < share->config->member_count; i++) {
+		if (i != member && is_peer(share, i) && share->config->member[i].weight &&
+		    share->peer[i].level == SHARE_OUT)
+			periods = SHARE_UNHEARD_PERIODS;
+	}
+	return takeover_from_ms(share, p) / SHARE_TAKEOVER_PERIODS * periods;
+}
+
 /*
  * The time for which a node asks before it takes a share: a peer that is left out may not hear it, and may have a lease
  * by a longer period.
@@ -150,8 +173,9 @@ static unsigned asking_ms(const struct share *share)
 	for (unsigned i = 0; i < share->config->member_count; i++) {
 		const struct share_peer *p = &share->peer[i];
 
-		if (p->level == SHARE_OUT && takeover_from_ms(share, p) > longest_ms)
-			longest_ms = takeover_from_ms(share, p);
+		if (is_peer(share, i) && share->config->member[i].weight && p->level == SHARE_OUT &&
+		    left_out_ms(share, p) > longest_ms)
+			longest_ms = left_out_ms(share, p);
 	}
 	return longest_ms;
 }
@@ -338,7 +362,7 @@ void share_hear(struct share *share, unsigned member, const struct share_said *s
 	if (is_held(p, now_ms) || refuser_of(share, member) >= 0)
 		return;
 	/* The peer takes nothing before that, so its buckets would have no owner now. */
-	if (now_ms >= p->asked_for_ms + takeover_from_ms(share, p) || !said->grant)
+	if (now_ms >= p->asked_for_ms + asks_for_ms(share, member) || !said->grant)
 		p->level = SHARE_IN;
 }
 

@@ -24,7 +24,9 @@
  * - After a start, after standing still for longer than a lease, and whenever it had no share before, a node announces
  *   its wish for share_takeover_ms() before it takes anything, or for as long as a peer that is left out may have a
  *   lease by its longer period: peers that it does not hear may hear it, and count on it. With a shorter period this
- *   wait begins anew, because the wish was not announced often enough.
+ *   wait begins anew, because the wish was not announced often enough. A peer that is left out, and that has not echoed
+ *   the wish, may hear it late on a network that loses messages, and until then its lease needs no echo of ours: for such
+ *   a peer the wait is longer by a lease (SHARE_UNHEARD_PERIODS).
  *
  * Times are the caller's now_ms. Everything is of fixed size; nothing here allocates.
  */
@@ -37,6 +39,7 @@
 enum {
 	SHARE_LEASE_PERIODS = 4,
 	SHARE_TAKEOVER_PERIODS = 5,
+	SHARE_UNHEARD_PERIODS = SHARE_LEASE_PERIODS + SHARE_TAKEOVER_PERIODS,
 	SHARE_ASK_PERIODS = 2, /* periods of silence before a peer is asked for an answer */
 	SHARE_ASKS_PER_PERIOD = 4,
 	SHARE_ASKS_LEAST = 4, /* unanswered questions before a peer is left out */

@@ -265,7 +265,7 @@ static void freeze_unheard(void **state)
 	for (unsigned round = 0; round < 10; round++) {
 		assert_true(world_share_of(&world, 0) == 1);
 		world.node[0].running = false;
-		world_run(&world, 2000);
+		world_run(&world, 3000);
 		assert_true(world_share_of(&world, 1) == 1);
 		world.node[0].running = true;
 		world_run(&world, 10000);

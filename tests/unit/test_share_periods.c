@@ -115,7 +115,7 @@ static void shorter_while_silent(void **state)
 		world.node[0].running = false;
 		world_reload(&world, 1, WORLD_PERIOD_MS);
 		world.node[1].weight = 100;
-		world_run(&world, 9000);
+		world_run(&world, 12000);
 		assert_int_equal(world.doubles, 0);
 		assert_true(share_of(1) == 1);
 	}
@@ -220,7 +220,7 @@ static void longer_after_standing_unheard(void **state)
 		world.node[0].running = false;
 		world_run(&world, still_ms);
 		world_go_on(&world, 0, 5 * WORLD_PERIOD_MS, false);
-		world_run(&world, 8000);
+		world_run(&world, 12000);
 		assert_int_equal(world.doubles, 0);
 		assert_int_equal(world.owned, WORLD_BUCKETS);
 	}
@@ -235,7 +235,7 @@ static void shorter_while_asking(void **state)
 		world.cut[1][0] = true;
 		world.config[0].period_ms = 5 * WORLD_PERIOD_MS;
 		world.node[0].weight = 0;
-		world_run(&world, 8000);
+		world_run(&world, 12000);
 		assert_true(share_of(1) == 1);
 		for (unsigned ms = 0; world.node[0].next_ms < world.now_ms + 1100; ms += WORLD_STEP_MS) {
 			world_run(&world, WORLD_STEP_MS);

@@ -157,9 +157,35 @@ static void nothing_after_standing_still(void **state)
 	assert_int_equal(share.used, WEIGHT);
 }
 
+/*
+ * A peer that is left out may not have heard yet that this node asks, and have a lease that needs no echo: it may have
+ * announced just before it stood still. Until it has echoed the request, this node asks for a lease longer.
+ */
+static void asks_a_peer_that_is_gone(void **state)
+{
+	const unsigned listens_ms = SHARE_LISTEN_PERIODS * PERIOD_MS;
+	uint64_t start_ms = now_ms;
+
+	(void)state;
+	while (!share.used && now_ms < start_ms + 2 * SETTLE_MS) {
+		silent(TICK_MS);
+		share_sent(&share, now_ms);
+	}
+	assert_in_range(now_ms, start_ms + listens_ms + SHARE_UNHEARD_PERIODS * PERIOD_MS,
+			start_ms + listens_ms + SHARE_UNHEARD_PERIODS * PERIOD_MS + 2 * TICK_MS);
+	/* This one has heard the request, and asks for nothing. */
+	start(state);
+	start_ms = now_ms;
+	while (!share.used && now_ms < start_ms + 2 * SETTLE_MS)
+		go_on(TICK_MS, 0, WEIGHT);
+	assert_in_range(now_ms, start_ms + listens_ms + SHARE_TAKEOVER_PERIODS * PERIOD_MS,
+			start_ms + listens_ms + SHARE_TAKEOVER_PERIODS * PERIOD_MS + 2 * TICK_MS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(asks_a_peer_that_is_gone, start),
 		cmocka_unit_test_setup(a_grant_is_taken_back, settle),
 		cmocka_unit_test_setup(alone_by_the_last_word, settle),
 		cmocka_unit_test_setup(asked_before_it_is_left_out, settle),
