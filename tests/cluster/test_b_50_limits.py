@@ -293,7 +293,8 @@ def test_b60_a_flood_passes_by(clusters):
     with forwarded_syn(cluster, "n1") as client, load(cluster, ["n1"], per_second=20, finish_s=12) as work:
         floods.run("n1", 1, 5000)
         wait_for(lambda: any("flood" in one["text"] for one in cluster.status("n1")["warnings"]), "it is noticed", 15)
-        few, fast = decided(2, 5000)
+        # A busy host may send fewer than make a flood.
+        few, fast = next((found for found in (decided(2, 5000) for _ in range(5)) if found[1] > 5000), (0, 0))
         time.sleep(1.2)
         # The state of a flood for this long, without its SYNs.
         nft(cluster, "n1", "add element inet dprd flooding { tcp timeout 3s }\n")
