@@ -36,7 +36,8 @@ endif
 MAINS := dprd/main.c dprd/dprctl/main.c loadcast/main.c
 PROTO := $(BUILD)/loadcast/announce.pb-c
 SKELETON := $(BUILD)/dprd/bpf/dprd.skel.h
-SOURCES := $(sort $(shell find dprd loadcast -name '*.c' -not -name '*.bpf.c' -not -path 'dprd/sim/*'))
+SOURCES := $(sort $(shell find dprd loadcast -name '*.c' -not -name '*.bpf.c' -not -path 'dprd/sim/*' \
+	-not \( -path 'dprd/web/*' -not -path 'dprd/web/core/*' \)))
 LIBRARY := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(SOURCES))) $(PROTO).o
 PROGRAMS := $(addprefix $(BUILD)/bin/,dprd dprctl loadcast)
 LIBS = $(shell pkg-config --libs $(PACKAGES)) -lm
@@ -209,6 +210,7 @@ include tests/bpf/bpf.mk
 include tests/fuzz/fuzz.mk
 include tests/kernel/lab.mk
 include dprd/sim/sim.mk
+include dprd/web/web.mk
 include tests/experiments/surge/surge.mk
 include tests/experiments/experiments.mk
 include conf/install.mk

@@ -14,11 +14,11 @@ COMPLETIONS := $(BASH_COMPLETIONS)/dprctl $(ZSH_COMPLETIONS)/_dprctl $(FISH_COMP
 UNITDIR := $(if $(filter /usr,$(PREFIX)),/lib,$(PREFIX)/lib)/systemd/system
 SYSCONFDIR := /etc/dprd
 
-UNITS := dprd.service loadcast.service
+UNITS := dprd.service loadcast.service $(if $(HAS_MICROHTTPD),dprd-web.service)
 MANPAGES = $(wildcard docs/man/*.[158])
 man_path = $(MANDIR)/man$(subst .,,$(suffix $(1)))/$(notdir $(1))
 
-INSTALLED = $(SBINDIR)/dprd $(SBINDIR)/loadcast $(BINDIR)/dprctl $(BINDIR)/dpr-sim \
+INSTALLED = $(SBINDIR)/dprd $(SBINDIR)/loadcast $(SBINDIR)/dprd-web $(BINDIR)/dprctl $(BINDIR)/dpr-sim \
 	$(addprefix $(UNITDIR)/,$(UNITS)) \
 	$(PREFIX)/lib/sysusers.d/dprd.conf $(PREFIX)/lib/tmpfiles.d/dprd.conf $(PREFIX)/lib/sysctl.d/60-dprd.conf \
 	$(DOCDIR)/dprd.conf $(COMPLETIONS) $(foreach page,$(MANPAGES),$(call man_path,$(page)))
@@ -39,9 +39,10 @@ $(BUILD)/completions/dprctl.%: $(BUILD)/bin/dprctl
 
 ## make install      build, and install below PREFIX (/usr/local) and DESTDIR; never overwrites a configuration
 .PHONY: install
-install: $(PROGRAMS) sim install-man completions
+install: $(PROGRAMS) sim web install-man completions
 	install -D -m 755 $(BUILD)/bin/dprd $(DESTDIR)$(SBINDIR)/dprd
 	install -D -m 755 $(BUILD)/bin/loadcast $(DESTDIR)$(SBINDIR)/loadcast
+	$(if $(HAS_MICROHTTPD),install -D -m 755 $(WEB) $(DESTDIR)$(SBINDIR)/dprd-web)
 	install -D -m 755 $(BUILD)/bin/dprctl $(DESTDIR)$(BINDIR)/dprctl
 	install -D -m 755 $(BUILD)/bin/dpr-sim $(DESTDIR)$(BINDIR)/dpr-sim
 	install -d $(DESTDIR)$(UNITDIR)
@@ -66,7 +67,7 @@ install: $(PROGRAMS) sim install-man completions
 ifeq ($(DESTDIR),)
 	@echo "now, as root: systemd-sysusers; systemctl daemon-reload; sysctl --system;"
 	@echo "dprctl genkey > $(SYSCONFDIR)/cluster.key (once; the same on all nodes); systemd-tmpfiles --create dprd.conf;"
-	@echo "edit $(SYSCONFDIR)/dprd.conf; systemctl enable --now loadcast dprd"
+	@echo "edit $(SYSCONFDIR)/dprd.conf; systemctl enable --now loadcast dprd$(if $(HAS_MICROHTTPD),; the page: systemctl enable --now dprd-web)"
 endif
 
 # Units that run would go on without their files, and links to them would lead nowhere. Units of another installation (a

@@ -31,6 +31,7 @@ build                 libelf-dev              <libelf.h>
 build                 zlib1g-dev              <zlib.h>
 build                 clang                   clang
 build                 bpftool                 bpftool
+web,lint,systemd      libmicrohttpd-dev       <microhttpd.h>
 demo                  git                     git
 demo                  ca-certificates         -
 demo,cluster          iptables                iptables
@@ -61,6 +62,8 @@ check,lint            cppcheck                cppcheck
 check,lint            shellcheck              shellcheck
 check,lint            mandoc                  mandoc
 check,model           spin                    spin
+browser               chromium                chromium
+browser               python3-websocket       (websocket)
 check                 valgrind                valgrind
 check                 strace                  strace
 uml,kernel            linux-source-6.1        -
@@ -96,6 +99,7 @@ packages_of() {
 sets_of_goal() {
 	case $1 in
 	unit | unit-san | bpf-test | bpf-fuzz) echo build,cmocka ;;
+	web) echo build,web ;;
 	lint) echo build,cmocka,lint ;;
 	fuzz) echo build,fuzz ;;
 	model) echo model ;;
@@ -232,10 +236,10 @@ can)
 	can "$@"
 	exit
 	;;
-build) sets=build ;;
-demo) sets=build,demo ;;
-check) sets=build,demo,check,uml ;;
-all) sets=build,demo,check,kernel ;;
+build) sets=build,web ;;
+demo) sets=build,web,demo ;;
+check) sets=build,web,demo,check,uml ;;
+all) sets=build,web,demo,check,browser,kernel ;;
 *)
 	sed -n 's/^#   //p' "$0" >&2
 	exit 2
