@@ -91,8 +91,8 @@ def check_why(cluster, connect):
 def test_l10_page_and_dprctl_agree(web3):
     """Under load the page has what dprctl has; a dead host is shown within 2 s, a dead dprd at once, and both when they are
     back. Nothing of it costs a connection."""
-    with load(web3, ["n1", "n2"]) as work:
-        wait_for(lambda: any(json.loads(ask(web3, "/history.json")[1])["forwarded_per_second"]), "a rate is shown", PATIENCE_S)
+    with load(web3, ["n1", "n2"], flows=20) as work:
+        wait_for(lambda: shown(web3)["totals"]["forwarded"] > 40, "forwarded connections are shown", PATIENCE_S)
     work.check_flows()
     work.check_connects(FIRST_SYN_S)
     wait_for(lambda: not differences(web3), "the page has the values of dprctl", PATIENCE_S)
@@ -161,6 +161,7 @@ def test_l11_browser(web3):
         assert page.value(WORD.format("n2")) == "up" and page.value(CLASS.format("n2")) == "up"
         web3.kill("n1", "dprd")
         wait_for(lambda: page.value("!document.getElementById('banner').hidden"), "the banner tells that dprd is dead", SEEN_S + 1)
+        assert page.value(CLASS.format("n1")) == "bad"
         web3.start("n1", "dprd")
         page.wait("document.getElementById('banner').hidden")
         assert not page.errors, page.errors

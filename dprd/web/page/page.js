@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The live page: asks for status.json each second and for history.json each five, and draws them.
 const POLL_MS = 1000, HISTORY_MS = 5000, PATIENCE_MS = 5000;
-const SERIES_MAX = 8;
+const SERIES_MAX = 8, WAYS_MAX = 12; // curves of a chart; peers with a way drawn to each
+const TALL = 66; // boxes of nodes that are lower have fewer lines
 const byId = (id) => document.getElementById(id);
 
 let status = null, before = null; // the last answer, and the one before, for rates
@@ -52,7 +53,7 @@ function age(ms) {
 function stateWord(member) {
 	const active = member.state === "active";
 	if (member.why_not === "dprd does not answer")
-		return "?";
+		return status.state; // "down" or "frozen"
 	if (member.why_not === "heard")
 		return active ? "heard" : member.state;
 	if (member.self)
@@ -97,41 +98,49 @@ function shareOf(name) {
 
 // ---- the picture of the cluster ----
 
-// The line of a box that only some nodes have: the reason why a node gets nothing, and its share.
+// The last line of a box: the reason why a node gets nothing, the connections that it forwards, and its share.
 function remarks(member) {
 	const share = shareOf(member.name), why = member.why_not;
 	const found = why && why !== member.state && why !== "heard" && !member.eligible ? [why] : [];
+	if (known(announced(member, "redirected")))
+		found.push(`forwards ${number(member.redirected)}`);
 	return share === null ? found : [...found, `${number(share)}\u202f% of shared addresses`];
 }
 
+// Cuts a text that is wider than this, with a guess of the width of its letters.
+function fit(text, width, letter = 8.2) {
+	const most = Math.max(3, Math.floor(width / letter));
+	return text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;
+}
+
 function drawNode(member, x, y, width, height, most) {
-	const word = stateWord(member), load = announced(member, "load");
-	const compact = height < 60;
+	const word = stateWord(member), load = announced(member, "load"), rate = rateTo(member.name);
+	const compact = height < TALL, shownWord = word === "?" ? "unknown" : word;
 	const parts = [];
 	if (known(announced(member, "open_connections")))
 		parts.push(`${number(member.open_connections)} open`);
 	if (known(announced(member, "arrivals_per_second")))
 		parts.push(`${number(member.arrivals_per_second)}/s arrive`);
-	if (known(announced(member, "redirected")) && member.redirected > 0)
-		parts.push(`forwards ${number(member.redirected)}`);
 	const bar = width - 100, filled = known(load) && most > 0 ? Math.min(1, load / most) * bar : 0;
 	const group = svg("g", { class: stateClass(word), transform: `translate(${x} ${y})`, "data-node": member.name, "data-word": word },
 		svg("rect", { class: "box", x: 1, y: 1, width: width - 2, height: height - 2, rx: 8 }),
 		svg("rect", { class: "stripe", x: 1, y: 1, width: 7, height: height - 2, rx: 3 }),
-		svg("text", { class: "name", x: 18, y: 22 }, member.name + (member.self ? " (this node)" : "")),
-		svg("text", { class: "word", x: width - 12, y: 22, "text-anchor": "end" }, word === "?" ? "unknown" : word));
+		svg("title", {}, member.name),
+		svg("text", { class: "name", x: 18, y: 22 }, fit(member.name + (member.self ? " (this node)" : ""), width - 40 - shownWord.length * 8.2)),
+		svg("text", { class: "word", x: width - 12, y: 22, "text-anchor": "end" }, shownWord));
 	group.append(
 		svg("rect", { class: "track", x: 18, y: 32, width: bar, height: 8, rx: 4 }),
 		svg("rect", { class: "fill", x: 18, y: 32, width: filled, height: 8, rx: 4 }),
 		svg("text", { class: "small", x: width - 12, y: 40, "text-anchor": "end" }, `load ${number(load)}`));
 	if (!compact) {
-		group.append(svg("text", { class: "small", x: 18, y: 58 }, parts.join(" \u00b7 ")));
-		group.append(svg("text", { class: "small", x: 18, y: 76 }, remarks(member).join(" \u00b7 ")));
+		group.append(svg("text", { class: "small", x: 18, y: 58 }, fit(parts.join(" \u00b7 "), width - 24, 6.6)));
+		group.append(svg("text", { class: "small", x: 18, y: 76 }, fit(remarks(member).join(" \u00b7 "), width - 24, 6.6)));
+	} else if (rate > 0) {
+		group.append(svg("text", { class: "small", x: 18, y: 58 }, `gets ${number(rate)}/s from here`));
 	}
 	return group;
 }
 
-// Wide: peers on the right of this node. Narrow: below it.
 function drawWay(peer, from, to, narrow) {
 	const rate = rateTo(peer.name), idle = !(rate > 0);
 	const width = idle ? 1.5 : Math.min(9, 2 + Math.log2(1 + rate));
@@ -154,32 +163,40 @@ function describe(members) {
 	}).join("; ");
 }
 
+// Places of the boxes. Wide: peers on the right of this node. Narrow: below it. Many peers: in a grid, without ways.
+function layOut(peers, width, tall) {
+	const narrow = width < 560, gap = 12;
+	if (peers.length > WAYS_MAX) {
+		const columns = Math.max(1, Math.floor((width + gap) / (190 + gap))), box = (width - gap * (columns - 1)) / columns;
+		return { ways: false, box, height: TALL - 2, own: { x: 0, y: 0, width: Math.min(width, 400), height: tall },
+			spots: peers.map((_, i) => ({ x: (i % columns) * (box + gap), y: tall + 16 + Math.floor(i / columns) * (TALL + gap) })) };
+	}
+	if (narrow)
+		return { ways: true, narrow, box: width - 64, height: tall, own: { x: 0, y: 0, width, height: tall },
+			spots: peers.map((_, i) => ({ x: 64, y: tall + 16 + i * (tall + gap) })) };
+	const box = Math.min(300, (width - 110) / 2), total = Math.max(1, peers.length) * (tall + gap) - gap;
+	return { ways: true, narrow, box, height: tall, own: { x: 0, y: (total - tall) / 2, width: box, height: tall },
+		spots: peers.map((_, i) => ({ x: width - box, y: i * (tall + gap) })) };
+}
+
 function drawCluster() {
 	const place = byId("picture"), members = status.members || [];
 	const scale = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
-	const width = Math.max(280, place.clientWidth / scale), narrow = width < 560;
-	const own = members.filter((member) => member.self), peers = members.filter((member) => !member.self);
-	const tall = members.some((member) => remarks(member).length) ? 88 : 70;
-	const height = peers.length > 8 ? 50 : tall, step = height + 12;
-	const columns = narrow ? 1 : Math.max(1, Math.ceil(peers.length / 16));
-	const boxWidth = narrow ? width - 64 : Math.min(300, (width - 110) / (1 + columns));
-	const rows = Math.ceil(peers.length / columns) || 1;
-	const ownWidth = narrow ? width : boxWidth, ownHeight = tall;
-	const total = narrow ? ownHeight + 16 + peers.length * step : Math.max(rows * step - 12, ownHeight);
-	const ownY = narrow ? 0 : (total - ownHeight) / 2;
+	const width = Math.max(280, place.clientWidth / scale);
+	const self = members.find((member) => member.self), peers = members.filter((member) => !member.self);
+	const { ways, narrow, box, height, own, spots } = layOut(peers, width, 88);
+	const total = Math.max(own.y + own.height, ...spots.map((spot) => spot.y + height));
 	const loads = members.map((member) => announced(member, "load")).filter(known);
 	const most = Math.max(known(status.max_load) ? status.max_load : 0, 1, ...loads);
 	const picture = svg("svg", { viewBox: `0 0 ${width} ${total}`, role: "img", "aria-label": describe(members) });
-	const spots = peers.map((_, i) => narrow ? { x: 64, y: ownHeight + 16 + i * step } :
-		{ x: width - boxWidth * (columns - Math.floor(i / rows)) - 12 * (columns - 1 - Math.floor(i / rows)), y: (i % rows) * step });
-	const ways = peers.map((peer, i) => ({ rate: rateTo(peer.name) || 0, way: drawWay(peer,
-		narrow ? { x: 18, y: ownHeight } : { x: ownWidth, y: ownY + ownHeight / 2 },
+	const drawn = !ways || !self ? [] : peers.map((peer, i) => ({ rate: rateTo(peer.name) || 0, way: drawWay(peer,
+		narrow ? { x: 18, y: own.height } : { x: own.width, y: own.y + own.height / 2 },
 		{ x: spots[i].x, y: spots[i].y + height / 2 }, narrow) }));
 	// The busy ones lie above the others.
-	if (own.length)
-		picture.append(...ways.sort((a, b) => a.rate - b.rate).map((one) => one.way));
-	own.forEach((member) => picture.append(drawNode(member, 0, ownY, ownWidth, ownHeight, most)));
-	peers.forEach((peer, i) => picture.append(drawNode(peer, spots[i].x, spots[i].y, boxWidth, height, most)));
+	picture.append(...drawn.sort((a, b) => a.rate - b.rate).map((one) => one.way));
+	if (self)
+		picture.append(drawNode(self, own.x, own.y, own.width, own.height, most));
+	peers.forEach((peer, i) => picture.append(drawNode(peer, spots[i].x, spots[i].y, box, height, most)));
 	place.replaceChildren(picture);
 }
 
@@ -220,7 +237,7 @@ function curves(series, x, y) {
 
 const last = (values) => values.length ? values[values.length - 1] : null;
 
-function drawChart(id, series) {
+function drawChart(id, series, more = 0) {
 	const place = byId(id), times = history.at_ms;
 	const scale = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 	const width = Math.max(240, place.clientWidth / scale), height = 150, left = 42, bottom = 22, right = 8;
@@ -239,10 +256,12 @@ function drawChart(id, series) {
 	chart.append(...curves(series, x, y));
 	const legend = html("ul", { class: "legend" }, ...series.map((one, i) =>
 		html("li", { class: `s${i % 8}` }, `${one.name} ${number(last(one.values), 1)}`)));
+	if (more > 0)
+		legend.append(html("li", { class: "more" }, `the highest of ${series.length + more}`));
 	place.replaceChildren(chart, legend);
 }
 
-// With many nodes: those that differ most from the others, by their last values.
+// With many nodes: those with the highest last values.
 function byMember(key) {
 	const all = history.members.map((member) => ({ name: member.name, values: member[key] }));
 	if (all.length <= SERIES_MAX)
@@ -256,8 +275,9 @@ function drawHistory() {
 	drawChart("rates", [{ name: "served here", values: history.served_per_second },
 		{ name: "forwarded", values: history.forwarded_per_second },
 		{ name: "taken from peers", values: history.taken_per_second }]);
-	drawChart("arrivals", byMember("arrivals_per_second"));
-	drawChart("loads", byMember("load"));
+	const more = Math.max(0, history.members.length - SERIES_MAX);
+	drawChart("arrivals", byMember("arrivals_per_second"), more);
+	drawChart("loads", byMember("load"), more);
 	drawChart("imbalance", [{ name: "imbalance", values: history.imbalance }]);
 }
 
@@ -312,6 +332,7 @@ function drawWarnings() {
 	if (!items.length)
 		list.append(html("li", { class: "fine" }, "None: all is well."));
 	setText(byId("warning-count"), warnings.length ? String(warnings.length) : "");
+	byId("warnings").className = warnings.length ? "some" : "";
 	byId("warning-count").className = warnings.length ? "count bad" : "count";
 }
 
@@ -325,13 +346,14 @@ function drawHead() {
 	const answers = status.schema === "dprd.status/1", pill = byId("state");
 	const self = (status.members || []).find((member) => member.self);
 	const word = answers ? (self ? stateWord(self) : status.state) : status.state;
-	setText(byId("cluster"), status.cluster || "dprd");
+	if (status.cluster) // the files do not tell it
+		setText(byId("cluster"), status.cluster);
 	setText(byId("node"), status.node);
 	setText(pill, word);
 	pill.className = `pill ${answers ? stateClass(word) : "bad"}`;
 	setText(byId("facts"), answers ? `policy ${status.policy} \u00b7 ${status.datapath} \u00b7 up ${age(status.uptime_seconds * 1000)}` : "");
 	setText(byId("version"), status.version ? `dprd ${status.version}` : "");
-	document.title = `${(status.warnings || []).length ? `(${status.warnings.length}) ` : ""}${status.node} \u2013 ${status.cluster || "dprd"}`;
+	document.title = `${(status.warnings || []).length ? `(${status.warnings.length}) ` : ""}${status.node} \u2013 ${byId("cluster").textContent}`;
 	showBanner(answers ? "" : `dprd of ${status.node} does not answer (${status.state}). The values below are what its files say.`);
 }
 
