@@ -207,6 +207,19 @@ INLINE bool shared_is_answer(struct __sk_buff *skb, const struct shared_frame *f
 	       to_be32(acknowledged) == request->snt_isn + 1;
 }
 
+/*
+ * The verdict on a segment to a half-open connection. The stack gets this connection with the segment, and does not look
+ * for it again: while another processor makes a full socket out of the half-open one, Linux up to 6.18 may find neither
+ * for a moment, and its listener would reset the connection. If the helper fails, the stack looks for the socket itself.
+ */
+INLINE enum biactive_counter shared_half_open(struct __sk_buff *skb, const struct shared_frame *f, struct bpf_sock *sk)
+{
+	if (!shared_is_answer(skb, f, sk))
+		return BIACTIVE_REFUSE_HALF_OPEN;
+	bpf_sk_assign(skb, sk, 0);
+	return BIACTIVE_ACCEPT_SOCKET;
+}
+
 /* True when this node forwards the connection. A flow that leads to this node does not count. */
 INLINE bool shared_has_flow(const struct shared_frame *f)
 {
@@ -259,7 +272,7 @@ INLINE enum biactive_counter shared_segment(struct __sk_buff *skb, struct shared
 	if (!sk)
 		return verdict;
 	if (sk->state == BPF_TCP_NEW_SYN_RECV)
-		verdict = shared_is_answer(skb, f, sk) ? BIACTIVE_ACCEPT_SOCKET : BIACTIVE_REFUSE_HALF_OPEN;
+		verdict = shared_half_open(skb, f, sk);
 	else if (sk->state != BPF_TCP_LISTEN)
 		verdict = BIACTIVE_ACCEPT_SOCKET;
 	else if ((f->tcp_flags & (TCP_ACK | TCP_SYN | TCP_RST)) == TCP_ACK && shared_is_cookie(skb, f, sk))

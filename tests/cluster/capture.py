@@ -2,7 +2,10 @@
 """Packets as an interface sees them."""
 import contextlib
 import ctypes
+import glob
+import os
 import select
+import shutil
 import socket
 import struct
 import subprocess
@@ -12,6 +15,8 @@ import time
 from scapy.all import Ether
 
 ETH_P_ALL, PACKET_OUTGOING, SO_TIMESTAMPNS = 3, 4, 35
+# A ring keeps this many bytes of each packet: all headers, over Ethernet.
+RING_BYTES, RING_MB, RING_FILES, STORY_LINES = 96, 8, 4, 24
 # Probes of ways (dprd/core/packet/probe.h), in a tunnel and without one: they always come.
 PROBES = " or ".join(f"({header} and {ip}[{ports}:4] & 0xfffcffff = 0x00080009)" for header, ip, ports in
                     (("ip[9] = 4", "ip", 40), ("ip6[6] = 41", "ip6", 80), ("ip[9] = 6", "ip", 20), ("ip6[6] = 6", "ip6", 40)))
@@ -107,3 +112,38 @@ class Capture:
             if time.monotonic() > deadline:
                 return None
             time.sleep(0.002)
+
+
+class Ring:
+    """The newest packets of one interface, by tcpdump, until end(): RING_FILES files of RING_MB at most. In keep() they
+    move to BUILD/cluster; otherwise they go with the cluster."""
+
+    def __init__(self, cluster, host, interface, only):
+        self.cluster, self.path = cluster, os.path.join(cluster.directory, f"ring-{time.monotonic_ns()}.pcap")
+        self.child = cluster.site.start(host, [
+            "tcpdump", "--immediate-mode", "-n", "-p", "-Z", "root", "-i", interface, "-s", str(RING_BYTES), "-B", "8192",
+            "-C", str(RING_MB), "-W", str(RING_FILES), "-w", self.path, only], os.path.join(cluster.directory, "ring.log"))
+
+    def end(self):
+        time.sleep(0.1)
+        self.child.terminate()
+        self.child.wait(5)
+        self.cluster.site.reap()
+
+    def keep(self, name):
+        """Moves the files, in place of former ones of this name; returns the new paths, the oldest packets first."""
+        start = os.path.join(self.cluster.build, "cluster", name + ".pcap")
+        os.makedirs(os.path.dirname(start), exist_ok=True)
+        for former in glob.glob(start + "*"):
+            os.unlink(former)
+        files = sorted(glob.glob(self.path + "*"), key=os.path.getmtime)
+        return [shutil.move(path, start + str(number)) for number, path in enumerate(files)]
+
+
+def story(paths, only):
+    """The packets of some files that a filter takes, with their hardware addresses, one in a line; the last STORY_LINES."""
+    lines = []
+    for path in paths:
+        lines += subprocess.run(["tcpdump", "-n", "-e", "-tt", "-r", path, only], capture_output=True, text=True,
+                                check=True).stdout.splitlines()
+    return lines[-STORY_LINES:]

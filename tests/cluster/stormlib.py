@@ -9,7 +9,8 @@ import select
 import subprocess
 import time
 
-from faultlib import Connects
+from capture import Ring, story
+from faultlib import Answers, Connects
 from traffic import hardware
 
 ECHO_PORT = 8080
@@ -17,8 +18,8 @@ SHORT_PAUSE_S = 10
 LONG = os.environ.get("STORM") == "long"
 
 # Times are of CLOCK_MONOTONIC: start in seconds, the others in milliseconds since then (None: never). handshake_ms:
-# until the client's kernel had the SYN-ACK; connect_ms: until the client's program knew it.
-Made = collections.namedtuple("Made", "to start handshake_ms connect_ms answer_ms syns node fate error")
+# until the client's kernel had the SYN-ACK; connect_ms: until the client's program knew it. port: the client's.
+Made = collections.namedtuple("Made", "to start handshake_ms connect_ms answer_ms syns node fate error port")
 
 
 def children_end(cluster, children, within_s):
@@ -106,9 +107,9 @@ class Steady:
         assert self.child.returncode == 0
         with open(self.path, encoding="ascii") as file:
             for line in file:
-                to, start, handshake, connect, answer, syns, *rest = line.split()
+                to, start, handshake, connect, answer, syns, *rest, port = line.split()
                 self.each.append(Made(to, float(start), *(None if float(ms) < 0 else float(ms)
-                                                          for ms in (handshake, connect, answer)), int(syns), *rest))
+                                                          for ms in (handshake, connect, answer)), int(syns), *rest, int(port)))
         self.each.sort(key=lambda made: made.start)
         self.starts = [made.start for made in self.each]
 
@@ -120,6 +121,45 @@ class Steady:
         first, end = (bisect.bisect_left(self.starts, at) for at in (since, until))
         return [made for made in self.each[first:end]
                 if to in (None, self.cluster.node_by_address(made.to).name)]
+
+
+class Watched:
+    """Held and steady connections to addresses until end(), with each SYN and SYN-ACK of the switch and all packets of
+    the router's port: check() tells what happened to a connection that broke."""
+
+    SHOWN = 3  # connections
+
+    def __init__(self, cluster, addresses, held, per_second, timeout_s):
+        self.cluster, self.answers = cluster, Answers(cluster)
+        self.ring = Ring(cluster, "sw", "r", f"tcp port {ECHO_PORT} or arp or icmp or icmp6")
+        self.held = Held(cluster, addresses, {0.1: held})
+        self.steady = Steady(cluster, addresses, per_second, 50, timeout_s)
+
+    def end(self):
+        self.steady.end()
+        self.held.end()
+        self.answers.end()
+        self.ring.end()
+
+    def check(self, name):
+        """No SYN was answered twice, and no connection broke. name: of the files that are kept when one did."""
+        failed, broken = bad(self.steady.each), self.held.broken()
+        told = self._told(name, [(flow["to"], flow["port"]) for flow in broken] + [(made.to, made.port) for made in failed])
+        self.answers.check()
+        assert not broken, f"{len(broken)} of {len(self.held.each)} held connections broke, such as {broken[:3]}\n{told}"
+        assert not failed, f"{len(failed)} of {len(self.steady.each)} connections failed, such as {failed[:3]}\n{told}"
+
+    def _told(self, name, ends):
+        """The packets at the router's port of the first of these connections; hardware addresses become names of nodes."""
+        if not ends:
+            return ""
+        paths, lines = self.ring.keep(name), []
+        for to, port in ends[:self.SHOWN]:
+            lines += [f"port {port} to {to}, at the router's port:"] + story(paths, f"host {to} and tcp port {port}")
+        text = "\n".join(lines + [f"all packets: {' '.join(paths)}"])
+        for node in self.cluster.nodes:
+            text = text.replace(hardware(self.cluster, node.name, "eth0"), node.name)
+        return text
 
 
 class Pages(Connects):

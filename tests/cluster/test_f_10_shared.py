@@ -12,7 +12,7 @@ import time
 import pytest
 from faultlib import FIRST_SYN_S, SECOND_SYN_S, Answers, Connects, Flows, died_with, kill_host, wait_for
 from netns import LabError
-from traffic import Capture, RawClient
+from traffic import Capture, RawClient, rules
 
 SHARED = ("192.0.2.100", "2001:db8:a::100")
 HARDWARE = ("01:00:5e:00:02:64", "33:33:00:00:01:00")
@@ -284,6 +284,26 @@ def test_f17_half_open(trio):
             client.acknowledged = client.first = right
             client.send(client.packet("A"))
             assert client.wait_heard(lambda heard: heard.endswith(b"\n")), "the right one is not taken"
+            client.reset()
+
+
+def test_f25_found_socket(trio):
+    """The segment that ends a handshake goes to the half-open connection that the programs found, also when the stack
+    does not find it: here a rule changes the segment's port meanwhile."""
+    for number, address in enumerate(SHARED):
+        with RawClient(trio, address, 8080, 20710 + number) as client, contextlib.ExitStack() as changed:
+            client.send(client.syn())
+            answer = client.capture.wait(lambda frame, client=client: client.is_answer(frame))
+            assert answer is not None and answer.sprintf("%TCP.flags%") == "SA"
+            client.sequence += 1
+            client.acknowledged = client.first = answer["TCP"].seq + 1
+            met = [changed.enter_context(rules(
+                trio, name, [f"tcp sport {client.local_port} tcp ackseq {client.first} counter tcp dport set 1"],
+                hook="prerouting")) for name in ("n1", "n2", "n3")]
+            client.send(client.packet("PA", b"f25\n"))
+            client.sequence += 4
+            assert client.wait_heard(lambda heard: heard.endswith(b"\nf25\n")), "the stack looked for another socket"
+            assert sum(count() for count in met) >= 1
             client.reset()
 
 

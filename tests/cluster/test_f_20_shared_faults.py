@@ -7,8 +7,8 @@ import random
 import time
 
 import pytest
-from faultlib import Answers, reload_both, wait_for
-from stormlib import LONG, Held, Steady, bad, report
+from faultlib import reload_both, wait_for
+from stormlib import LONG, Watched, bad, report
 from scapy.all import TCP
 from test_f_10_shared import SHARED, fixture_trio, has_share, shared  # pylint: disable=unused-import
 from traffic import CLIENT, Capture, ip_layer, nft, send
@@ -102,8 +102,8 @@ FAULTS = ((kill, "loadcast"), (freeze, "loadcast"), (deaf, ""), (mute, ""), (kil
 @pytest.mark.seconds(6 * SYNS // PER_SECOND + 120)
 def test_f21_one_answer(trio):
     """Fault after fault, for as many SYNs: none is answered twice, no connection breaks, every share comes back."""
-    answers, chance, faults = Answers(trio), random.Random(21), []
-    held, steady = Held(trio, list(SHARED), {0.1: HELD}), Steady(trio, list(SHARED), PER_SECOND, 50, SYN_TIMEOUT_S)
+    chance, faults = random.Random(21), []
+    load = Watched(trio, list(SHARED), HELD, PER_SECOND, SYN_TIMEOUT_S)
     try:
         end = time.monotonic() + SYNS / PER_SECOND
         while time.monotonic() < end:
@@ -116,26 +116,21 @@ def test_f21_one_answer(trio):
                 wait_for(lambda each=each: has_share(trio, each, NAMES), f"{each} has its share after {faults[-1]}",
                          BACK_S)
     finally:
-        steady.end()
-        held.end()
-        answers.end()
-    failed, broken = bad(steady.each), held.broken()
-    report(trio, "one_answer", {"faults": len(faults), "connections": len(steady.each), "failed": len(failed),
-                                "held": len(held.each), "broken": len(broken),
+        load.end()
+    steady, held = load.steady, load.held
+    report(trio, "one_answer", {"faults": len(faults), "connections": len(steady.each), "failed": len(bad(steady.each)),
+                                "held": len(held.each), "broken": len(held.broken()),
                                 **{f"over_{limit_s}_s": sum((made.connect_ms or 0) > 1000 * limit_s for made in steady.each)
                                    for limit_s in SLOW_S},
                                 "slowest_ms": max(made.connect_ms or 0 for made in steady.each)})
-    answers.check()
-    assert not broken, f"{len(broken)} of {len(held.each)} held connections broke, such as {broken[:3]}"
-    assert not failed, f"{len(failed)} of {len(steady.each)} connections failed, such as {failed[:3]}"
+    load.check("f21")
     assert len(steady.each) > 0.8 * SYNS and len(held.each) == HELD
 
 
 def test_f23_successor_without_lease(trio):
     """loadcast is killed and starts at once while dprd stands still, so that it cannot reach the lease that lives on in
     the kernel: no SYN is answered twice, no connection breaks, and the node has its share again."""
-    answers = Answers(trio)
-    held, steady = Held(trio, list(SHARED), {0.1: HELD}), Steady(trio, list(SHARED), PER_SECOND, 50, SYN_TIMEOUT_S)
+    load = Watched(trio, list(SHARED), HELD, PER_SECOND, SYN_TIMEOUT_S)
     try:
         for name in ("n1", "n2"):
             trio.freeze(name, "dprd")
@@ -146,22 +141,16 @@ def test_f23_successor_without_lease(trio):
             for each in NAMES:
                 wait_for(lambda each=each: has_share(trio, each, NAMES), f"{each} has its share", 15)
     finally:
-        steady.end()
-        held.end()
-        answers.end()
-    answers.check()
-    failed, broken = bad(steady.each), held.broken()
-    assert not broken, f"{len(broken)} of {len(held.each)} held connections broke, such as {broken[:3]}"
-    assert not failed, f"{len(failed)} of {len(steady.each)} connections failed, such as {failed[:3]}"
-    assert len(steady.each) > 500 and len(held.each) == HELD
+        load.end()
+    load.check("f23")
+    assert len(load.steady.each) > 500 and len(load.held.each) == HELD
 
 
 @pytest.mark.seconds(150)
 def test_f22_other_period(trio):
     """Period= gets longer on node after node: that is logged, no connection breaks, and when the slow announcer stands
     still no SYN is answered twice."""
-    answers = Answers(trio)
-    held, steady = Held(trio, list(SHARED), {0.1: HELD}), Steady(trio, list(SHARED), 50, 50, SYN_TIMEOUT_S)
+    load = Watched(trio, list(SHARED), HELD, 50, SYN_TIMEOUT_S)
     try:
         trio.set_config("Announce", "Period", "1s", which="n1")
         reload_both(trio, "n1")
@@ -184,14 +173,9 @@ def test_f22_other_period(trio):
             wait_for(lambda name=name: has_share(trio, name, NAMES), f"{name} has its share", 10)
             assert not any("Period=" in one["text"] for one in trio.status(name)["warnings"])
     finally:
-        steady.end()
-        held.end()
-        answers.end()
-    answers.check()
-    failed, broken = bad(steady.each), held.broken()
-    assert not broken, f"{len(broken)} of {len(held.each)} held connections broke, such as {broken[:3]}"
-    assert not failed, f"{len(failed)} of {len(steady.each)} connections failed, such as {failed[:3]}"
-    assert len(steady.each) > 500 and len(held.each) == HELD
+        load.end()
+    load.check("f22")
+    assert len(load.steady.each) > 500 and len(load.held.each) == HELD
 
 
 # The first of them, their number for each address, and the time for which a copy of a SYN belongs to the node that got

@@ -9,7 +9,7 @@
  * It prints one line for each connection when it has ended; times are of CLOCK_MONOTONIC, read just before connect()
  * and when epoll_wait() has told of the end:
  *
- *   TO START_S HANDSHAKE_MS CONNECT_MS ANSWER_MS SYNS NODE FATE ERROR
+ *   TO START_S HANDSHAKE_MS CONNECT_MS ANSWER_MS SYNS NODE FATE ERROR PORT
  *
  * HANDSHAKE_MS is from the SYN to its SYN-ACK as the kernel saw them, without this program's own wait for a
  * processor; when the SYN was sent again, CONNECT_MS. SYNS is the number of SYNs sent. -1 and "-" stand for values that
@@ -122,15 +122,24 @@ static double span_ms(uint64_t from_us, uint64_t until_us)
 	return until_us ? (double)(until_us - from_us) / 1000 : -1;
 }
 
+/* The client's port; 0: it has none. It is at the same place in both forms of address. */
+static unsigned port_of(int fd)
+{
+	union address own = { .any.sa_family = AF_UNSPEC };
+	socklen_t bytes = sizeof(own);
+
+	return fd < 0 || getsockname(fd, &own.any, &bytes) ? 0 : ntohs(own.v4.sin_port);
+}
+
 static void over(struct connection *c, const char *fate, int error)
 {
 	char name[48] = "-";
 
 	if (error)
 		snprintf(name, sizeof(name), "%s", strerrorname_np(error));
-	fprintf(out, "%s %.6f %.3f %.3f %.3f %u %s %s %s\n", run.to.text[c->to], (double)c->start_us / 1e6,
+	fprintf(out, "%s %.6f %.3f %.3f %.3f %u %s %s %s %u\n", run.to.text[c->to], (double)c->start_us / 1e6,
 		span_ms(0, c->handshake_us), span_ms(c->start_us, c->connected_us),
-		span_ms(c->start_us, c->answered_us), c->syns, c->named ? c->node : "-", fate, name);
+		span_ms(c->start_us, c->answered_us), c->syns, c->named ? c->node : "-", fate, name, port_of(c->fd));
 	if (c->fd >= 0)
 		close(c->fd);
 	c->state = FREE;
