@@ -50,6 +50,8 @@ demo,cluster          curl                    curl
 demo                  gnuplot-nox             gnuplot
 check,unit,cmocka     libcmocka-dev           <cmocka.h>
 check,cluster         bind9-dnsutils          dig
+check,cluster         openssh-client          ssh
+check,cluster         openssh-server          /usr/sbin/sshd
 check,cluster         tcpdump                 tcpdump
 check,cluster,pytest  python3-pytest          (pytest)
 check,cluster         python3-scapy           (scapy)

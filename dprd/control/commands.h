@@ -25,10 +25,11 @@ enum command_options {
 	WITH_FILTER = 1 << 4, /* --to, --client, --state, --limit */
 	WITH_ALL = 1 << 5,
 	WITH_WAIT = 1 << 6, /* --wait, --timeout */
+	WITH_FORMAT = 1 << 7,
 	WITH_ANYTHING = -1, /* ignores options and arguments */
 };
 
-/* X(name, argument or "", rights, options, help) */
+/* X(name, argument, rights, options, help). The argument: "" none; "A" one; "[A]" one or none; "A..." one or more. */
 
 /* dprd answers these. */
 #define COMMANDS_OF_DPRD(X)                                                                                        \
@@ -46,10 +47,11 @@ enum command_options {
 	X(config, "", RIGHTS_SOCKET, WITH_JSON, "print the configuration in effect, defaults included")
 
 /* dprctl makes these by itself, "metrics" from the answer to "status". */
-#define COMMANDS_OF_DPRCTL(X)                                               \
-	X(metrics, "", RIGHTS_SOCKET, 0, "print the status for Prometheus") \
-	X(genkey, "", RIGHTS_ANYBODY, 0, "print a fresh cluster key")       \
-	X(version, "", RIGHTS_ANYBODY, 0, "print the version")              \
+#define COMMANDS_OF_DPRCTL(X)                                                                       \
+	X(metrics, "", RIGHTS_SOCKET, 0, "print the status for Prometheus")                         \
+	X(zone, "[NAME]", RIGHTS_SOCKET, WITH_FORMAT, "print DNS records of the members that work") \
+	X(genkey, "", RIGHTS_ANYBODY, 0, "print a fresh cluster key")                               \
+	X(version, "", RIGHTS_ANYBODY, 0, "print the version")                                      \
 	X(help, "", RIGHTS_ANYBODY, WITH_ANYTHING, "print this")
 
 #endif

@@ -169,6 +169,15 @@ static json_t *arrives_json(const struct control_snapshot *s, unsigned index, bo
 	return json_boolean(!s->probe[index][v6].lost_ms);
 }
 
+static json_t *addresses_json(const struct member *m)
+{
+	json_t *addresses = json_array();
+
+	for (unsigned i = 0; i < m->service_count; i++)
+		json_array_append_new(addresses, control_address(&m->service[i]));
+	return addresses;
+}
+
 static json_t *member_json(const struct config *config, const struct control_snapshot *s, unsigned index)
 {
 	const struct member *m = &config->member[index];
@@ -182,6 +191,7 @@ static json_t *member_json(const struct config *config, const struct control_sna
 				   s->why_not[index] ? json_string(s->why_not[index]) : json_null());
 
 	json_object_set_new(member, "address", m->service_count ? control_address(&m->service[0]) : json_null());
+	json_object_set_new(member, "addresses", addresses_json(m));
 	json_object_set_new(member, "cluster_address",
 			    control_address(addr_is_zero(&m->cluster_v4) ? &m->cluster_v6 : &m->cluster_v4));
 	json_object_set_new(member, "weight", weight_json(m, load));

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <errno.h>
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -398,6 +399,37 @@ int command_metrics(struct dprctl *c, char **arguments)
 	render_metrics(stdout, answer);
 	json_decref(answer);
 	return DPRCTL_OK;
+}
+
+int command_zone(struct dprctl *c, char **arguments)
+{
+	enum zone_format format = ZONE_BIND;
+	json_t *answer;
+	const char *name;
+	int result = DPRCTL_OK;
+
+	while (c->format && format < ZONE_FORMATS && strcmp(zone_format_names[format], c->format) != 0)
+		format++;
+	if (format == ZONE_FORMATS) {
+		fprintf(stderr, "dprctl: --format is bind, dnsmasq, hosts or json, not %s\n", c->format);
+		return DPRCTL_FAILED;
+	}
+	if (arguments[0] && !zone_is_name(arguments[0])) {
+		fprintf(stderr, "dprctl: %s is not a name: say www, www.example.org. or @\n", arguments[0]);
+		return DPRCTL_FAILED;
+	}
+	/* Without an answer there is no output, so that the former records stay. */
+	answer = ask(c, command_request("status"));
+	if (!answer)
+		return DPRCTL_FAILED;
+	name = arguments[0] ? arguments[0] : text_of(answer, "cluster");
+	render_zone(stdout, answer, name, format);
+	if (zone_all_because(answer)) {
+		fprintf(stderr, "dprctl: %s: all members are listed\n", zone_all_because(answer));
+		result = DPRCTL_DEGRADED;
+	}
+	json_decref(answer);
+	return result;
 }
 
 int command_genkey(struct dprctl *c, char **arguments)

@@ -5,6 +5,21 @@
 #include <errno.h>
 #include <string.h>
 
+const struct config *dprctl_read_members(const struct dprctl *c)
+{
+	static struct config config; /* these are too large for a stack */
+	static struct config_errors errors;
+	const char *path = c->config_path ? c->config_path : CONFIG_PATH_DEFAULT;
+	char first[NAME_BYTES];
+
+	if (!config_read(path, NULL, &config, &errors))
+		return &config;
+	/* The operator's own host may be no member. */
+	if (config_first_member(path, first) && !config_read(path, first, &config, &errors))
+		return &config;
+	return NULL;
+}
+
 bool dprctl_read_config(struct dprctl *c)
 {
 	static struct config config; /* these are too large for a stack */

@@ -31,7 +31,7 @@ struct dprctl {
 	const char *config_path, *node_name;
 	bool json, no_heading, all, dump, wait, watch;
 	unsigned watch_s, timeout_s, answer_ms;
-	const char *to, *client, *state, *limit;
+	const char *to, *client, *state, *limit, *host, *format;
 	struct config *config; /* NULL: could not be read */
 	const char *run_dir, *table_file;
 };
@@ -109,6 +109,41 @@ void render_up(FILE *out, bool up); /* dprd_up alone */
 json_t *files_status(const struct dprctl *c, int error, uint64_t now_ms);
 void render_files(FILE *out, const json_t *status, const struct style *style);
 
+/*
+ * dprctl/zone.c: records of the members that work, or of all; NULL from zone_all_because(): only those that work.
+ * name: as zone_is_name() takes it.
+ */
+enum zone_format { ZONE_BIND, ZONE_DNSMASQ, ZONE_HOSTS, ZONE_JSON, ZONE_FORMATS };
+extern const char *const zone_format_names[ZONE_FORMATS];
+bool zone_is_name(const char *name);
+const char *zone_all_because(const json_t *status);
+void render_zone(FILE *out, const json_t *status, const char *name, enum zone_format format);
+
+/*
+ * dprctl/host.c: dprctl on another host, by ssh.
+ *
+ * host_command() makes one line for the remote shell of the words behind "dprctl"; NULL when a word has a line end, or
+ * without memory; the caller frees it. host_resolve(): a member's name becomes its cluster address; a user before "@"
+ * stays. host_ssh_words(): ssh is the operator's own ssh command, words with blanks between them; NULL: "ssh". It puts
+ * pointers into copy and the other texts into words, NULL at the end, and returns their number.
+ */
+enum { HOST_TEXT_BYTES = 256, SSH_TEXT_BYTES = 512, SSH_WORDS_MAX = 32 };
+bool host_quote(FILE *out, const char *word); /* false: no shell takes it in one line */
+char *host_command(const char *const *words);
+bool host_is_good(const char *host);
+void host_resolve(const struct config *config, const char *host, char ret[HOST_TEXT_BYTES]);
+unsigned host_ssh_words(const char *ssh, char *copy, const char *host, char *command, bool terminal,
+			const char *words[SSH_WORDS_MAX + 1]);
+/* Starts ssh; out and err take the place of its outputs, -1: they stay. terminal: the command has one there, too.
+ * Returns the process, or -errno. */
+int host_start(const char *host, char *command, bool terminal, int out, int err);
+/* Why ssh ended with this status (of waitpid) without an answer of dprctl; NULL: dprctl ran. */
+const char *host_fault(int status);
+/* Waits for that process; after a line when dprctl did not run there. Returns the exit status of dprctl there. */
+int host_wait(const char *shown, int child);
+/* All of it; config may be NULL. */
+int host_run(const struct config *config, const char *host, const char *const *words, bool terminal);
+
 /* dprctl/drain.c: returns the exit status. */
 int drain_and_wait(const struct dprctl *c);
 /* Counts the connections of the service ports in a text like /proc/net/tcp, without listeners and closed ones. */
@@ -116,7 +151,7 @@ unsigned count_served(FILE *tcp, const uint16_t *ports, unsigned port_count);
 
 /* dprctl/table.c: the commands, and the options. */
 struct dprctl_command {
-	const char *name, *argument; /* argument: "" when there is none, else exactly one */
+	const char *name, *argument; /* as in commands.h */
 	enum command_rights rights;
 	int options; /* enum command_options */
 	const char *help;
@@ -137,6 +172,8 @@ enum {
 	OPTION_KEYS,
 	OPTION_COMPLETION,
 	OPTION_VERSION,
+	OPTION_HOST,
+	OPTION_FORMAT,
 	OPTIONS_MAX = 32,
 };
 
@@ -182,5 +219,7 @@ COMMANDS_OF_DPRCTL(X)
  * are taken from it. False after a line: there is no file.
  */
 bool dprctl_read_config(struct dprctl *c);
+/* The members of the file, for whichever node; NULL, without a line, when it cannot be read. */
+const struct config *dprctl_read_members(const struct dprctl *c);
 
 #endif

@@ -3,11 +3,13 @@
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "dprd/base/version.h"
 #include "dprd/dprctl/dprctl.h"
 
+enum { WORDS_MAX = 64 };
 enum { WATCH_S_DEFAULT = 2, WATCH_S_MAX = 86400, TIMEOUT_S_DEFAULT = 600, TIMEOUT_S_MAX = 30 * 86400 };
 
 static int dispatch(struct dprctl *c, const struct dprctl_command *command, char **arguments)
@@ -47,16 +49,27 @@ static unsigned watch_seconds(int argc, char **argv)
 	return optarg ? seconds("--watch", optarg, WATCH_S_MAX) : WATCH_S_DEFAULT;
 }
 
-static void take_text(struct dprctl *c, int code)
+static int take_text(struct dprctl *c, int code)
 {
-	const char **place = code == 'c'             ? &c->config_path
-			     : code == 'n'           ? &c->node_name
-			     : code == OPTION_TO     ? &c->to
-			     : code == OPTION_CLIENT ? &c->client
-			     : code == OPTION_STATE  ? &c->state
-						     : &c->limit;
+	const struct {
+		int code, goes_with;
+		const char **place;
+	} texts[] = {
+		{ 'c', 0, &c->config_path },
+		{ 'n', 0, &c->node_name },
+		{ OPTION_HOST, 0, &c->host },
+		{ OPTION_FORMAT, WITH_FORMAT, &c->format },
+		{ OPTION_TO, WITH_FILTER, &c->to },
+		{ OPTION_CLIENT, WITH_FILTER, &c->client },
+		{ OPTION_STATE, WITH_FILTER, &c->state },
+		{ OPTION_LIMIT, WITH_FILTER, &c->limit },
+	};
+	unsigned i = 0;
 
-	*place = optarg;
+	while (texts[i].code != code)
+		i++;
+	*texts[i].place = optarg;
+	return texts[i].goes_with;
 }
 
 /* Puts one option into *c. Returns the commands that it goes with; 0: all. */
@@ -102,8 +115,7 @@ static int take_option(struct dprctl *c, int code, int argc, char **argv)
 		fputs("try: dprctl --help\n", stderr);
 		exit(DPRCTL_FAILED);
 	default:
-		take_text(c, code);
-		return code == 'c' || code == 'n' ? 0 : WITH_FILTER;
+		return take_text(c, code);
 	}
 }
 
@@ -149,20 +161,75 @@ static void list_options(struct option list[OPTIONS_MAX + 1], char letters[3 * O
 /* Checks the words after the options; exits with a line when they do not go together. */
 static void check_usage(const struct dprctl_command *command, int given, char **arguments, int count)
 {
-	int wanted = *command->argument ? 1 : 0;
+	const char *argument = command->argument;
+	int least = *argument && *argument != '[' ? 1 : 0;
+	int most = strstr(argument, "...") ? count : *argument ? 1 : 0;
 
 	if (command->options == WITH_ANYTHING)
 		return;
-	if (count < wanted)
+	if (count < least)
 		usage_error("argument missing: ", command->name);
-	if (count > wanted)
-		usage_error("unexpected argument: ", arguments[wanted]);
+	if (count > most)
+		usage_error("unexpected argument: ", arguments[most]);
 	if (given & ~command->options)
 		usage_error("an option that does not go with ", command->name);
 }
 
+/* The words for dprctl on another host. Options that are about this host stay here. */
+struct remote {
+	const char *words[WORDS_MAX + 1];
+	unsigned count;
+};
+
+static void add_word(struct remote *remote, const char *dashes, const char *name, const char *value)
+{
+	char *word = NULL;
+
+	if (remote->count == WORDS_MAX)
+		usage_error("too many words", "");
+	if (asprintf(&word, "%s%s%s%s", dashes, name, value ? "=" : "", value ? value : "") < 0)
+		usage_error("out of memory", "");
+	remote->words[remote->count++] = word;
+}
+
+static void add_option(struct remote *remote, int code)
+{
+	const struct dprctl_option *option = dprctl_options;
+
+	while (option->code != code)
+		option++;
+	if (code != OPTION_HOST && code != 'c')
+		add_word(remote, "--", option->name, option->argument ? optarg : NULL);
+}
+
+static void forget_words(struct remote *remote)
+{
+	while (remote->count)
+		free((char *)(uintptr_t)remote->words[--remote->count]);
+}
+
+/* Runs the command on the other host. A command that goes on needs a terminal there, to get the end of this one. */
+static int run_there(const struct dprctl *c, struct remote *remote, const char *name, char **arguments)
+{
+	bool terminal = c->watch && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	int result;
+
+	if (!host_is_good(c->host))
+		usage_error("not a host: ", c->host);
+	add_word(remote, "", name, NULL);
+	for (; *arguments; arguments++) {
+		if (**arguments == '-')
+			usage_error("not for another host: ", *arguments);
+		add_word(remote, "", *arguments, NULL);
+	}
+	result = host_run(dprctl_read_members(c), c->host, remote->words, terminal);
+	forget_words(remote);
+	return result;
+}
+
 int main(int argc, char **argv)
 {
+	struct remote remote = { 0 };
 	struct dprctl c = { .timeout_s = TIMEOUT_S_DEFAULT, .answer_ms = DPRCTL_ANSWER_MS };
 	struct option list[OPTIONS_MAX + 1];
 	char letters[3 * OPTIONS_MAX + 1];
@@ -171,13 +238,18 @@ int main(int argc, char **argv)
 	const char *name;
 
 	list_options(list, letters);
-	while ((code = getopt_long(argc, argv, letters, list, NULL)) != -1)
+	while ((code = getopt_long(argc, argv, letters, list, NULL)) != -1) {
 		given |= take_option(&c, code, argc, argv);
+		add_option(&remote, code);
+	}
 	name = optind < argc ? argv[optind++] : "status";
 	command = dprctl_find(name);
 	if (!command)
 		usage_error("no such command: ", name);
 	check_usage(command, given, argv + optind, argc - optind);
+	if (c.host)
+		return run_there(&c, &remote, name, argv + optind);
+	forget_words(&remote);
 	if (command->rights != RIGHTS_ANYBODY && !dprctl_read_config(&c))
 		return DPRCTL_FAILED;
 	if (command->rights != RIGHTS_ANYBODY && !dprctl_is_meant(&c))

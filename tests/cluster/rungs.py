@@ -15,11 +15,12 @@ PLANE = os.environ.setdefault("DPRD_PLANE", "nfqueue")
 DATAPATH = "kernel" if os.environ.get("DPRD_DECIDE") == "kernel" else PLANE
 DATAPATHS = {"bpf": {"plane": "bpf", "decide": "auto"}, "nfqueue": {"plane": "nfqueue", "decide": "auto"},
              "kernel": {"plane": "bpf", "decide": "kernel"}}
-# Scenarios that choose the plane themselves: one run is enough.
+# Scenarios that choose the plane themselves, or do not ask for it: one run is enough.
 CHOOSE_THEIR_PLANE = {"test_d11_without_tcx", "test_d12_auto_finds_a_plane", "test_d13_a_plane_that_cannot_be",
                       "test_d14_decided_in_the_kernel", "test_d15_the_guard_in_the_kernel",
                       "test_d16_killed_while_the_kernel_decides", "test_d17_the_programs_decide_while_many_come", "test_d1a_bursts_are_answered",
                       "test_d19_behind_another_program",
+                      "test_l10_another_host", "test_l11_records",
                       "test_d40_no_place_for_programs", "test_d46_the_service_address_on_a_bridge"}
 # Scenarios for which the value of Decide= matters.
 KERNEL_FILES = ("test_a_10", "test_b_10", "test_b_50", "test_b_70", "test_d_10", "test_d_20", "test_d_30", "test_g_10")
