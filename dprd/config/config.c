@@ -138,8 +138,7 @@ static enum config_section begin_section(struct parse *p, const char *title, con
 	return SECTION_BAD;
 }
 
-/* Splits '[Title]' or '[Title "label"]', with or without a comment behind it. False: the line has another form. */
-static bool split_header(char *line, char **ret_title, char **ret_label)
+bool config_split_header(char *line, char **ret_title, char **ret_label)
 {
 	char *at = line + 1;
 
@@ -178,7 +177,7 @@ static void read_header(struct parse *p, const char *line)
 	char copy[256], *title, *label;
 
 	snprintf(copy, sizeof(copy), "%s", line);
-	if (split_header(copy, &title, &label)) {
+	if (config_split_header(copy, &title, &label)) {
 		p->section = begin_section(p, title, label);
 		return;
 	}
@@ -187,8 +186,7 @@ static void read_header(struct parse *p, const char *line)
 	p->bad_header = true;
 }
 
-/* Splits "Key = value", with or without a comment behind it. False: the line does not begin with a word and "=". */
-static bool split_setting(char *line, char **ret_name, char **ret_text)
+bool config_split_setting(char *line, char **ret_name, char **ret_text)
 {
 	size_t word = 0, blanks = 0;
 	char *text;
@@ -305,7 +303,7 @@ static void read_line(struct parse *p, char *line)
 		read_header(p, line);
 	else if (p->section == SECTION_BAD)
 		return;
-	else if (split_setting(line, &name, &text))
+	else if (config_split_setting(line, &name, &text))
 		read_setting(p, name, text);
 	else
 		config_error(p, p->line, "%.64s: not a setting (such as Key=value)", line);

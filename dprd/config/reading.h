@@ -6,7 +6,7 @@
  * values puts its text into a field; at the end check.c checks the whole. All of them report to report.c.
  * Calls go one way only:
  *
- *   config.c -> check.c -> check_shared.c, check_backend.c, check_health.c -> keys.c
+ *   edit.c -> config.c -> check.c -> check_shared.c, check_backend.c, check_health.c -> keys.c
  *   -> special.c, shared.c, backend.c, health.c
  *   -> addr.c -> value.c -> report.c, near.c, member.c;   format.c, restart.c -> keys.c
  */
@@ -105,6 +105,11 @@ struct config_key {
 	 * takes every change at its reload. */
 	size_t kept_at, kept_bytes;
 };
+
+/* config/config.c. Splits '[Title]' or '[Title "label"]', with or without a comment behind it. False: another form. */
+bool config_split_header(char *line, char **ret_title, char **ret_label);
+/* Splits "Key = value", with or without a comment behind it. False: the line does not begin with a word and "=". */
+bool config_split_setting(char *line, char **ret_name, char **ret_text);
 
 /* config/keys.c */
 extern const struct config_key config_keys[];

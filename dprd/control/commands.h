@@ -11,7 +11,7 @@
 
 /* The users of a command. */
 enum command_rights {
-	RIGHTS_ANYBODY, /* dprctl answers by itself, without configuration and dprd */
+	RIGHTS_ANYBODY, /* dprctl answers by itself, without dprd; it reads the configuration only if it needs it */
 	RIGHTS_SOCKET, /* every user that may open the control socket: root, dprd's user and its group */
 	RIGHTS_CHANGE, /* root and dprd's user: it changes something */
 };
@@ -26,6 +26,7 @@ enum command_options {
 	WITH_ALL = 1 << 5,
 	WITH_WAIT = 1 << 6, /* --wait, --timeout */
 	WITH_FORMAT = 1 << 7,
+	WITH_MEMBER = 1 << 8, /* --service, --cluster, --weight, --dry-run */
 	WITH_ANYTHING = -1, /* ignores options and arguments */
 };
 
@@ -46,8 +47,12 @@ enum command_options {
 	X(reload, "", RIGHTS_CHANGE, WITH_JSON, "read the configuration again")                                    \
 	X(config, "", RIGHTS_SOCKET, WITH_JSON, "print the configuration in effect, defaults included")
 
-/* dprctl makes these by itself, "metrics" from the answer to "status". */
+/* dprctl makes these by itself, "metrics" and "zone" from the answer to "status". */
 #define COMMANDS_OF_DPRCTL(X)                                                                       \
+	X(cluster, "", RIGHTS_ANYBODY, WITH_JSON | WITH_HEADING,                                    \
+	  "the views of all nodes, by ssh, and how they differ")                                    \
+	X(member, "ACTION...", RIGHTS_SOCKET, WITH_MEMBER | WITH_ALL,                               \
+	  "add, remove or weight a member in dprd.conf; undo")                                      \
 	X(metrics, "", RIGHTS_SOCKET, 0, "print the status for Prometheus")                         \
 	X(zone, "[NAME]", RIGHTS_SOCKET, WITH_FORMAT, "print DNS records of the members that work") \
 	X(genkey, "", RIGHTS_ANYBODY, 0, "print a fresh cluster key")                               \

@@ -2,6 +2,7 @@
 /* control/status.c - the state and the counters of this node, as one JSON object of plain, typed members. */
 #include "dprd/control/control.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include "dprd/base/version.h"
@@ -234,6 +235,15 @@ static json_t *loadcast_has_file_json(const struct config *config, const struct 
 	return json_boolean(s->table.file_hash == config->file_hash);
 }
 
+/* For a comparison of the nodes' clocks. */
+static double wall_clock_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 {
 	const struct config *config = &d->config;
@@ -257,6 +267,7 @@ static json_t *head_json(const struct dprd *d, const struct control_snapshot *s)
 	json_object_set_new(head, "min_advantage", control_real(config->min_advantage));
 	json_object_set_new(head, "announce_period_ms", json_integer(config->period_ms));
 	json_object_set_new(head, "config_hash", hash_json(config_service_hash(config)));
+	json_object_set_new(head, "clock_seconds", json_real(wall_clock_s()));
 	json_object_set_new(head, "table_age_ms", control_count(s->table_valid, control_table_age_ms(s)));
 	json_object_set_new(head, "table_valid", json_boolean(s->table_valid));
 	json_object_set_new(head, "table_fresh", json_boolean(control_table_fresh(config, s)));

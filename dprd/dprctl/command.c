@@ -12,7 +12,7 @@
 #include "dprd/base/version.h"
 #include "dprd/dprctl/dprctl.h"
 
-enum { FLOWS_DEFAULT = 1000, FLOWS_LIMIT_MAX = 1000000, KEY_BYTES = 32, FOLLOW_TRIES = 40, FOLLOW_WAIT_MS = 50 };
+enum { FLOWS_DEFAULT = 1000, FLOWS_LIMIT_MAX = 1000000, KEY_BYTES = 32 };
 
 static struct style style_of(const struct dprctl *c)
 {
@@ -20,13 +20,6 @@ static struct style style_of(const struct dprctl *c)
 
 	return (struct style) { .colour = isatty(STDOUT_FILENO) && !(no_colour && *no_colour),
 				.no_heading = c->no_heading };
-}
-
-static int print_json(json_t *value)
-{
-	json_dumpf(value, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
-	putchar('\n');
-	return DPRCTL_OK;
 }
 
 bool dprctl_is_meant(const struct dprctl *c)
@@ -48,33 +41,6 @@ bool dprctl_is_meant(const struct dprctl *c)
 	return meant;
 }
 
-/* The answer of dprd; NULL after a line that says why there is none. */
-static json_t *ask(const struct dprctl *c, json_t *request)
-{
-	json_t *answer = NULL, *shown;
-	int error = dprctl_ask_one(c->run_dir, request, c->answer_ms, &answer);
-	const json_t *texts, *text;
-	const char *refusal;
-	size_t i;
-
-	if (error) {
-		shown = files_status(c, error, clock_now_ms());
-		text = json_array_get(json_object_get(shown, "warnings"), 0);
-		fprintf(stderr, "dprctl: %s. %s\n", text_of(text, "text"), text_of(text, "advice"));
-		json_decref(shown);
-		return NULL;
-	}
-	refusal = json_string_value(json_object_get(answer, "error"));
-	if (!refusal)
-		return answer;
-	texts = json_object_get(answer, "errors");
-	json_array_foreach(texts, i, text)
-		fprintf(stderr, "%s\n", json_is_string(text) ? json_string_value(text) : "?");
-	fprintf(stderr, "dprctl: %s\n", refusal);
-	json_decref(answer);
-	return NULL;
-}
-
 static json_t *command_request(const char *command)
 {
 	return json_pack("{s:s}", "command", command);
@@ -86,7 +52,7 @@ static int status_from_files(const struct dprctl *c, int error)
 	struct style style = style_of(c);
 
 	if (c->json)
-		print_json(status);
+		dprctl_print_json(status);
 	else
 		render_files(stdout, status, &style);
 	json_decref(status);
@@ -105,7 +71,7 @@ int command_status(struct dprctl *c, char **arguments)
 		return status_from_files(c, error ? error : -EPROTO);
 	}
 	if (c->json)
-		print_json(status);
+		dprctl_print_json(status);
 	else
 		render_status(stdout, status, &style);
 	result = count_warnings(status) ? DPRCTL_DEGRADED : DPRCTL_OK;
@@ -116,7 +82,7 @@ int command_status(struct dprctl *c, char **arguments)
 int command_peers(struct dprctl *c, char **arguments)
 {
 	struct style style = style_of(c);
-	json_t *answer = ask(c, command_request("peers"));
+	json_t *answer = dprctl_answer(c, command_request("peers"));
 	const json_t *members = json_object_get(answer, "members"), *member;
 	int result = DPRCTL_OK;
 	size_t i;
@@ -130,7 +96,7 @@ int command_peers(struct dprctl *c, char **arguments)
 			result = DPRCTL_DEGRADED;
 	}
 	if (c->json)
-		print_json(answer);
+		dprctl_print_json(answer);
 	else if (c->dump)
 		render_peers_dump(stdout, members);
 	else {
@@ -144,7 +110,7 @@ int command_peers(struct dprctl *c, char **arguments)
 int command_backends(struct dprctl *c, char **arguments)
 {
 	struct style style = style_of(c);
-	json_t *answer = ask(c, command_request("backends"));
+	json_t *answer = dprctl_answer(c, command_request("backends"));
 	double count, usable;
 	bool all;
 
@@ -154,7 +120,7 @@ int command_backends(struct dprctl *c, char **arguments)
 	all = number_of(answer, "count", &count) && number_of(answer, "usable", &usable) && count > 0 &&
 	      usable >= count;
 	if (c->json)
-		print_json(answer);
+		dprctl_print_json(answer);
 	else
 		render_backends(stdout, answer, &style);
 	json_decref(answer);
@@ -261,13 +227,13 @@ int command_why(struct dprctl *c, char **arguments)
 	request = json_pack("{s:s, s:s, s:i}", "command", "why", "client", client.client, "port", (int)client.port);
 	if (!c->all)
 		json_object_set_new(request, "limit", json_integer(1));
-	answer = ask(c, request);
+	answer = dprctl_answer(c, request);
 	if (!answer)
 		return DPRCTL_FAILED;
 	clock_gettime(CLOCK_REALTIME, &now);
 	shown = (unsigned)json_array_size(json_object_get(answer, "decisions"));
 	if (c->json)
-		print_json(answer);
+		dprctl_print_json(answer);
 	else if (!shown)
 		printf("no decision about %s: it is not among the last 4096 new connections of %s\n", arguments[0],
 		       text_of(answer, "node"));
@@ -293,7 +259,7 @@ static int result_of_change(const json_t *answer)
 
 int command_drain(struct dprctl *c, char **arguments)
 {
-	json_t *answer = ask(c, command_request("drain"));
+	json_t *answer = dprctl_answer(c, command_request("drain"));
 	char cell[CELL_BYTES];
 	int result, drained;
 
@@ -302,7 +268,7 @@ int command_drain(struct dprctl *c, char **arguments)
 		return DPRCTL_FAILED;
 	result = result_of_change(answer);
 	if (c->json && !c->wait)
-		print_json(answer);
+		dprctl_print_json(answer);
 	else if (!c->wait)
 		printf("%s drains; %s forwarded flows go on\n", text_of(answer, "node"),
 		       cell_grouped(cell, answer, "flows"));
@@ -315,14 +281,14 @@ int command_drain(struct dprctl *c, char **arguments)
 
 int command_undrain(struct dprctl *c, char **arguments)
 {
-	json_t *answer = ask(c, command_request("undrain"));
+	json_t *answer = dprctl_answer(c, command_request("undrain"));
 	int result;
 
 	(void)arguments;
 	if (!answer)
 		return DPRCTL_FAILED;
 	if (c->json)
-		print_json(answer);
+		dprctl_print_json(answer);
 	else
 		printf("%s no longer drains\n", text_of(answer, "node"));
 	result = result_of_change(answer);
@@ -330,56 +296,56 @@ int command_undrain(struct dprctl *c, char **arguments)
 	return result;
 }
 
-/* loadcast sees within a moment that dprd has another file, and reads it. False: it still has the former one. */
-static bool loadcast_follows(struct dprctl *c)
-{
-	bool follows = false;
-
-	for (unsigned tries = 0; tries < FOLLOW_TRIES && !follows; tries++) {
-		json_t *status = ask(c, command_request("status"));
-
-		follows = !status || !json_is_false(json_object_get(status, "loadcast_has_file"));
-		json_decref(status);
-		if (!follows)
-			usleep(FOLLOW_WAIT_MS * 1000);
-	}
-	return follows;
-}
-
 int command_reload(struct dprctl *c, char **arguments)
 {
-	json_t *answer = ask(c, command_request("reload"));
-	const char *note = text_of(answer, "note");
-	char node[NAME_BYTES];
-	bool follows;
+	(void)arguments;
+	return dprctl_reload(c);
+}
+
+int command_member(struct dprctl *c, char **arguments)
+{
+	struct member_change change;
+
+	if (!member_parse(c, arguments, &change))
+		return DPRCTL_FAILED;
+	return c->all ? member_everywhere(c, &change, arguments) : member_here(c, &change, c->dry_run);
+}
+
+int command_cluster(struct dprctl *c, char **arguments)
+{
+	struct style style = style_of(c);
+	bool own, agree;
+	const struct config *config = dprctl_read_members(c, &own);
+	json_t *cluster;
 
 	(void)arguments;
-	if (!answer)
-		return DPRCTL_FAILED;
-	if (c->json)
-		print_json(answer);
-	else
-		printf("%s: configuration read again%s%s\n", text_of(answer, "node"), *note ? "; " : "", note);
-	snprintf(node, sizeof(node), "%s", text_of(answer, "node"));
-	json_decref(answer);
-	follows = loadcast_follows(c);
-	if (!follows)
+	if (!config) {
 		fprintf(stderr,
-			"dprctl: loadcast of %s still has the former dprd.conf: systemctl reload loadcast; its log: "
-			"journalctl -u loadcast\n",
-			node);
-	return follows ? DPRCTL_OK : DPRCTL_DEGRADED;
+			"dprctl: %s has no members that can be asked; see all errors with dprd --check-config\n",
+			c->config_path ? c->config_path : CONFIG_PATH_DEFAULT);
+		return DPRCTL_FAILED;
+	}
+	c->run_dir = config->run_dir;
+	c->table_file = config->table_file;
+	cluster = ask_all(c, config, own);
+	agree = cluster_judge(cluster);
+	if (c->json)
+		dprctl_print_json(cluster);
+	else
+		render_views(stdout, cluster, &style);
+	json_decref(cluster);
+	return agree ? DPRCTL_OK : DPRCTL_DEGRADED;
 }
 
 int command_config(struct dprctl *c, char **arguments)
 {
-	json_t *answer = ask(c, command_request("config"));
+	json_t *answer = dprctl_answer(c, command_request("config"));
 
 	(void)arguments;
 	if (!answer)
 		return DPRCTL_FAILED;
 	if (c->json)
-		print_json(answer);
+		dprctl_print_json(answer);
 	else
 		fputs(text_of(answer, "text"), stdout);
 	json_decref(answer);
@@ -388,7 +354,7 @@ int command_config(struct dprctl *c, char **arguments)
 
 int command_metrics(struct dprctl *c, char **arguments)
 {
-	json_t *answer = ask(c, command_request("status"));
+	json_t *answer = dprctl_answer(c, command_request("status"));
 
 	(void)arguments;
 	/* A collector keeps the last values, so it must be told that dprd is away. */
@@ -419,7 +385,7 @@ int command_zone(struct dprctl *c, char **arguments)
 		return DPRCTL_FAILED;
 	}
 	/* Without an answer there is no output, so that the former records stay. */
-	answer = ask(c, command_request("status"));
+	answer = dprctl_answer(c, command_request("status"));
 	if (!answer)
 		return DPRCTL_FAILED;
 	name = arguments[0] ? arguments[0] : text_of(answer, "cluster");

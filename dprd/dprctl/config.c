@@ -5,14 +5,15 @@
 #include <errno.h>
 #include <string.h>
 
-const struct config *dprctl_read_members(const struct dprctl *c)
+const struct config *dprctl_read_members(const struct dprctl *c, bool *ret_own)
 {
 	static struct config config; /* these are too large for a stack */
 	static struct config_errors errors;
 	const char *path = c->config_path ? c->config_path : CONFIG_PATH_DEFAULT;
 	char first[NAME_BYTES];
 
-	if (!config_read(path, NULL, &config, &errors))
+	*ret_own = !config_read(path, c->node_name, &config, &errors);
+	if (*ret_own)
 		return &config;
 	/* The operator's own host may be no member. */
 	if (config_first_member(path, first) && !config_read(path, first, &config, &errors))

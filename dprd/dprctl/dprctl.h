@@ -31,7 +31,10 @@ struct dprctl {
 	const char *config_path, *node_name;
 	bool json, no_heading, all, dump, wait, watch;
 	unsigned watch_s, timeout_s, answer_ms;
-	const char *to, *client, *state, *limit, *host, *format;
+	const char *to, *client, *state, *limit, *host, *format, *weight;
+	unsigned service_count, cluster_count; /* of a member */
+	const char *service[MEMBER_SERVICES_MAX], *cluster[MEMBER_CLUSTER_MAX];
+	bool dry_run;
 	struct config *config; /* NULL: could not be read */
 	const char *run_dir, *table_file;
 };
@@ -144,6 +147,33 @@ int host_wait(const char *shown, int child);
 /* All of it; config may be NULL. */
 int host_run(const struct config *config, const char *host, const char *const *words, bool terminal);
 
+/*
+ * dprctl/cluster.c: the views of all nodes. cluster_judge() adds disagreements, notes and agree to the object, and returns
+ * agree. The offset of a clock is 0 while it fits between the times of question and answer.
+ */
+double cluster_clock_offset(double asked_s, double answered_s, double theirs_s);
+bool cluster_judge(json_t *cluster);
+void render_views(FILE *out, const json_t *cluster, const struct style *style);
+
+/* dprctl/ask_all.c: that object, from the nodes' own answers. own: config->self is this node, asked without ssh. */
+json_t *ask_all(const struct dprctl *c, const struct config *config, bool own);
+
+/*
+ * dprctl/member.c: changes dprd.conf of this node and reloads; dry: only prints the difference. member_all.c: the same on
+ * all nodes. Each returns the exit status; DPRCTL_FAILED: the file is as before, or a line says that it is not.
+ */
+enum member_action { MEMBER_ADD, MEMBER_REMOVE, MEMBER_WEIGHT, MEMBER_UNDO, MEMBER_ACTIONS };
+struct member_change {
+	enum member_action action;
+	const char *name, *weight; /* NULL: none */
+};
+bool member_parse(const struct dprctl *c, char **arguments, struct member_change *ret); /* false: after a line */
+int member_here(const struct dprctl *c, const struct member_change *change, bool dry);
+int member_everywhere(const struct dprctl *c, const struct member_change *change, char **arguments);
+
+/* dprctl/diff.c: nothing when the texts are the same. */
+void render_diff(FILE *out, const char *name, const char *old, const char *new);
+
 /* dprctl/drain.c: returns the exit status. */
 int drain_and_wait(const struct dprctl *c);
 /* Counts the connections of the service ports in a text like /proc/net/tcp, without listeners and closed ones. */
@@ -174,7 +204,11 @@ enum {
 	OPTION_VERSION,
 	OPTION_HOST,
 	OPTION_FORMAT,
-	OPTIONS_MAX = 32,
+	OPTION_SERVICE,
+	OPTION_CLUSTER,
+	OPTION_WEIGHT,
+	OPTION_DRY_RUN,
+	OPTIONS_MAX = 40,
 };
 
 /* The words that a shell offers as an option's argument. */
@@ -205,6 +239,12 @@ bool dprctl_completion(FILE *out, const char *shell);
 /* Asks dprd, shows the answer, and returns the exit status. */
 typedef int dprctl_run(struct dprctl *c, char **arguments);
 
+/* dprctl/answer.c: prints JSON; DPRCTL_OK. */
+int dprctl_print_json(const json_t *value);
+/* The answer of dprd, which the caller frees; NULL after a line that says why there is none. */
+json_t *dprctl_answer(const struct dprctl *c, json_t *request);
+/* Reloads both daemons, with a line; the exit status. */
+int dprctl_reload(const struct dprctl *c);
 /* dprctl/command.c: false after a line: -n names another node than the one that answers here. */
 bool dprctl_is_meant(const struct dprctl *c);
 /* A function command_NAME() for each command. */
@@ -219,7 +259,8 @@ COMMANDS_OF_DPRCTL(X)
  * are taken from it. False after a line: there is no file.
  */
 bool dprctl_read_config(struct dprctl *c);
-/* The members of the file, for whichever node; NULL, without a line, when it cannot be read. */
-const struct config *dprctl_read_members(const struct dprctl *c);
+/* The members of the file; NULL, without a line, when it cannot be read. *ret_own: the file says which of them this host
+ * is. */
+const struct config *dprctl_read_members(const struct dprctl *c, bool *ret_own);
 
 #endif

@@ -59,6 +59,7 @@ static int take_text(struct dprctl *c, int code)
 		{ 'n', 0, &c->node_name },
 		{ OPTION_HOST, 0, &c->host },
 		{ OPTION_FORMAT, WITH_FORMAT, &c->format },
+		{ OPTION_WEIGHT, WITH_MEMBER, &c->weight },
 		{ OPTION_TO, WITH_FILTER, &c->to },
 		{ OPTION_CLIENT, WITH_FILTER, &c->client },
 		{ OPTION_STATE, WITH_FILTER, &c->state },
@@ -70,6 +71,17 @@ static int take_text(struct dprctl *c, int code)
 		i++;
 	*texts[i].place = optarg;
 	return texts[i].goes_with;
+}
+
+static void add_address(const char *option, const char **list, unsigned *count, unsigned most)
+{
+	struct addr address;
+
+	if (!addr_parse(optarg, &address))
+		usage_error(option, " takes an IPv4 or IPv6 address");
+	if (*count == most)
+		usage_error(option, " is there too often");
+	list[(*count)++] = optarg;
 }
 
 /* Puts one option into *c. Returns the commands that it goes with; 0: all. */
@@ -95,6 +107,15 @@ static int take_option(struct dprctl *c, int code, int argc, char **argv)
 	case OPTION_WAIT:
 		c->wait = true;
 		return WITH_WAIT;
+	case OPTION_DRY_RUN:
+		c->dry_run = true;
+		return WITH_MEMBER;
+	case OPTION_SERVICE:
+		add_address("--service", c->service, &c->service_count, MEMBER_SERVICES_MAX);
+		return WITH_MEMBER;
+	case OPTION_CLUSTER:
+		add_address("--cluster", c->cluster, &c->cluster_count, MEMBER_CLUSTER_MAX);
+		return WITH_MEMBER;
 	case OPTION_TIMEOUT:
 		c->timeout_s = seconds("--timeout", optarg, TIMEOUT_S_MAX);
 		return WITH_WAIT;
@@ -213,6 +234,7 @@ static int run_there(const struct dprctl *c, struct remote *remote, const char *
 {
 	bool terminal = c->watch && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 	int result;
+	bool own;
 
 	if (!host_is_good(c->host))
 		usage_error("not a host: ", c->host);
@@ -222,7 +244,7 @@ static int run_there(const struct dprctl *c, struct remote *remote, const char *
 			usage_error("not for another host: ", *arguments);
 		add_word(remote, "", *arguments, NULL);
 	}
-	result = host_run(dprctl_read_members(c), c->host, remote->words, terminal);
+	result = host_run(dprctl_read_members(c, &own), c->host, remote->words, terminal);
 	forget_words(remote);
 	return result;
 }

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One seat 10: dprctl reaches the other nodes by a real ssh, and prints DNS records."""
+import json
+import os
+import stat
+import time
+
+from faultlib import wait_for
+from seat import Seat
+
+ALL = ["n1", "n2", "n3"]
+
+
+def test_m10_another_host(own3):
+    """dprctl --host n2 on n1 is dprctl on n2: its answer, its exit status, its arguments as they are. Without sshd, without
+    dprctl there, and without ssh here, a line says so and the exit status is 2."""
+    with Seat(own3) as seat:
+        assert seat.json("n1", "--host", "n2", "status")["node"] == "n2"
+        assert seat.json("n1", "--host=root@n3")["node"] == "n3"
+        found = seat.dprctl("n1", "--host", "n2", "why", "203.0.113.7")
+        assert (found.returncode, "of n2" in found.stdout) == (1, True), found
+        odd = "it's $(id) \"x\""
+        found = seat.dprctl("n1", "--host", "n2", "flows", "--to", odd)
+        assert (found.returncode, odd in found.stderr) == (2, True), found
+        assert seat.dprctl("n1", "--host", "n2", "drain").returncode == 0
+        assert (own3.status("n2")["state"], own3.status("n1")["state"]) == ("draining", "active")
+        assert seat.dprctl("n1", "--host", "n2", "undrain").returncode == 0
+
+        own3.stop("n2", "dprd")
+        found = seat.dprctl("n1", "--host", "n2", "peers")
+        assert (found.returncode, "dprd does not run" in found.stderr) == (2, True), found
+        os.unlink(seat.program("n2"))
+        found = seat.dprctl("n1", "--host", "n2", "peers")
+        assert (found.returncode, "not installed there" in found.stderr) == (2, True), found
+        seat.stop("n3")
+        found = seat.dprctl("n1", "--host", "n3", "peers")
+        assert (found.returncode, "cannot be reached by ssh" in found.stderr) == (2, True), found
+        found = seat.dprctl("n1", "--host", "n3", "peers", ssh="/nonexistent/ssh")
+        assert (found.returncode, "ssh cannot be run" in found.stderr) == (2, True), found
+
+
+def addresses(seat, node="n1"):
+    return {record["address"] for record in json.loads(seat.dprctl(node, "zone", "--format=json").stdout)["records"]}
+
+
+def service_addresses(cluster, *names):
+    return {address for name in names for address in (cluster.node(name).service_v4, cluster.node(name).service_v6)}
+
+
+def test_m11_records(own3):
+    """dprctl zone lists the members that work. A node that drains or is silent is left out; a node without news lists all.
+    Without dprd there is no record at all, and an error. A real dnsmasq answers with these records."""
+    with Seat(own3) as seat:
+        assert addresses(seat) == service_addresses(own3, *ALL)
+        own3.dprctl("n2", "drain")
+        wait_for(lambda: addresses(seat) == service_addresses(own3, "n1", "n3"), "n2 is left out", 3)
+        assert seat.dprctl("n2", "zone").returncode == 0
+        assert dnsmasq_answers(own3, seat) == {own3.node("n1").service_v4, own3.node("n3").service_v4}
+        own3.freeze("n3", "loadcast")
+        wait_for(lambda: addresses(seat) == service_addresses(own3, "n1"), "n3 is left out", 3)
+        wait_for(lambda: addresses(seat, "n3") == service_addresses(own3, *ALL), "n3 itself lists all", 3)
+        assert seat.dprctl("n3", "zone", "www").returncode == 1
+        own3.resume("n3", "loadcast")
+        own3.stop("n1", "dprd")
+        found = seat.dprctl("n1", "zone", "www")
+        assert (found.returncode, found.stdout, "dprd does not run" in found.stderr) == (2, "", True), found
+
+
+def dnsmasq_answers(cluster, seat):
+    """The IPv4 addresses of www.example.org that a dnsmasq with the records gives, in the namespace of n1."""
+    path = seat.path("records.conf")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(seat.dprctl("n1", "zone", "www.example.org", "--format=dnsmasq").stdout)
+    child = cluster.site.start("n1", ["dnsmasq", "-k", "-p", "5399", "-C", path, "--no-resolv", "--no-hosts", "--pid-file="],
+                               seat.path("dnsmasq.log"))
+    try:
+        ask = ["dig", "-p", "5399", "+short", "+time=1", "+tries=5", "@127.0.0.1", "www.example.org", "A"]
+        return set(cluster.wait_until(lambda: cluster.site.ask("n1", ask, check=False).split(), "dnsmasq answers"))
+    finally:
+        child.terminate()
+        child.wait(5)
+        cluster.site.reap()
+
+
+def test_m12_views(own3):
+    """dprctl cluster: all agree; n2 drains, and all agree; loadcast of n3 stands still, so it and the others see each other as
+    they are not; sshd of n2 is away. Each is told, with exit status 1. It also works on a node whose dprd is dead."""
+    with Seat(own3) as seat:
+        found = seat.dprctl("n1", "cluster")
+        assert (found.returncode, "all nodes agree" in found.stdout) == (0, True), found
+        own3.dprctl("n2", "drain")
+        wait_for(lambda: seat.dprctl("n1", "cluster").returncode == 0, "all know that n2 drains", 5)
+        own3.freeze("n3", "loadcast")
+        late = "n1 sees n3 as LATE (not heard), which say of themselves: up"
+        wait_for(lambda: late in seat.json("n1", "cluster")["disagreements"], "n1 gives up n3", 5)
+        own3.resume("n3", "loadcast")
+        own3.dprctl("n2", "undrain")
+        seat.stop("n2")
+        own3.stop("n1", "dprd")
+        start = time.monotonic()
+        found = seat.dprctl("n1", "cluster")
+        assert time.monotonic() - start < 15
+        assert found.returncode == 1
+        assert "! n1 does not answer: dprd does not run" in found.stdout
+        assert "! n2 does not answer: it cannot be reached by ssh" in found.stdout
+        assert "n3     up" in found.stdout
+
+
+def texts(cluster):
+    return {node.name: cluster.config_text(node) for node in cluster.nodes}
+
+
+def inner(cluster, node, name):
+    """A member as dprd of the node has it."""
+    return next((member for member in cluster.status(node)["members"] if member["name"] == name), None)
+
+
+def test_m13_members(clusters):
+    """dprctl member adds, weighs and removes a member on one node and on all. Comments, mode and a link stay. A change that one
+    node cannot make is made nowhere; one that fails in the middle is taken back; a refused file changes nothing."""
+    cluster = clusters.fresh(nodes=3, layout="own")
+    add = ["member", "add", "n4", "--service", "192.0.2.14", "--cluster", "10.80.0.14"]
+    with Seat(cluster) as seat:
+        path = cluster.config_path(cluster.node("n1"))
+        os.rename(path, path + ".real")
+        os.symlink(path + ".real", path)
+        with open(path, "a", encoding="ascii") as file:
+            file.write("# the end\n")
+        os.chmod(path, 0o640)
+        cluster.dprctl("n1", "reload")
+        before = texts(cluster)
+
+        found = seat.dprctl("n1", *add, "--dry-run")
+        assert (found.returncode, '+[Member "n4"]' in found.stdout) == (0, True), found
+        assert texts(cluster) == before
+        found = seat.dprctl("n1", "member", "add", "n4", "--service", cluster.node("n2").service_v4)
+        assert (found.returncode, "belongs to [Member" in found.stderr, texts(cluster)) == (2, True, before), found
+
+        found = seat.dprctl("n1", *add)
+        assert found.returncode == 0, found
+        assert os.path.islink(path) and stat.S_IMODE(os.stat(path).st_mode) == 0o640
+        assert inner(cluster, "n1", "n4") and not inner(cluster, "n2", "n4")
+        # n2 and n3 could make the change, and n1 cannot: nothing happens anywhere.
+        found = seat.dprctl("n2", *add, "--all")
+        assert (found.returncode, "n1 cannot make this change" in found.stderr) == (2, True), found
+        assert {**texts(cluster), "n1": before["n1"]} == before
+        assert seat.dprctl("n1", "member", "undo").returncode == 0
+        assert texts(cluster) == before and not inner(cluster, "n1", "n4")
+
+        found = seat.dprctl("n2", "member", "weight", "n3", "50", "--all")
+        assert found.returncode == 0, found
+        wait_for(lambda: all(inner(cluster, node.name, "n3")["weight"] == 50 for node in cluster.nodes), "n3 weighs 50", 3)
+        assert "# the end" in cluster.config_text("n1")
+        heavy = texts(cluster)
+        found = seat.dprctl("n1", *add, "--all")
+        assert found.returncode == 0, found
+        assert all(inner(cluster, node.name, "n4") for node in cluster.nodes)
+        more = texts(cluster)
+
+        # dprd of n3 is away: it can check the change, but not make it.
+        cluster.stop("n3", "dprd")
+        found = seat.dprctl("n1", "member", "remove", "n4", "--all")
+        assert (found.returncode, found.stderr.count(": taken back")) == (2, 2), found
+        assert texts(cluster) == more and inner(cluster, "n1", "n4") and inner(cluster, "n2", "n4")
+        found = seat.dprctl("n3", "member", "weight", "n4", "5")
+        assert (found.returncode, "dprd does not run" in found.stderr, texts(cluster)) == (2, True, more), found
+        cluster.start("n3", "dprd")
+        cluster.wait_ready(timeout_s=15)
+        found = seat.dprctl("n1", "member", "remove", "n4", "--all")
+        assert found.returncode == 0, found
+        assert texts(cluster) == heavy
