@@ -68,7 +68,7 @@ $(PROTO).o: $(PROTO).c
 
 # BPF programs know no C library; its headers ask which processor that would be for.
 BPF_FLAGS = -O2 -g -target bpf -mcpu=v3 -Wall -Wextra $(BPF_WARNINGS) -I. -D__$(shell uname -m)__ \
-	-I/usr/include/$(shell $(CC) -print-multiarch 2>/dev/null)
+	-I/usr/include/$(shell $(CC) -print-multiarch 2>/dev/null) -ffile-prefix-map=$(CURDIR)=.
 
 $(BUILD)/%.bpf.o: %.bpf.c
 	@mkdir -p $(@D)
@@ -128,10 +128,11 @@ $(OTHER_LOADCAST): $(BUILD)/loadcast/main.o $(BUILD)/tests/lab/version-other.o $
 	$(call Q,LINK )$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_LOADCAST)
 
 ## make setup        install the Debian packages that building, demonstrating and testing need (root); parts of it:
-##                   setup-build, setup-demo (with what to build), setup-check (what make check needs), setup-all
-.PHONY: setup setup-build setup-demo setup-check setup-all
+##                   setup-build, setup-deb and setup-demo (with what to build), setup-check (what make check needs),
+##                   setup-all
+.PHONY: setup setup-build setup-deb setup-demo setup-check setup-all
 setup: setup-check
-setup-build setup-demo setup-check setup-all:
+setup-build setup-deb setup-demo setup-check setup-all:
 	@tests/setup.sh $(@:setup-%=%)
 
 ## make demo         raise a cluster in network namespaces, load it, compare policies, break things (root)
@@ -168,6 +169,11 @@ cluster: all
 .PHONY: systemd
 systemd: all
 	@tests/systemd/run nfqueue bpf
+
+## make deb-test     the packages: build, lintian, and in such a systemd: install, upgrade under load, remove, purge (root)
+.PHONY: deb-test
+deb-test:
+	@tests/systemd/check-packages
 
 ## make check        set up, build, lint, the quick rung of all tests; closes with "N passed, N failed" (root)
 .PHONY: check
@@ -224,4 +230,4 @@ clean:
 .PHONY: test-programs
 test-programs: $(UNIT_TESTS) $(BPF_TESTS) $(BPF_FUZZER) $(KERNEL_PROGRAMS) $(SURGE)
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -path $(BUILD)/deb -prune -o -type f -name '*.d' -print 2>/dev/null)

@@ -19,6 +19,7 @@ MANPAGES = $(wildcard docs/man/*.[158])
 man_path = $(MANDIR)/man$(subst .,,$(suffix $(1)))/$(notdir $(1))
 
 INSTALLED = $(SBINDIR)/dprd $(SBINDIR)/loadcast $(SBINDIR)/dprd-web $(BINDIR)/dprctl $(BINDIR)/dpr-sim \
+	$(BINDIR)/dpr-surge \
 	$(addprefix $(UNITDIR)/,$(UNITS)) \
 	$(PREFIX)/lib/sysusers.d/dprd.conf $(PREFIX)/lib/tmpfiles.d/dprd.conf $(PREFIX)/lib/sysctl.d/60-dprd.conf \
 	$(DOCDIR)/dprd.conf $(COMPLETIONS) $(foreach page,$(MANPAGES),$(call man_path,$(page)))
@@ -37,14 +38,19 @@ $(BUILD)/completions/dprctl.%: $(BUILD)/bin/dprctl
 	@mkdir -p $(@D)
 	$(call Q,MADE )$< --completion=$* >$@.new && mv $@.new $@
 
+# Everything that "make install" compiles.
+.PHONY: programs
+programs: $(PROGRAMS) $(SIM) $(SURGE) web completions
+
 ## make install      build, and install below PREFIX (/usr/local) and DESTDIR; never overwrites a configuration
 .PHONY: install
-install: $(PROGRAMS) sim web install-man completions
+install: programs install-man
 	install -D -m 755 $(BUILD)/bin/dprd $(DESTDIR)$(SBINDIR)/dprd
 	install -D -m 755 $(BUILD)/bin/loadcast $(DESTDIR)$(SBINDIR)/loadcast
 	$(if $(HAS_MICROHTTPD),install -D -m 755 $(WEB) $(DESTDIR)$(SBINDIR)/dprd-web)
 	install -D -m 755 $(BUILD)/bin/dprctl $(DESTDIR)$(BINDIR)/dprctl
 	install -D -m 755 $(BUILD)/bin/dpr-sim $(DESTDIR)$(BINDIR)/dpr-sim
+	install -D -m 755 $(SURGE) $(DESTDIR)$(BINDIR)/dpr-surge
 	install -d $(DESTDIR)$(UNITDIR)
 	set -e; for unit in $(UNITS); do \
 		sed -e 's,@SBINDIR@,$(SBINDIR),g' -e 's,@BINDIR@,$(BINDIR),g' conf/$$unit \
@@ -69,6 +75,11 @@ ifeq ($(DESTDIR),)
 	@echo "dprctl genkey > $(SYSCONFDIR)/cluster.key (once; the same on all nodes); systemd-tmpfiles --create dprd.conf;"
 	@echo "edit $(SYSCONFDIR)/dprd.conf; systemctl enable --now loadcast dprd$(if $(HAS_MICROHTTPD),; the page: systemctl enable --now dprd-web)"
 endif
+
+## make deb          the Debian packages, into build/deb; a second build of the same commit gives the same bytes
+.PHONY: deb
+deb:
+	@conf/make-deb $(BUILD)/deb $(VERSION)
 
 # Units that run would go on without their files, and links to them would lead nowhere. Units of another installation (a
 # package, another PREFIX) are left alone.

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Installs the Debian packages that this tree needs, or lists the missing ones.
 #
-#   setup.sh [SET]       installs a set: build, demo, check (what "make check" needs; the default), all (what "make
-#                        check-all" needs). Does nothing when all are there. Needs root only when something is missing.
+#   setup.sh [SET]       installs a set: build, deb (what "make deb" needs), demo, check (what "make check" needs; the
+#                        default), all (what "make check-all" needs). Does nothing when all are there. Needs root only
+#                        when something is missing.
 #   setup.sh can GOAL... exits with 0 if "make GOAL" finds what it needs, on any system;
 #                        else prints what is missing
 #
@@ -32,6 +33,10 @@ build                 zlib1g-dev              <zlib.h>
 build                 clang                   clang
 build                 bpftool                 bpftool
 web,lint,systemd      libmicrohttpd-dev       <microhttpd.h>
+deb,check             dpkg-dev                dpkg-buildpackage
+deb,check             debhelper               dh
+deb,check             dh-dkms                 dh_dkms
+deb,check             lintian                 lintian
 demo                  git                     git
 demo                  ca-certificates         -
 demo,cluster          iptables                iptables
@@ -107,6 +112,7 @@ sets_of_goal() {
 	model) echo model ;;
 	cluster | storm) echo build,cluster ;;
 	systemd) echo build,systemd ;;
+	deb | deb-test) echo build,deb ;;
 	surge-test) echo build,cmocka,surge ;;
 	experiments-test) echo build,pytest ;;
 	*) echo build ;;
@@ -150,7 +156,10 @@ can() {
 	lacks=$(lacking "$sets")
 	[ -n "$lacks" ] || return 0
 	how=setup-check
-	[ "$(lacking build)" != "$lacks" ] || how=setup-build
+	case $(lacking build),$(lacking build,deb) in
+	"$lacks",*) how=setup-build ;;
+	*,"$lacks") how=setup-deb ;;
+	esac
 	{
 		echo "make $*: these Debian packages are missing:"
 		echo "$lacks" | while read -r package evidence; do
@@ -239,6 +248,7 @@ can)
 	exit
 	;;
 build) sets=build,web ;;
+deb) sets=build,web,deb ;;
 demo) sets=build,web,demo ;;
 check) sets=build,web,demo,check,uml ;;
 all) sets=build,web,demo,check,browser,kernel ;;

@@ -26,7 +26,9 @@ enum command_options {
 	WITH_ALL = 1 << 5,
 	WITH_WAIT = 1 << 6, /* --wait, --timeout */
 	WITH_FORMAT = 1 << 7,
-	WITH_MEMBER = 1 << 8, /* --service, --cluster, --weight, --dry-run */
+	WITH_MEMBER = 1 << 8, /* --weight, --dry-run */
+	WITH_ADDRESSES = 1 << 9, /* --service, --cluster */
+	WITH_INIT = 1 << 10, /* --member, --key, --force */
 	WITH_ANYTHING = -1, /* ignores options and arguments */
 };
 
@@ -51,10 +53,12 @@ enum command_options {
 #define COMMANDS_OF_DPRCTL(X)                                                                       \
 	X(cluster, "", RIGHTS_ANYBODY, WITH_JSON | WITH_HEADING,                                    \
 	  "the views of all nodes, by ssh, and how they differ")                                    \
-	X(member, "ACTION...", RIGHTS_SOCKET, WITH_MEMBER | WITH_ALL,                               \
+	X(member, "ACTION...", RIGHTS_SOCKET, WITH_MEMBER | WITH_ADDRESSES | WITH_ALL,              \
 	  "add, remove or weight a member in dprd.conf; undo")                                      \
 	X(metrics, "", RIGHTS_SOCKET, 0, "print the status for Prometheus")                         \
 	X(zone, "[NAME]", RIGHTS_SOCKET, WITH_FORMAT, "print DNS records of the members that work") \
+	X(init, "", RIGHTS_ANYBODY, WITH_INIT | WITH_ADDRESSES,                                     \
+	  "write a first dprd.conf and a key; asks, or takes options")                              \
 	X(genkey, "", RIGHTS_ANYBODY, 0, "print a fresh cluster key")                               \
 	X(version, "", RIGHTS_ANYBODY, 0, "print the version")                                      \
 	X(help, "", RIGHTS_ANYBODY, WITH_ANYTHING, "print this")

@@ -32,9 +32,14 @@ struct dprctl {
 	bool json, no_heading, all, dump, wait, watch;
 	unsigned watch_s, timeout_s, answer_ms;
 	const char *to, *client, *state, *limit, *host, *format, *weight;
-	unsigned service_count, cluster_count; /* of a member */
+	unsigned service_count, cluster_count; /* of a member, or of this node */
 	const char *service[MEMBER_SERVICES_MAX], *cluster[MEMBER_CLUSTER_MAX];
 	bool dry_run;
+	struct {
+		const char *key, *member[MEMBERS_MAX];
+		unsigned member_count;
+		bool force;
+	} init;
 	struct config *config; /* NULL: could not be read */
 	const char *run_dir, *table_file;
 };
@@ -199,6 +204,9 @@ enum {
 	OPTION_ALL,
 	OPTION_WAIT,
 	OPTION_TIMEOUT,
+	OPTION_MEMBER,
+	OPTION_KEY,
+	OPTION_FORCE,
 	OPTION_KEYS,
 	OPTION_COMPLETION,
 	OPTION_VERSION,

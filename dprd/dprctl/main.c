@@ -84,6 +84,20 @@ static void add_address(const char *option, const char **list, unsigned *count, 
 	list[(*count)++] = optarg;
 }
 
+/* Options of init. */
+static int take_init(struct dprctl *c, int code)
+{
+	if (code == OPTION_FORCE)
+		c->init.force = true;
+	else if (code == OPTION_KEY)
+		c->init.key = optarg;
+	else if (c->init.member_count < MEMBERS_MAX)
+		c->init.member[c->init.member_count++] = optarg;
+	else
+		usage_error("too many members: ", optarg);
+	return WITH_INIT;
+}
+
 /* Puts one option into *c. Returns the commands that it goes with; 0: all. */
 static int take_option(struct dprctl *c, int code, int argc, char **argv)
 {
@@ -112,13 +126,17 @@ static int take_option(struct dprctl *c, int code, int argc, char **argv)
 		return WITH_MEMBER;
 	case OPTION_SERVICE:
 		add_address("--service", c->service, &c->service_count, MEMBER_SERVICES_MAX);
-		return WITH_MEMBER;
+		return WITH_ADDRESSES;
 	case OPTION_CLUSTER:
 		add_address("--cluster", c->cluster, &c->cluster_count, MEMBER_CLUSTER_MAX);
-		return WITH_MEMBER;
+		return WITH_ADDRESSES;
 	case OPTION_TIMEOUT:
 		c->timeout_s = seconds("--timeout", optarg, TIMEOUT_S_MAX);
 		return WITH_WAIT;
+	case OPTION_MEMBER:
+	case OPTION_KEY:
+	case OPTION_FORCE:
+		return take_init(c, code);
 	case OPTION_KEYS:
 		config_print_keys(stdout);
 		exit(DPRCTL_OK);
