@@ -44,7 +44,7 @@ FIXTURE_SECONDS = 60
 SECOND_TRIES = 3  # in one run; more failures than these are not bad luck
 LOG_BYTES = 4000
 OWN_PORTS = "20000-20999"  # client ports that a test may choose
-CLUSTERS_MOST = 3  # clusters that are kept: idle daemons take time, too
+CLUSTERS_MOST = 3  # clusters that are kept
 FORMS = {"own3": {"layout": "own"}, "one3": {"layout": "one"}}
 
 
@@ -59,8 +59,11 @@ class Clusters:
     def get(self, name, **options):
         """The cluster of this name, as at its start; raised with options (of class Cluster) when it does not exist."""
         found = self.up.pop(name, None)
+        self._pause_idle()
         if found is not None:
             try:
+                if found.paused:
+                    found.go_on()
                 reset(found)
             except LabError:
                 found.down()
@@ -72,6 +75,12 @@ class Clusters:
         self.used.append(found)
         return found
 
+    def _pause_idle(self):
+        """Clusters that the running test does not use stand still: idle daemons take a third of the host otherwise."""
+        for cluster in self.up.values():
+            if cluster not in self.used and not cluster.paused:
+                cluster.pause()
+
     def _make_room(self):
         """Removes the clusters unused for the longest time; never one that the running test uses."""
         idle = [cluster for cluster in self.up.values() if cluster not in self.used]
@@ -80,6 +89,7 @@ class Clusters:
 
     def fresh(self, daemons=True, **options):
         """A cluster for this test only."""
+        self._pause_idle()
         found = make(daemons, **options)
         self.made_for_one.append(found)
         self.used.append(found)

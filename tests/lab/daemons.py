@@ -10,6 +10,7 @@ import time
 from netns import LabError, Late, start_time, stop_processes
 
 PROGRAMS = {"loadcast": "bin/loadcast", "dprd": "bin/dprd"}
+AFTER_PAUSE_S = 0.4  # longer than dprd's tick and the period of announcements: no state from before the pause is left
 
 
 class Daemons:
@@ -20,6 +21,7 @@ class Daemons:
     wrappers = {"loadcast": [], "dprd": []}
     # More environment of the daemons, as NAME=value words.
     environment = []
+    paused = False
 
     # ---- configuration ----
 
@@ -197,6 +199,22 @@ class Daemons:
 
     def resume(self, which, daemon):
         os.kill(self.pid(which, daemon), signal.SIGCONT)
+
+    def pause(self):
+        """Makes all daemons and their children stand still, until go_on()."""
+        self.paused = True
+        self._signal_groups(signal.SIGSTOP)
+
+    def go_on(self):
+        """Waits after a pause until each daemon has noticed how long it stood still."""
+        self.paused = False
+        self._signal_groups(signal.SIGCONT)
+        time.sleep(AFTER_PAUSE_S)
+
+    def _signal_groups(self, number):
+        for child in self.daemons.values():
+            if child.poll() is None:
+                os.killpg(child.pid, number)  # each has a session of its own (Site.start)
 
     # ---- state ----
 
