@@ -100,6 +100,7 @@ struct standby *standby_start(const struct standby_queue *queues, unsigned count
 		free(s);
 		return NULL;
 	}
+	s->page->dprd_pid = (uint32_t)getpid();
 	s->page->count = count < STANDBY_QUEUES_MAX ? count : STANDBY_QUEUES_MAX;
 	for (i = 0; i < s->page->count; i++)
 		s->page->queues[i] = queues[i];

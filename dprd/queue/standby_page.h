@@ -21,6 +21,7 @@ enum {
 struct standby_page {
 	uint64_t stamp_ms[STANDBY_QUEUES_MAX]; /* of each worker: when it last looked at its queues */
 	struct standby_counts counts;
+	uint32_t dprd_pid;
 	uint32_t stops; /* dprd ends in good order */
 	uint32_t drains; /* the process reads a queue: it may have a packet in hand */
 	struct standby_noted noted; /* SYNs that the process lets pass, noted before it does */

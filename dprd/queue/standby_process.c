@@ -234,14 +234,14 @@ static int look(struct process *p, struct pollfd *fds, uint64_t watched_from_ms)
  * dprd is gone. The packets that it had in hand are lost, and the clients send them again; those that it had not read
  * are not lost. When dprd did not end by itself, this process goes on: first for a moment in any case, because peers do
  * not know about it yet, and then until the next dprd has the lock and asks for the queues. A lock that was never free
- * may be the next dprd's.
+ * may be the next dprd's. On a busy host dprd needs long to end, and has the lock until then.
  */
 static void linger(struct process *p, struct pollfd *fds)
 {
 	struct standby_page *page = p->page;
 	int lock = page->stops ? -1 : lock_watch(members_now(page)->config.run_dir);
-	uint64_t start_ms = clock_now_ms(), passed_ms = 0;
-	bool was_free = false, taken;
+	uint64_t start_ms = clock_now_ms(), now_ms;
+	bool gone = false, was_free = false, taken;
 	unsigned i;
 
 	for (i = 0; i < page->count; i++)
@@ -256,8 +256,12 @@ static void linger(struct process *p, struct pollfd *fds)
 		taken = lock < 0 || lock_is_taken(lock);
 		was_free = was_free || !taken;
 		poll(fds, page->count, LINGER_LOOK_MS);
-		passed_ms = clock_now_ms() - start_ms;
-	} while (passed_ms < (was_free && !taken ? STANDBY_LINGER_MS : STANDBY_MOMENT_MS));
+		now_ms = clock_now_ms();
+		if (!gone && getppid() != (pid_t)page->dprd_pid) {
+			gone = true;
+			start_ms = now_ms;
+		}
+	} while (now_ms - start_ms < (!gone || (was_free && !taken) ? STANDBY_LINGER_MS : STANDBY_MOMENT_MS));
 	/* Packets that come before a queue is closed are dropped, and the end of a process takes milliseconds. */
 	for (i = 0; i < page->count; i++) {
 		drain(p, i);

@@ -512,6 +512,20 @@ def steady(cluster, wanted, seconds):
     assert looks - found <= 1 + looks // 10, f"{looks - found} of {looks} looks did not find all of {wanted}"
 
 
+@contextlib.contextmanager
+def computing():
+    """Two programs per processor that compute all the time, each with its own session: the kernel may give every
+    session the same part (sched(7), autogroup), and dprd's would have half of a processor and no need to wait."""
+    programs = [subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True)
+                for _ in range(2 * os.cpu_count())]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+
+
 def in_time(condition, otherwise):
     """Makes an assertion that may only fail because something took too long."""
     if not condition:

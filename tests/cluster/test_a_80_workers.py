@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Traffic 80: several workers. The kernel spreads clients over their queues by address."""
 import collections
-import contextlib
 import os
-import subprocess
 
 import pytest
 
+from faultlib import computing
 from stormlib import Floods
 from traffic import counting, service
 
@@ -56,20 +55,6 @@ def test_a80_four_workers(clusters):
         else:
             assert used[FORWARD] >= 2, "one queue for all flows"
             assert used[TUNNEL] >= 1  # one for each peer and family; by chance both may be the same
-
-
-@contextlib.contextmanager
-def computing():
-    """Two programs per processor that compute all the time, each with its own session: the kernel may give every
-    session the same part (sched(7), autogroup), and dprd's would have half of a processor and no need to wait."""
-    programs = [subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True)
-                for _ in range(2 * os.cpu_count())]
-    try:
-        yield
-    finally:
-        for program in programs:
-            program.kill()
-            program.wait()
 
 
 def waiting_threads(cluster, node):

@@ -20,6 +20,7 @@ both = pytest.mark.parametrize("family", FAMILIES)
 LAYOUTS = ("own", "one")
 OWN_LOAD = 10
 UPLOAD_BYTES = 4_000_000
+BURSTS, BUSY_S = 4, 0.02
 
 
 @pytest.fixture(name="own")
@@ -187,29 +188,41 @@ def idle(cluster):
 
 
 def burst_ratio(cluster, entries, count, per_second=5000):
-    """How full the fullest node is, in proportion to the mean, once connections to the first nodes stand."""
+    """How full the fullest node is, in proportion to the mean, once connections to the first nodes stand; and how long
+    the host let nobody run meanwhile."""
     idle(cluster)
+    span = hiccups.Span()
     addresses = [address for node in cluster.nodes[:entries] for address in (node.service_v4, node.service_v6)]
     with counting(cluster) as moved:
         burst = Flows(cluster, addresses, count, pause_ms=1000, per_second=per_second)
         ready = burst.wait_ready()
+        span.end()
         burst.end()
     served = collections.Counter(flow["node"] for flow in burst.each)
     assert ready == count == sum(served.values())
     # The queue of SYNs is short, and lets them pass when it is full: on a busy host dprd does not see all.
     passed = max(count - sum(moved[node.name]["syns"] for node in cluster.nodes[:entries]), 0)
-    print(f"{count} connections to {entries} of {len(cluster.nodes)}, {per_second} per second, {passed} not seen by dprd: "
-          f"{sorted(served.items())}")
+    print(f"{count} connections to {entries} of {len(cluster.nodes)}, {per_second} per second, {passed} not seen by dprd, "
+          f"host stood still for {span.lost_s:.3f} s: {sorted(served.items())}")
     if entries == 1:
         served["n1"] -= passed
-    return max(served.values()) * len(cluster.nodes) / (count - passed)
+    return max(served.values()) * len(cluster.nodes) / (count - passed), span.lost_s
+
+
+def check_burst(cluster, entries, count, at_most, per_second=5000):
+    """A busy host delays announcements and decisions by more than their periods: then another burst may show it."""
+    for _ in range(BURSTS):
+        ratio, lost_s = burst_ratio(cluster, entries, count, per_second)
+        if ratio <= at_most or lost_s < BUSY_S:
+            break
+    assert ratio <= at_most
 
 
 @pytest.mark.parametrize("count", (60, 120, pytest.param(1000, marks=pytest.mark.long("60 and 120 are short ones of its kind"))))
 def test_a98_burst(own, count):
     """Connections that come all at once to one entry of three idle nodes, and stay open, as after a fail-over: each node gets
     its part, whatever the nodes know of each other just then."""
-    assert burst_ratio(own, 1, count) <= 1.15
+    check_burst(own, 1, count, 1.15)
 
 
 many_connections = pytest.mark.long("a thousand connections; test_sim_run has them and several entries, too")
@@ -219,7 +232,7 @@ many_connections = pytest.mark.long("a thousand connections; test_sim_run has th
                                            pytest.param(2, 1000, marks=many_connections)))
 def test_a99_burst_of_eight(clusters, law, entries, count):
     """The same on eight nodes, to one entry and to two that do not know of each other's choices."""
-    assert burst_ratio(clusters.get("burst-8", layout="own", nodes=8), entries, count) <= (1.15 if entries == 1 else 1.20)
+    check_burst(clusters.get("burst-8", layout="own", nodes=8), entries, count, 1.15 if entries == 1 else 1.20)
 
 
 @pytest.mark.alone
@@ -228,4 +241,4 @@ def test_a99_burst_of_eight(clusters, law, entries, count):
 @pytest.mark.parametrize("per_second", (300, 1000, 5000, 20000))
 def test_a97_burst_of_sixteen_at_a_rate(clusters, law, per_second):
     """The same on sixteen nodes, within 3 s to 50 ms: announcements come in between, of some nodes and not of others."""
-    assert burst_ratio(clusters.get("burst-16", layout="own", nodes=16), 1, 1000, per_second) <= 1.15
+    check_burst(clusters.get("burst-16", layout="own", nodes=16), 1, 1000, 1.15, per_second)

@@ -2,6 +2,7 @@
 """Shared by the traffic tests: connections of real kernels, and packets made and seen one by one."""
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import socket
@@ -307,11 +308,14 @@ def tcp_of(frame):
 class RawClient:
     """A TCP client that sends single packets; resets of the kernel for its port are dropped."""
 
+    made = itertools.count()
+
     def __init__(self, cluster, address, port, local_port, host="c1", mss=1460, **ip_fields):
         self.cluster, self.host, self.port, self.local_port = cluster, host, port, local_port
         self.address, self.mss, self.ip_fields = address, mss, ip_fields
         self.source = CLIENT["v6" if ":" in address else "v4"]
-        self.sequence = self.isn = 1_000_000 + 7919 * (local_port % 1000)
+        # Another one each time: dprd takes a SYN of the same numbers for a copy.
+        self.sequence = self.isn = 1_000_000 + 104_729 * next(RawClient.made) % 2_000_000_000
         self.acknowledged = self.first = 0
         self.acknowledges = True
         self.capture = Capture(cluster, host, only=f"tcp port {local_port} or icmp or icmp6")

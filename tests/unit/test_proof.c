@@ -169,12 +169,39 @@ static void test_narrow(void **context)
 	assert_true(proofs.narrow[A][0]);
 }
 
+/* A node that stood still for long has missed no full-size probe, and still notices when none come from then on. */
+static void test_narrow_after_a_pause(void **context)
+{
+	(void)context;
+	pass(PROOF_FULL_LEARN_MS - PROOF_LOOK_MS, true);
+	proofs_hear(&proofs, A, false, true, now_ms);
+	pass(5000, true);
+	now_ms += 600000;
+	proofs_hear(&proofs, A, false, false, now_ms);
+	pass(PROOF_FULL_FRESH_MS - 5000 - 2 * PROOF_LOOK_MS, true);
+	assert_true(proofs.proven[A][0]);
+	assert_false(proofs.narrow[A][0]);
+	pass(3 * PROOF_LOOK_MS, true);
+	assert_true(proofs.narrow[A][0]);
+	/* A full-size probe that waited in a queue during the pause. */
+	now_ms += 600000;
+	proofs_hear(&proofs, A, false, true, now_ms - 100);
+	pass(PROOF_FULL_FRESH_MS - 3 * PROOF_LOOK_MS, true);
+	assert_false(proofs.narrow[A][0]);
+	pass(4 * PROOF_LOOK_MS, true);
+	assert_true(proofs.narrow[A][0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_learns_first, start), cmocka_unit_test_setup(test_loses_and_wins, start),
-		cmocka_unit_test_setup(test_pause, start),        cmocka_unit_test_setup(test_failure, start),
-		cmocka_unit_test_setup(test_narrow, start),       cmocka_unit_test(test_probe),
+		cmocka_unit_test_setup(test_learns_first, start),
+		cmocka_unit_test_setup(test_loses_and_wins, start),
+		cmocka_unit_test_setup(test_pause, start),
+		cmocka_unit_test_setup(test_failure, start),
+		cmocka_unit_test_setup(test_narrow, start),
+		cmocka_unit_test(test_probe),
+		cmocka_unit_test_setup(test_narrow_after_a_pause, start),
 	};
 
 	return cmocka_run_group_tests_name("proof", tests, NULL, NULL);

@@ -35,15 +35,30 @@ static bool look_at_way(struct proofs *p, unsigned member, bool v6, uint64_t now
 	return now != before || narrow != p->narrow[member][v6];
 }
 
+/* No probe was missed while this node stood still for so long, up to now. */
+static void shift(struct proofs *p, uint64_t ms)
+{
+	unsigned i;
+
+	for (i = 0; i < 2 * MEMBERS_MAX; i++) {
+		p->proven_ms[i / 2][i % 2] += ms;
+		/* One that came meanwhile has its time already. */
+		if (p->full_ms[i / 2][i % 2] <= p->looked_ms)
+			p->full_ms[i / 2][i % 2] += ms;
+	}
+}
+
 bool proofs_look(struct proofs *p, uint64_t now_ms)
 {
 	bool judged = proofs_judge(p), changed = false;
 	unsigned i;
 
-	if (!p->since_ms)
+	if (!p->since_ms) {
 		p->since_ms = now_ms;
-	else if (now_ms - p->looked_ms > PROOF_LATE_MS)
+	} else if (now_ms - p->looked_ms > PROOF_LATE_MS) {
 		p->settled_ms = now_ms + PROOF_SETTLE_MS;
+		shift(p, now_ms - p->looked_ms);
+	}
 	p->looked_ms = now_ms;
 	p->looks++;
 	for (i = 0; i < 2 * MEMBERS_MAX; i++)
