@@ -8,10 +8,10 @@ A test takes one of these fixtures; topology and words are in tests/lab/cluster.
     cluster3  the test runs twice: with own3 and with one3
     clusters  clusters.get(name, nodes=4, ...): other clusters, by name; clusters.fresh(...): for one test only
 
-Each is raised at its first use and kept for later tests. Before every test it is as at the start: all hosts, daemons
-and servers run, no fault, no drain, Policy=local, all nodes see all. A test that failed leaves no cluster: the next
-test gets a new one. After every test the law of the counters is checked on all living nodes: seen = served +
-forwarded + passed + dropped + decapsulated.
+Each is raised at its first use and kept for later tests; its daemons stand still while no test uses it. Before every
+test it is as at the start: all hosts, daemons and servers run, no fault, no drain, Policy=local, all nodes see all. A
+test that failed leaves no cluster: the next test gets a new one. After every test the law of the counters is checked on
+all living nodes: seen = served + forwarded + passed + dropped + decapsulated.
 
 The environment variable DPRD_PLANE names the plane: bpf or nfqueue. Every scenario runs on both (rungs.py); where
 the inside of a node differs, the test asks cluster.plane.

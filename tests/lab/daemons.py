@@ -230,7 +230,7 @@ class Daemons:
         return said
 
     def status(self, which):
-        """What dprctl status --json prints; None when that is no JSON."""
+        """The JSON of dprctl status --json; None without."""
         with contextlib.suppress(OSError, ValueError):
             said = self._ask(which, "status")
             if "error" not in said:
