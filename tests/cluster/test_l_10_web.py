@@ -162,6 +162,8 @@ def test_l11_browser(web3):
         web3.kill("n1", "dprd")
         wait_for(lambda: page.value("!document.getElementById('banner').hidden"), "the banner tells that dprd is dead", SEEN_S + 1)
         assert page.value(CLASS.format("n1")) == "bad"
+        kill_host(web3, "n2")
+        wait_for(lambda: page.value(WORD.format("n2")) == "LATE", "the files tell that n2 died, too", PATIENCE_S)
         web3.start("n1", "dprd")
         page.wait("document.getElementById('banner').hidden")
         assert not page.errors, page.errors

@@ -378,10 +378,10 @@ async function pollStatus() {
 	try {
 		const answer = await ask("status.json");
 		lastAnswer = Date.now();
-		if (!status || answer.uptime_seconds !== status.uptime_seconds || answer.schema !== status.schema) {
+		// Rates need two answers of different times.
+		if (status && answer.uptime_seconds !== status.uptime_seconds)
 			before = status;
-			status = answer;
-		}
+		status = answer;
 		draw();
 	} catch (error) {
 		if (Date.now() - lastAnswer > 2 * POLL_MS) {
