@@ -29,7 +29,7 @@ struct web_poll {
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards all that stands below it */
 	pthread_cond_t changed;
-	bool stopping, asking;
+	bool stopping, up; /* up: dprd answered the last question */
 	uint64_t looked_ms, answered_ms, history_ms;
 	char run_dir[PATH_BYTES];
 	struct text text[WEB_TARGETS];
@@ -184,6 +184,7 @@ static void poll_once(struct web_poll *poll)
 		poll->history_ms = max_ms(poll->history_ms + HISTORY_PERIOD_MS, now_ms - HISTORY_PERIOD_MS / 2);
 	}
 	poll->answered_ms = now_ms;
+	poll->up = up;
 	pthread_cond_broadcast(&poll->changed);
 	pthread_mutex_unlock(&poll->lock);
 }
@@ -301,6 +302,17 @@ static bool why_begin(struct web_poll *poll, char run_dir[PATH_BYTES])
 	return may;
 }
 
+/* A question to a frozen dprd would hold up all connections of a thread of the server. */
+static bool is_up(struct web_poll *poll)
+{
+	bool up;
+
+	pthread_mutex_lock(&poll->lock);
+	up = poll->up;
+	pthread_mutex_unlock(&poll->lock);
+	return up;
+}
+
 static void why_end(struct web_poll *poll)
 {
 	pthread_mutex_lock(&poll->lock);
@@ -310,10 +322,15 @@ static void why_end(struct web_poll *poll)
 
 unsigned web_poll_why(struct web_poll *poll, const struct endpoint *client, char **ret)
 {
+	static const char silent[] = "{\"error\":\"dprd does not answer\"}";
 	char run_dir[PATH_BYTES];
 	json_t *answer = NULL;
 	int error;
 
+	if (!is_up(poll)) {
+		*ret = strdup(silent);
+		return 503;
+	}
 	if (!why_begin(poll, run_dir)) {
 		*ret = strdup("{\"error\":\"too many questions at a time: ask again in a second\"}");
 		return 429;
@@ -324,7 +341,7 @@ unsigned web_poll_why(struct web_poll *poll, const struct endpoint *client, char
 		DPRCTL_ANSWER_MS, &answer);
 	why_end(poll);
 	if (error)
-		*ret = strdup("{\"error\":\"dprd does not answer\"}");
+		*ret = strdup(silent);
 	else
 		*ret = json_dumps(answer, JSON_COMPACT | JSON_REAL_PRECISION(12));
 	error = error || json_object_get(answer, "error");
