@@ -27,13 +27,28 @@ static bool write_whole(int fd, const char *text, size_t length)
 	return fsync(fd) == 0;
 }
 
+/* The group of the file is dprd, if it can be. Only everyone's file may be read by another group. */
+static bool set_rights(int fd, mode_t mode)
+{
+	const struct group *group = getgrnam("dprd");
+	struct stat file;
+
+	/* Without rights the file keeps the group of its directory. */
+	if (group && fchown(fd, (uid_t)-1, group->gr_gid) < 0 && errno != EPERM)
+		return false;
+	if (fstat(fd, &file) < 0)
+		return false;
+	if (!(mode & S_IROTH) && !(group && file.st_gid == group->gr_gid))
+		mode &= ~(mode_t)S_IRWXG;
+	return fchmod(fd, mode) == 0;
+}
+
 /*
  * Readers see the former file or the whole new one. Without force a file that is there stays: link(2) refuses, even when
  * it came only now. False after a line.
  */
 static bool put_file(const char *path, const char *text, size_t length, mode_t mode, bool force)
 {
-	const struct group *group = getgrnam("dprd");
 	char other[PATH_BYTES + 16];
 	bool done;
 	int fd;
@@ -44,9 +59,7 @@ static bool put_file(const char *path, const char *text, size_t length, mode_t m
 		fprintf(stderr, "dprctl init: %s: %s\n", path, strerror(errno));
 		return false;
 	}
-	/* Without rights the file keeps the group of its directory. */
-	done = write_whole(fd, text, length) &&
-	       (!group || fchown(fd, (uid_t)-1, group->gr_gid) == 0 || errno == EPERM) && fchmod(fd, mode) == 0 &&
+	done = write_whole(fd, text, length) && set_rights(fd, mode) &&
 	       (force ? rename(other, path) : link(other, path)) == 0;
 	if (!done)
 		fprintf(stderr, "dprctl init: %s: %s%s\n", path, strerror(errno),
