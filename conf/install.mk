@@ -76,7 +76,7 @@ ifeq ($(DESTDIR),)
 	@echo "edit $(SYSCONFDIR)/dprd.conf; systemctl enable --now loadcast dprd$(if $(HAS_MICROHTTPD),; the page: systemctl enable --now dprd-web)"
 endif
 
-## make deb          the Debian packages, into build/deb; a second build of the same commit gives the same bytes
+## make deb          the Debian packages, into build/deb; a second build of the same source gives the same bytes
 .PHONY: deb
 deb:
 	@conf/make-deb $(BUILD)/deb $(VERSION)
