@@ -40,7 +40,8 @@ SOURCES := $(sort $(shell find dprd loadcast -name '*.c' -not -name '*.bpf.c' -n
 	-not \( -path 'dprd/web/*' -not -path 'dprd/web/core/*' \)))
 LIBRARY := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(SOURCES))) $(PROTO).o
 PROGRAMS := $(addprefix $(BUILD)/bin/,dprd dprctl loadcast)
-LIBS = $(shell pkg-config --libs $(PACKAGES)) -lm
+# Only dprctl has a screen: other programs are linked without that library.
+LIBS = $(shell pkg-config --libs $(PACKAGES)) -lm -Wl,--as-needed $(shell pkg-config --libs ncursesw) -Wl,--no-as-needed
 LIBS_LOADCAST = $(shell pkg-config --libs libprotobuf-c libsodium libmnl) -lm
 
 # Commands are shown with V=1; else one short line for each file, and with -s nothing.

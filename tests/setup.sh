@@ -29,6 +29,7 @@ build                 libjansson-dev          <jansson.h>
 build                 libcurl4-openssl-dev    <curl/curl.h>
 build                 libbpf-dev              <bpf/libbpf.h>
 build                 libelf-dev              <libelf.h>
+build                 libncurses-dev          <ncurses.h>
 build                 zlib1g-dev              <zlib.h>
 build                 clang                   clang
 build                 bpftool                 bpftool

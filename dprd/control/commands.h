@@ -29,6 +29,7 @@ enum command_options {
 	WITH_MEMBER = 1 << 8, /* --weight, --dry-run */
 	WITH_ADDRESSES = 1 << 9, /* --service, --cluster */
 	WITH_INIT = 1 << 10, /* --member, --key, --force */
+	WITH_TOP = 1 << 11, /* --once, --interval */
 	WITH_ANYTHING = -1, /* ignores options and arguments */
 };
 
@@ -53,6 +54,7 @@ enum command_options {
 #define COMMANDS_OF_DPRCTL(X)                                                                       \
 	X(cluster, "", RIGHTS_ANYBODY, WITH_JSON | WITH_HEADING,                                    \
 	  "the views of all nodes, by ssh, and how they differ")                                    \
+	X(top, "", RIGHTS_SOCKET, WITH_TOP, "all nodes, live; keys sort, freeze and drain")         \
 	X(member, "ACTION...", RIGHTS_SOCKET, WITH_MEMBER | WITH_ADDRESSES | WITH_ALL,              \
 	  "add, remove or weight a member in dprd.conf; undo")                                      \
 	X(metrics, "", RIGHTS_SOCKET, 0, "print the status for Prometheus")                         \

@@ -34,12 +34,13 @@ struct dprctl {
 	const char *to, *client, *state, *limit, *host, *format, *weight;
 	unsigned service_count, cluster_count; /* of a member, or of this node */
 	const char *service[MEMBER_SERVICES_MAX], *cluster[MEMBER_CLUSTER_MAX];
-	bool dry_run;
 	struct {
 		const char *key, *member[MEMBERS_MAX];
 		unsigned member_count;
 		bool force;
 	} init;
+	bool dry_run, once;
+	unsigned interval_s;
 	struct config *config; /* NULL: could not be read */
 	const char *run_dir, *table_file;
 };
@@ -176,6 +177,30 @@ bool member_parse(const struct dprctl *c, char **arguments, struct member_change
 int member_here(const struct dprctl *c, const struct member_change *change, bool dry);
 int member_everywhere(const struct dprctl *c, const struct member_change *change, char **arguments);
 
+/*
+ * dprctl/top.c: the lines of the live view, cut by the caller to its width. order: 0 (as in the file) to TOP_ORDERS - 1.
+ * top_list(): the members in this order. top_quantile_s(): the time within which this part of the decisions between the
+ * two answers was made, as the limit of a bucket; NAN: there was none, INFINITY: longer than all buckets.
+ */
+enum { TOP_ORDERS = 4, TOP_LINES_MAX = MEMBERS_MAX + 8, TOP_LINE_BYTES = 320 };
+enum top_look { TOP_PLAIN, TOP_TITLE, TOP_HEADING, TOP_GOOD, TOP_WARN, TOP_BAD };
+struct top {
+	const json_t *now, *before; /* before: NULL at first, so no rate is known */
+	double seconds; /* between them */
+	unsigned order;
+	bool frozen, fault; /* fault: dprd no longer answers; now is its last answer */
+};
+struct top_lines {
+	unsigned count, first; /* first: the line of the first member */
+	struct {
+		char text[TOP_LINE_BYTES];
+		enum top_look look;
+	} line[TOP_LINES_MAX];
+};
+double top_quantile_s(const json_t *now, const json_t *before, double part);
+unsigned top_list(const json_t *now, unsigned order, const json_t *list[MEMBERS_MAX]);
+void top_lines(const struct top *top, int width, struct top_lines *lines);
+
 /* dprctl/diff.c: nothing when the texts are the same. */
 void render_diff(FILE *out, const char *name, const char *old, const char *new);
 
@@ -216,6 +241,8 @@ enum {
 	OPTION_CLUSTER,
 	OPTION_WEIGHT,
 	OPTION_DRY_RUN,
+	OPTION_ONCE,
+	OPTION_INTERVAL,
 	OPTIONS_MAX = 40,
 };
 

@@ -9,7 +9,7 @@
 #include "dprd/base/version.h"
 #include "dprd/dprctl/dprctl.h"
 
-enum { WORDS_MAX = 64 };
+enum { WORDS_MAX = 64, INTERVAL_S_DEFAULT = 2, INTERVAL_S_MAX = 3600 };
 enum { WATCH_S_DEFAULT = 2, WATCH_S_MAX = 86400, TIMEOUT_S_DEFAULT = 600, TIMEOUT_S_MAX = 30 * 86400 };
 
 static int dispatch(struct dprctl *c, const struct dprctl_command *command, char **arguments)
@@ -124,6 +124,12 @@ static int take_option(struct dprctl *c, int code, int argc, char **argv)
 	case OPTION_DRY_RUN:
 		c->dry_run = true;
 		return WITH_MEMBER;
+	case OPTION_ONCE:
+		c->once = true;
+		return WITH_TOP;
+	case OPTION_INTERVAL:
+		c->interval_s = seconds("--interval", optarg, INTERVAL_S_MAX);
+		return WITH_TOP;
 	case OPTION_SERVICE:
 		add_address("--service", c->service, &c->service_count, MEMBER_SERVICES_MAX);
 		return WITH_ADDRESSES;
@@ -250,7 +256,8 @@ static void forget_words(struct remote *remote)
 /* Runs the command on the other host. A command that goes on needs a terminal there, to get the end of this one. */
 static int run_there(const struct dprctl *c, struct remote *remote, const char *name, char **arguments)
 {
-	bool terminal = c->watch && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	bool live = c->watch || (strcmp(name, "top") == 0 && !c->once);
+	bool terminal = live && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 	int result;
 	bool own;
 
@@ -270,7 +277,9 @@ static int run_there(const struct dprctl *c, struct remote *remote, const char *
 int main(int argc, char **argv)
 {
 	struct remote remote = { 0 };
-	struct dprctl c = { .timeout_s = TIMEOUT_S_DEFAULT, .answer_ms = DPRCTL_ANSWER_MS };
+	struct dprctl c = { .timeout_s = TIMEOUT_S_DEFAULT,
+			    .answer_ms = DPRCTL_ANSWER_MS,
+			    .interval_s = INTERVAL_S_DEFAULT };
 	struct option list[OPTIONS_MAX + 1];
 	char letters[3 * OPTIONS_MAX + 1];
 	const struct dprctl_command *command;

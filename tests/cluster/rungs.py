@@ -20,7 +20,7 @@ CHOOSE_THEIR_PLANE = {"test_d11_without_tcx", "test_d12_auto_finds_a_plane", "te
                       "test_d14_decided_in_the_kernel", "test_d15_the_guard_in_the_kernel",
                       "test_d16_killed_while_the_kernel_decides", "test_d17_the_programs_decide_while_many_come", "test_d1a_bursts_are_answered",
                       "test_d19_behind_another_program",
-                      "test_m10_another_host", "test_m11_records", "test_m12_views", "test_m13_members",
+                      "test_m10_another_host", "test_m11_records", "test_m12_views", "test_m13_members", "test_m14_top",
                       "test_d40_no_place_for_programs", "test_d46_the_service_address_on_a_bridge"}
 # Scenarios for which the value of Decide= matters.
 KERNEL_FILES = ("test_a_10", "test_b_10", "test_b_50", "test_b_70", "test_d_10", "test_d_20", "test_d_30", "test_g_10")

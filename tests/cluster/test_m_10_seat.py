@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """One seat 10: dprctl reaches the other nodes by a real ssh, and prints DNS records."""
+import contextlib
+import fcntl
 import json
 import os
+import pty
+import select
 import stat
+import struct
+import subprocess
+import termios
 import time
 
 from faultlib import wait_for
@@ -169,3 +176,71 @@ def test_m13_members(clusters):
         found = seat.dprctl("n1", "member", "remove", "n4", "--all")
         assert found.returncode == 0, found
         assert texts(cluster) == heavy
+
+
+class Screen:
+    """dprctl top on a terminal of its own, in the namespace of a node."""
+
+    def __init__(self, cluster, seat, node):
+        self.seen = ""
+        self.master, inner_end = pty.openpty()
+        self.size(24, 100)
+        self.child = subprocess.Popen(
+            ["nsenter", f"--net=/run/netns/{cluster.site.name(node)}", "env", "TERM=vt100", "LC_ALL=C", seat.program(node), "top",
+             "--interval", "1"], preexec_fn=lambda: os.login_tty(inner_end))
+        os.close(inner_end)
+
+    def size(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def press(self, keys):
+        os.write(self.master, keys.encode())
+
+    def shows(self, text):
+        """True when the terminal has got this text since the last question."""
+        with contextlib.suppress(OSError):  # the program has ended
+            while select.select([self.master], [], [], 0)[0]:
+                self.seen += os.read(self.master, 65536).decode(errors="replace")
+        found = text in self.seen
+        if found:
+            self.seen = ""
+        return found
+
+    def end(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.child.wait(5)
+        self.child.kill()
+        return self.child.wait(5)
+
+
+def test_m14_top(own3):
+    """dprctl top on a terminal: it shows all nodes, fits into a small one, drains this node after a question, says when dprd is
+    away, and quits. Elsewhere it prints lines, and without dprd an error."""
+    with Seat(own3) as seat:
+        found = seat.dprctl("n1", "top", "--once", "--interval", "1")
+        assert (found.returncode, " n3     up " in found.stdout, "decisions p50" in found.stdout) == (0, True, True), found
+        screen = Screen(own3, seat, "n1")
+        try:
+            wait_for(lambda: screen.shows("q quit"), "the first view", 5)
+            screen.size(6, 30)
+            wait_for(lambda: screen.shows("NODE"), "a view on a small terminal", 5)
+            screen.press("dn")
+            time.sleep(0.5)
+            assert own3.status("n1")["state"] == "active"
+            screen.press("dy")
+            wait_for(lambda: own3.status("n1")["state"] == "draining", "n1 drains", 5)
+            wait_for(lambda: screen.shows("Enter: back"), "the answer of dprd", 5)
+            screen.press("\n")
+            screen.size(24, 100)
+            own3.stop("n1", "dprd")
+            wait_for(lambda: screen.shows("DOES NOT ANSWER"), "dprd is away", 5)
+            screen.press("q")
+        finally:
+            status = screen.end()
+            os.close(screen.master)
+        assert status == 0
+        found = seat.dprctl("n1", "top", "--once")
+        assert (found.returncode, "dprd does not run" in found.stderr) == (2, True), found
+        own3.start("n1", "dprd")
+        own3.wait_until(lambda: own3.status("n1").get("state") == "draining", "n1 answers, and drains as before its stop")
+        own3.dprctl("n1", "undrain")
