@@ -192,6 +192,21 @@ static void test_narrow_after_a_pause(void **context)
 	assert_true(proofs.narrow[A][0]);
 }
 
+/* A busy node that looks too seldom all the time notices, too, that no full-size probes come. */
+static void test_narrow_on_a_busy_node(void **context)
+{
+	const unsigned gap_ms = PROOF_LATE_MS + PROOF_LOOK_MS;
+	unsigned looks = 0;
+
+	(void)context;
+	for (; !proofs.narrow[A][0] && looks < 1000; looks++) {
+		now_ms += gap_ms;
+		proofs_hear(&proofs, A, false, false, now_ms);
+		proofs_look(&proofs, now_ms);
+	}
+	assert_in_range(looks, PROOF_FULL_LEARN_MS / gap_ms, PROOF_FULL_LEARN_MS / PROOF_LOOK_MS + 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +217,7 @@ int main(void)
 		cmocka_unit_test_setup(test_narrow, start),
 		cmocka_unit_test(test_probe),
 		cmocka_unit_test_setup(test_narrow_after_a_pause, start),
+		cmocka_unit_test_setup(test_narrow_on_a_busy_node, start),
 	};
 
 	return cmocka_run_group_tests_name("proof", tests, NULL, NULL);

@@ -57,7 +57,7 @@ bool proofs_look(struct proofs *p, uint64_t now_ms)
 		p->since_ms = now_ms;
 	} else if (now_ms - p->looked_ms > PROOF_LATE_MS) {
 		p->settled_ms = now_ms + PROOF_SETTLE_MS;
-		shift(p, now_ms - p->looked_ms);
+		shift(p, now_ms - p->looked_ms - PROOF_LOOK_MS);
 	}
 	p->looked_ms = now_ms;
 	p->looks++;
