@@ -143,6 +143,11 @@ static bool is_value(const char *value)
 	return length && !value[length];
 }
 
+static bool is_weight(const char *value)
+{
+	return is_value(value) && strlen(value) <= 8;
+}
+
 /* The text with new in the place of the bytes from begin to end. */
 static int replace(const char *text, size_t length, size_t begin, size_t end, const char *new, char **ret)
 {
@@ -197,7 +202,7 @@ int config_edit_add(const char *text, size_t length, const struct edit_member *m
 	struct section last;
 	const char *end;
 	char *section;
-	bool open, good = config_is_name(m->name) && (!m->weight || is_value(m->weight));
+	bool open, good = config_is_name(m->name) && (!m->weight || is_weight(m->weight));
 	size_t at;
 	int error;
 
@@ -251,7 +256,7 @@ int config_edit_weight(const char *text, size_t length, const char *name, const 
 	char line[64];
 	bool open;
 
-	if (memchr(text, '\0', length) || !is_value(weight) || strlen(weight) > 8)
+	if (memchr(text, '\0', length) || !is_weight(weight))
 		return -EINVAL;
 	if (!section.found)
 		return -ENOENT;

@@ -16,7 +16,7 @@
 
 #include "dprd/base/clock.h"
 
-enum { ASK_ALL_MS = 10000, ASK_POLL_US = 20000, ANSWER_BYTES_MAX = 4 << 20, FAULT_BYTES = 200 };
+enum { ASK_ALL_MS = 10000, ASK_POLL_US = 20000, FAULT_BYTES = 200 };
 
 struct asked {
 	int child, out, err; /* child 0: it has ended */
@@ -79,7 +79,7 @@ static void stop_late(struct asked *asked, unsigned count)
 static char *text_in(int fd)
 {
 	off_t bytes = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
-	char *text = bytes > 0 && bytes <= ANSWER_BYTES_MAX ? calloc(1, (size_t)bytes + 1) : NULL;
+	char *text = bytes > 0 && bytes <= HOST_ANSWER_BYTES_MAX ? calloc(1, (size_t)bytes + 1) : NULL;
 
 	if (text && pread(fd, text, (size_t)bytes, 0) != bytes) {
 		free(text);
@@ -127,6 +127,8 @@ static json_t *read_one(const char *name, struct asked *asked)
 	else if (ssh)
 		snprintf(fault, sizeof(fault), "%s%s%s", ssh, err && *err ? ": " : "", err ? err : "");
 	status = status_or_fault(status, fault);
+	json_clean(status);
+	text_clean(fault);
 	number_of(status, "clock_seconds", &theirs_s);
 	node = node_json(name, status ? NULL : fault, cluster_clock_offset(asked->asked_s, asked->answered_s, theirs_s),
 			 status);
@@ -144,6 +146,7 @@ static json_t *ask_here(const struct dprctl *c, const char *name)
 	if (error)
 		answer = files_status(c, error, clock_now_ms());
 	answer = status_or_fault(answer, fault);
+	text_clean(fault);
 	return node_json(name, answer ? NULL : fault, 0, answer);
 }
 

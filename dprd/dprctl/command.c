@@ -305,10 +305,11 @@ int command_reload(struct dprctl *c, char **arguments)
 int command_member(struct dprctl *c, char **arguments)
 {
 	struct member_change change;
+	bool same;
 
 	if (!member_parse(c, arguments, &change))
 		return DPRCTL_FAILED;
-	return c->all ? member_everywhere(c, &change, arguments) : member_here(c, &change, c->dry_run);
+	return c->all ? member_everywhere(c, &change, arguments) : member_here(c, &change, c->dry_run, &same);
 }
 
 int command_cluster(struct dprctl *c, char **arguments)

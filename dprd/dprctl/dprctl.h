@@ -74,6 +74,9 @@ int dprctl_ask_one(const char *run_dir, json_t *request, unsigned answer_ms, jso
 /* dprctl/text.c: members of an object as text. */
 enum { CELL_BYTES = 48 };
 const char *text_of(const json_t *object, const char *key); /* "?" when it is not a text */
+/* For text of another host, before a terminal gets it: each byte that is not printable ASCII becomes "?". */
+void text_clean(char *text);
+void json_clean(json_t *value); /* the same with all texts in it */
 bool flag_of(const json_t *object, const char *key);
 bool number_of(const json_t *object, const char *key, double *ret);
 /* A number with this number of digits behind the point; "?" when there is none. Returns cell. */
@@ -136,15 +139,15 @@ void render_zone(FILE *out, const json_t *status, const char *name, enum zone_fo
  * stays. host_ssh_words(): ssh is the operator's own ssh command, words with blanks between them; NULL: "ssh". It puts
  * pointers into copy and the other texts into words, NULL at the end, and returns their number.
  */
-enum { HOST_TEXT_BYTES = 256, SSH_TEXT_BYTES = 512, SSH_WORDS_MAX = 32 };
+enum { HOST_TEXT_BYTES = 256, SSH_TEXT_BYTES = 512, SSH_WORDS_MAX = 32, HOST_ANSWER_BYTES_MAX = 4 << 20 };
 bool host_quote(FILE *out, const char *word); /* false: no shell takes it in one line */
 char *host_command(const char *const *words);
 bool host_is_good(const char *host);
 void host_resolve(const struct config *config, const char *host, char ret[HOST_TEXT_BYTES]);
 unsigned host_ssh_words(const char *ssh, char *copy, const char *host, char *command, bool terminal,
 			const char *words[SSH_WORDS_MAX + 1]);
-/* Starts ssh; out and err take the place of its outputs, -1: they stay. terminal: the command has one there, too.
- * Returns the process, or -errno. */
+/* Starts ssh; out and err take the place of its outputs, -1: they stay. With out, ssh writes no file beyond
+ * HOST_ANSWER_BYTES_MAX. terminal: the command has one there, too. Returns the process, or -errno. */
 int host_start(const char *host, char *command, bool terminal, int out, int err);
 /* Why ssh ended with this status (of waitpid) without an answer of dprctl; NULL: dprctl ran. */
 const char *host_fault(int status);
@@ -174,7 +177,9 @@ struct member_change {
 	const char *name, *weight; /* NULL: none */
 };
 bool member_parse(const struct dprctl *c, char **arguments, struct member_change *ret); /* false: after a line */
-int member_here(const struct dprctl *c, const struct member_change *change, bool dry);
+/* *ret_same: nothing had to be changed; then it prints a line with MEMBER_SAME. */
+#define MEMBER_SAME "is as wanted already"
+int member_here(const struct dprctl *c, const struct member_change *change, bool dry, bool *ret_same);
 int member_everywhere(const struct dprctl *c, const struct member_change *change, char **arguments);
 
 /*

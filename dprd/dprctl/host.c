@@ -3,7 +3,7 @@
  * dprctl/host.c - runs dprctl on another node, by ssh.
  *
  * The remote shell reads one line of words; each of them is quoted so that it arrives as it is. ssh never asks for a
- * password, and gives up an attempt to connect after CONNECT_S seconds.
+ * password, gives up an attempt to connect after 5 s, and a host that became silent after 15 s.
  */
 #define _GNU_SOURCE
 #include "dprd/dprctl/dprctl.h"
@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,8 +91,9 @@ void host_resolve(const struct config *config, const char *host, char ret[HOST_T
 unsigned host_ssh_words(const char *ssh, char *copy, const char *host, char *command, bool terminal,
 			const char *words[SSH_WORDS_MAX + 1])
 {
-	static const char *const always[] = { "-o", "BatchMode=yes", "-o", "ConnectTimeout=5" };
-	unsigned count = 0, room = SSH_WORDS_MAX - 8;
+	static const char *const always[] = { "-o", "BatchMode=yes",         "-o", "ConnectTimeout=5",
+					      "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=2" };
+	unsigned count = 0, room = SSH_WORDS_MAX - 12;
 	char *save = NULL;
 
 	snprintf(copy, SSH_TEXT_BYTES, "%s", ssh && *ssh ? ssh : "ssh");
@@ -110,6 +112,7 @@ unsigned host_ssh_words(const char *ssh, char *copy, const char *host, char *com
 
 int host_start(const char *host, char *command, bool terminal, int out, int err)
 {
+	const struct rlimit most = { HOST_ANSWER_BYTES_MAX, HOST_ANSWER_BYTES_MAX };
 	const char *words[SSH_WORDS_MAX + 1];
 	char copy[SSH_TEXT_BYTES];
 	pid_t child;
@@ -121,6 +124,9 @@ int host_start(const char *host, char *command, bool terminal, int out, int err)
 		return child < 0 ? -errno : child;
 	/* Only a command with a terminal reads it. */
 	if (!terminal && !freopen("/dev/null", "r", stdin))
+		_exit(EXEC_FAILED);
+	/* A file in memory grows no further; then a signal ends ssh. */
+	if (out >= 0 && setrlimit(RLIMIT_FSIZE, &most))
 		_exit(EXEC_FAILED);
 	if (out >= 0)
 		dup2(out, STDOUT_FILENO);

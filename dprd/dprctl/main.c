@@ -2,6 +2,7 @@
 /* dprctl: the operator's tool. This file reads its options and calls the command. */
 #define _GNU_SOURCE
 #include <getopt.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -286,6 +287,8 @@ int main(int argc, char **argv)
 	int code, result, given = 0;
 	const char *name;
 
+	/* Otherwise the exit status of ssh would get lost where the caller ignores this signal. */
+	signal(SIGCHLD, SIG_DFL);
 	list_options(list, letters);
 	while ((code = getopt_long(argc, argv, letters, list, NULL)) != -1) {
 		given |= take_option(&c, code, argc, argv);

@@ -158,6 +158,14 @@ static int check(const struct edit *e)
 	return DPRCTL_FAILED;
 }
 
+static bool has_member(const struct config *config, const char *name)
+{
+	for (unsigned i = 0; i < config->member_count; i++)
+		if (strcmp(config->member[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 static bool note_shown(void *context, const json_t *line)
 {
 	double shown;
@@ -167,23 +175,50 @@ static bool note_shown(void *context, const json_t *line)
 	return true;
 }
 
-/* Connections that go to a member end when it leaves the file. */
-static int check_flows(const struct edit *e)
+static bool has_flows(const struct edit *e, const char *name)
 {
 	bool some = false;
 
-	if (e->change->action != MEMBER_REMOVE)
-		return DPRCTL_OK;
-	dprctl_ask(e->c->run_dir, json_pack("{s:s, s:s, s:i}", "command", "flows", "node", e->change->name, "limit", 1),
+	dprctl_ask(e->c->run_dir, json_pack("{s:s, s:s, s:i}", "command", "flows", "node", name, "limit", 1),
 		   e->c->answer_ms, note_shown, &some);
-	if (!some)
+	return some;
+}
+
+/*
+ * Connections that go to a member end when it leaves the file, also when the change that brought it is undone. status: of
+ * dprd, which may have other members than the file until now.
+ */
+static int check_flows(const struct edit *e, const json_t *status)
+{
+	static struct config new; /* these are too large for a stack */
+	static struct config_errors errors;
+	const json_t *members = json_object_get(status, "members"), *member;
+	const char *name = NULL;
+	size_t i;
+
+	if (config_parse(e->path, e->new, strlen(e->new), e->c->node_name, &new, &errors))
+		return DPRCTL_FAILED;
+	json_array_foreach(members, i, member)
+	{
+		if (!has_member(&new, text_of(member, "name")) && has_flows(e, text_of(member, "name")))
+			name = text_of(member, "name");
+	}
+	if (!name)
 		return DPRCTL_OK;
 	fprintf(stderr,
 		"dprctl: connections are forwarded to %s, which would end. Drain it first: dprctl --host %s drain; "
-		"then "
-		"wait until dprctl flows --to %s shows none. Nothing was changed\n",
-		e->change->name, e->change->name, e->change->name);
+		"then wait until dprctl flows --to %s shows none. Nothing was changed\n",
+		name, name, name);
 	return DPRCTL_FAILED;
+}
+
+/* An editor may have saved the file since it was read. */
+static bool is_untouched(const struct edit *e)
+{
+	struct stat now;
+
+	return stat(e->path, &now) == 0 && now.st_ino == e->was.st_ino && now.st_size == e->was.st_size &&
+	       same_time(&now, &e->was);
 }
 
 /* Puts a file with this text in place of another one, in one step. 0 or -errno. */
@@ -218,6 +253,10 @@ static int write_files(struct edit *e)
 	struct timespec now;
 	int error;
 
+	if (!is_untouched(e)) {
+		fprintf(stderr, "dprctl: %s was changed by another program just now. Nothing was changed\n", e->path);
+		return DPRCTL_FAILED;
+	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	error = put_file(e, e->backup, e->old, &now);
 	if (!error)
@@ -228,6 +267,7 @@ static int write_files(struct edit *e)
 static int take_back(struct edit *e)
 {
 	int error = put_file(e, e->path, e->old, &e->was.st_mtim);
+	json_t *answer = NULL;
 
 	if (error) {
 		fprintf(stderr, "dprctl: cannot write %s: %s. The former text is in %s\n", e->path, strerror(-error),
@@ -235,6 +275,9 @@ static int take_back(struct edit *e)
 		return DPRCTL_FAILED;
 	}
 	unlink(e->backup);
+	/* A dprd that was only late has the new text. */
+	dprctl_ask_one(e->c->run_dir, json_pack("{s:s}", "command", "reload"), e->c->answer_ms, &answer);
+	json_decref(answer);
 	fprintf(stderr, "dprctl: the former %s is back\n", e->path);
 	return DPRCTL_FAILED;
 }
@@ -262,19 +305,18 @@ static int open_file(struct edit *e)
 	return error ? fail(e->path, "cannot read", -error) : DPRCTL_OK;
 }
 
-static int change_file(struct edit *e, bool dry)
+static int change_file(struct edit *e, bool dry, bool *ret_same)
 {
 	json_t *answer;
 	int result = new_text(e);
 
 	if (!result)
 		result = check(e);
-	if (!result && !dry)
-		result = check_flows(e);
 	if (result)
 		return result;
-	if (strcmp(e->old, e->new) == 0) {
-		printf("%s is as wanted already\n", e->path);
+	*ret_same = strcmp(e->old, e->new) == 0;
+	if (*ret_same) {
+		printf("%s " MEMBER_SAME "\n", e->path);
 		return DPRCTL_OK;
 	}
 	if (dry) {
@@ -287,19 +329,22 @@ static int change_file(struct edit *e, bool dry)
 		fputs("dprctl: nothing was changed\n", stderr);
 		return DPRCTL_FAILED;
 	}
+	result = check_flows(e, answer);
 	json_decref(answer);
-	result = write_files(e);
+	if (!result)
+		result = write_files(e);
 	if (result)
 		return result;
 	result = dprctl_reload(e->c);
 	return result == DPRCTL_FAILED ? take_back(e) : result;
 }
 
-int member_here(const struct dprctl *c, const struct member_change *change, bool dry)
+int member_here(const struct dprctl *c, const struct member_change *change, bool dry, bool *ret_same)
 {
 	struct edit *e = calloc(1, sizeof(*e));
 	int result;
 
+	*ret_same = false;
 	if (!e)
 		return DPRCTL_FAILED;
 	e->c = c;
@@ -307,7 +352,7 @@ int member_here(const struct dprctl *c, const struct member_change *change, bool
 	e->directory = -1;
 	result = open_file(e);
 	if (!result)
-		result = change_file(e, dry);
+		result = change_file(e, dry, ret_same);
 	if (e->directory >= 0)
 		close(e->directory);
 	free(e->old);

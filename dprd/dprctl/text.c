@@ -3,12 +3,38 @@
 #include "dprd/dprctl/dprctl.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 const char *text_of(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));
 
 	return text ? text : "?";
+}
+
+void text_clean(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+
+void json_clean(json_t *value)
+{
+	char *copy;
+	const char *key;
+	json_t *item;
+	size_t i;
+
+	json_array_foreach(value, i, item) json_clean(item);
+	json_object_foreach(value, key, item) json_clean(item);
+	copy = json_is_string(value) ? strdup(json_string_value(value)) : NULL;
+	if (copy) {
+		text_clean(copy);
+		json_string_set(value, copy);
+	}
+	free(copy);
 }
 
 bool flag_of(const json_t *object, const char *key)

@@ -145,6 +145,7 @@ static void steer(struct screen *s, bool drain)
 	fflush(stdout);
 	for (int c = getchar(); c != '\n' && c != EOF;)
 		c = getchar();
+	clearerr(stdin);
 	reset_prog_mode();
 	clear();
 }

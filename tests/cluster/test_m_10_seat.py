@@ -10,9 +10,10 @@ import stat
 import struct
 import subprocess
 import termios
+import threading
 import time
 
-from faultlib import wait_for
+from faultlib import Flows, wait_for
 from seat import Seat
 
 ALL = ["n1", "n2", "n3"]
@@ -159,12 +160,22 @@ def test_m13_members(clusters):
         wait_for(lambda: all(inner(cluster, node.name, "n3")["weight"] == 50 for node in cluster.nodes), "n3 weighs 50", 3)
         assert "# the end" in cluster.config_text("n1")
         heavy = texts(cluster)
+
+        # dprd of n3 is away: it can check a change, but not make it. n2 has the value from a former change, which stays.
+        assert seat.dprctl("n2", "member", "weight", "n1", "7").returncode == 0
+        cluster.stop("n3", "dprd")
+        found = seat.dprctl("n1", "member", "weight", "n1", "7", "--all")
+        assert (found.returncode, found.stderr.count(": taken back")) == (2, 1), found
+        assert {**texts(cluster), "n2": heavy["n2"]} == heavy and "Weight=7" in cluster.config_text("n2")
+        assert seat.dprctl("n2", "member", "undo").returncode == 0
+        cluster.start("n3", "dprd")
+        cluster.wait_ready(timeout_s=15)
+
         found = seat.dprctl("n1", *add, "--all")
         assert found.returncode == 0, found
         assert all(inner(cluster, node.name, "n4") for node in cluster.nodes)
         more = texts(cluster)
 
-        # dprd of n3 is away: it can check the change, but not make it.
         cluster.stop("n3", "dprd")
         found = seat.dprctl("n1", "member", "remove", "n4", "--all")
         assert (found.returncode, found.stderr.count(": taken back")) == (2, 2), found
@@ -176,6 +187,48 @@ def test_m13_members(clusters):
         found = seat.dprctl("n1", "member", "remove", "n4", "--all")
         assert found.returncode == 0, found
         assert texts(cluster) == heavy
+        check_editor(cluster, seat)
+        check_undo_with_connections(cluster, seat)
+
+
+def check_editor(cluster, seat):
+    """An editor saves dprd.conf of n3 while dprctl waits for dprd: its text stays."""
+    path = cluster.config_path(cluster.node("n3"))
+
+    def save():
+        with open(path, "a", encoding="ascii") as file:
+            file.write("# by an editor\n")
+        cluster.resume("n3", "dprd")
+
+    cluster.freeze("n3", "dprd")
+    saves = threading.Timer(0.5, save)
+    saves.start()
+    found = seat.dprctl("n3", "member", "weight", "n1", "9")
+    saves.join()
+    assert (found.returncode, "changed by another program" in found.stderr) == (2, True), found
+    assert cluster.config_text("n3").endswith("# by an editor\n") and "Weight=9" not in cluster.config_text("n3")
+
+
+def check_undo_with_connections(cluster, seat):
+    """n1 adds n3 and forwards connections to it: to undo that would end them."""
+    cluster.set_policy("rr")
+    n3 = cluster.node("n3")
+    cluster.wait_ready()
+    assert seat.dprctl("n1", "member", "remove", "n3").returncode == 0
+    found = seat.dprctl("n1", "member", "add", "n3", "--service", n3.service_v4, "--service", n3.service_v6, "--cluster",
+                        n3.cluster_v4, "--cluster", n3.cluster_v6)
+    assert found.returncode == 0, found
+    wait_for(lambda: inner(cluster, "n1", "n3")["eligible"], "n1 gives n3 connections", 10)
+    flows = Flows(cluster, [cluster.node("n1").service_v4], 9)
+    try:
+        assert flows.wait_ready() == 9
+        before = texts(cluster)
+        found = seat.dprctl("n1", "member", "undo")
+        assert (found.returncode, "connections are forwarded to n3" in found.stderr) == (2, True), found
+        assert texts(cluster) == before
+    finally:
+        flows.end()
+    assert all(flow["fate"] == "good" for flow in flows.each), flows.each
 
 
 class Screen:

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -138,12 +139,29 @@ static void test_differences(void **context)
 	assert_diff("a\na\n", "a\na\na\n", "--- f\n+++ f\n@@ -1,2 +1,3 @@\n a\n a\n+a\n");
 }
 
+/* Another host's text cannot steer the terminal, at any depth, and stays text that JSON takes. */
+static void test_texts_of_another_host(void **context)
+{
+	json_t *value = json_of("{'a':'n1\\u001b[2J','b':[1,{'c':['\\u009b','\\u00e4b\\u007f',null]}]}");
+	char text[] = "x\033]0;\xe4\a", *made;
+
+	(void)context;
+	json_clean(value);
+	made = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS);
+	assert_string_equal(made, "{\"a\":\"n1?[2J\",\"b\":[1,{\"c\":[\"??\",\"??b?\",null]}]}");
+	free(made);
+	json_decref(value);
+	json_clean(NULL);
+	text_clean(text);
+	assert_string_equal(text, "x?]0;??");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_agree),   cmocka_unit_test(test_who_sees_whom_as_what),
 		cmocka_unit_test(test_other_facts), cmocka_unit_test(test_clocks),
-		cmocka_unit_test(test_differences),
+		cmocka_unit_test(test_differences), cmocka_unit_test(test_texts_of_another_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* dprctl for another host: the words that a shell takes as they are, the way to a member, and the end of ssh. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,17 +116,18 @@ static void test_the_words_of_ssh(void **context)
 	unsigned count = host_ssh_words(NULL, copy, "n2", command, false, words);
 
 	(void)context;
-	assert_int_equal(count, 8);
+	assert_int_equal(count, 12);
 	assert_string_equal(words[0], "ssh");
 	assert_string_equal(words[2], "BatchMode=yes");
-	assert_string_equal(words[5], "--");
-	assert_string_equal(words[6], "n2");
-	assert_ptr_equal(words[7], command);
-	assert_null(words[8]);
+	assert_string_equal(words[6], "ServerAliveInterval=5");
+	assert_string_equal(words[9], "--");
+	assert_string_equal(words[10], "n2");
+	assert_ptr_equal(words[11], command);
+	assert_null(words[12]);
 	count = host_ssh_words("ssh -F  x", copy, "n2", command, true, words);
-	assert_int_equal(count, 11);
+	assert_int_equal(count, 15);
 	assert_string_equal(words[2], "x");
-	assert_string_equal(words[7], "-t");
+	assert_string_equal(words[11], "-t");
 	for (unsigned i = 0; i < 60; i++)
 		strcat(many, " -v");
 	assert_int_equal(host_ssh_words(many, copy, "n2", command, true, words), SSH_WORDS_MAX);
@@ -179,6 +183,24 @@ static void test_the_exit_status_comes_through(void **context)
 	free(command);
 }
 
+/* A host that never ends its answer fills no memory. */
+static void test_an_endless_answer(void **context)
+{
+	int out = memfd_create("out", MFD_CLOEXEC), child, status;
+	char command[] = "dprctl status";
+	struct stat st;
+
+	(void)context;
+	setenv("DPRCTL_SSH", "sh -c yes", 1);
+	child = host_start("n2", command, false, out, -1);
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_false(WIFEXITED(status) && !WEXITSTATUS(status));
+	assert_int_equal(fstat(out, &st), 0);
+	assert_int_equal(st.st_size, HOST_ANSWER_BYTES_MAX);
+	close(out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -189,6 +211,7 @@ int main(void)
 		cmocka_unit_test(test_the_words_of_ssh),
 		cmocka_unit_test(test_the_end_of_ssh),
 		cmocka_unit_test(test_the_exit_status_comes_through),
+		cmocka_unit_test(test_an_endless_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

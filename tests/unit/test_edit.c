@@ -143,6 +143,7 @@ static void test_refusals(void **context)
 		{ .name = "n4", .service_count = 1, .service = { "192.0.2.14 ; x" } },
 		{ .name = "n4", .cluster_count = 1, .cluster = { "10.0.0.1]" } },
 		{ .name = "n4", .weight = "1\n2" },
+		{ .name = "n4", .weight = "000000005" },
 	};
 	char *made = NULL;
 
