@@ -264,6 +264,7 @@ static void prints_without_end(void **state)
 static void leaves_one_behind(void **state)
 {
 	(void)state;
+	config.health_interval_ms = PATIENCE_MS;
 	command("sleep 1000 &\nexit 0", "");
 	assert_true(probe() < TIMEOUT_MS);
 	assert_true(health_is_good(health));
@@ -294,6 +295,7 @@ static void never_two(void **state)
 	assert_false(health_is_good(health));
 	assert_string_equal(health_reason(health), "the command before was killed, and does not end");
 	config.health_timeout_ms = TIMEOUT_MS;
+	config.health_interval_ms = PATIENCE_MS;
 	check_good();
 	assert_null(health->command);
 	assert_int_equal(children(), 0);
