@@ -40,8 +40,8 @@ NOT_FOR_PLANE = {
         "test_f10_everybody_serves", "test_f11_forwarding", "test_f12_host_dies", "test_f13_host_returns",
         "test_f14_dprd_dies", "test_f15_announcer_dies", "test_f16_messages_and_purge", "test_f17_half_open",
         "test_f18_cookies", "test_f19_hand_over", "test_f20_no_false_take_over", "test_f21_one_answer",
-        "test_f22_other_period", "test_f23_successor_without_lease", "test_f24_copy_after_changes", "test_g25_shared",
-        "test_g26_shared_host_dies")},
+        "test_f22_other_period", "test_f23_successor_without_lease", "test_f24_copy_after_changes", "test_f25_found_socket",
+        "test_g25_shared", "test_g26_shared_host_dies")},
 }
 
 
