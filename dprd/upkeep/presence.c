@@ -47,20 +47,25 @@ static void note_error(struct dprd *d, const char *path, int error)
 
 _Static_assert((int)STATUS_PORTS_MAX >= (int)PORTS_MAX, "all ports fit");
 
-/* loadcast may have another file, and announces only what this dprd has. */
+/*
+ * loadcast may have another file, and announces only what this dprd has. Peers forward to what they hear: so a file
+ * counts once the rules and routes for it stand.
+ */
 static void write_services(struct dprd *d, struct dprd_status *status)
 {
 	struct presence *p = &d->upkeep->presence;
 
 	mutex_assert_held(&d->lock);
-	if (!p->service_hash || p->file_hash != d->config.file_hash) {
+	if (!p->service_hash || (p->file_hash != d->config.file_hash && !d->rules_changed)) {
 		p->file_hash = d->config.file_hash;
 		p->service_hash = config_service_hash(&d->config);
+		p->port_count = d->config.port_count;
+		memcpy(p->port, d->config.port, sizeof(p->port));
 	}
-	status->file_hash = d->config.file_hash;
+	status->file_hash = p->file_hash;
 	status->service_hash = p->service_hash;
-	status->port_count = d->config.port_count;
-	memcpy(status->port, d->config.port, sizeof(d->config.port));
+	status->port_count = p->port_count;
+	memcpy(status->port, p->port, sizeof(p->port));
 }
 
 static void write_status(struct dprd *d, uint64_t now_ms)

@@ -8,12 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dprd/config/config.h"
+
 struct dprd;
 
 struct presence {
 	uint64_t status_ms; /* when the status file was last written */
 	int status_error; /* of the last attempt; 0: it was written */
+	/* The file whose rules stand, as announced. */
 	uint32_t file_hash, service_hash; /* config_service_hash() of the file with this hash; 0: not known yet */
+	uint32_t port_count;
+	uint16_t port[PORTS_MAX];
 	bool renews; /* a new process takes its place */
 	bool leaving; /* dprd has announced that it stops, and waits until peers know it */
 	uint64_t watchdog_ms; /* the service manager's limit between two pings; 0: it wants none */
