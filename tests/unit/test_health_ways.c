@@ -21,6 +21,7 @@
 
 #include "dprd/base/clock.h"
 #include "loadcast/health.c" // NOLINT(bugprone-suspicious-include)
+#include "tests/unit/valgrind.h"
 
 enum { INTERVAL_MS = 100, TIMEOUT_MS = 30000, SHORT_MS = 300, PATIENCE_MS = 60000 };
 
@@ -72,8 +73,10 @@ static void begin(enum health_check check, const char *address, uint16_t port)
 /* A program of these lines of a shell. */
 static void command(const char *lines, const char *arguments)
 {
-	FILE *file = fopen(script, "w");
+	FILE *file;
 
+	SKIP_UNDER_VALGRIND("pidfd_open(2) is not there");
+	file = fopen(script, "w");
 	assert_non_null(file);
 	fprintf(file, "#!/bin/sh\n%s\n", lines);
 	fclose(file);
