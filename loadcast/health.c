@@ -422,16 +422,17 @@ static void take_command(struct health *h, bool good, const char *reason)
 {
 	char what[REASON_BYTES];
 
-	snprintf(what, sizeof(what), "command: %s", reason);
-	if (good)
+	if (good) {
 		finish(h, true, 1);
-	else
-		probe_failed(h, what, 0);
+		return;
+	}
+	snprintf(what, sizeof(what), "command: %s", reason);
+	probe_failed(h, what, 0);
 }
 
 static void go_on_with_command(struct health *h, uint64_t now_ms)
 {
-	char reason[COMMAND_REASON_BYTES];
+	char reason[COMMAND_REASON_BYTES]; /* set only when it is not good */
 	bool good, killed = h->killed;
 
 	if (command_ended(h->command, &good, reason)) {
