@@ -266,12 +266,17 @@ class Screen:
         return self.child.wait(5)
 
 
+def shown_up(found, name):
+    return found if f" {name}     up " in found.stdout else None
+
+
 def test_m14_top(own3):
     """dprctl top on a terminal: it shows all nodes, fits into a small one, drains this node after a question, says when dprd is
     away, and quits. Elsewhere it prints lines, and without dprd an error."""
     with Seat(own3) as seat:
-        found = seat.dprctl("n1", "top", "--once", "--interval", "1")
-        assert (found.returncode, " n3     up " in found.stdout, "decisions p50" in found.stdout) == (0, True, True), found
+        found = own3.wait_until(lambda: shown_up(seat.dprctl("n1", "top", "--once", "--interval", "1"), "n3"),
+                                "n1 shows n3, whose probes come again")
+        assert (found.returncode, "decisions p50" in found.stdout) == (0, True), found
         screen = Screen(own3, seat, "n1")
         try:
             wait_for(lambda: screen.shows("q quit"), "the first view", 5)
