@@ -405,10 +405,16 @@ void probes_judge(struct dprd *d, unsigned member, uint32_t flags, uint64_t now_
 {
 	const uint32_t unproven[2] = { NODE_UNPROVEN_V4, NODE_UNPROVEN_V6 };
 	const uint32_t narrow[2] = { NODE_NARROW_V4, NODE_NARROW_V6 };
+	bool wanted = flags & NODE_HEARD && flags & NODE_TAKES_PROBES;
+	uint64_t since_ms;
 	unsigned v6;
 
 	mutex_assert_held(&d->lock);
-	d->probes.wanted[member] = flags & NODE_HEARD && flags & NODE_TAKES_PROBES;
+	if (wanted && !d->probes.wanted[member])
+		d->probes.wanted_ms[member] = now_ms;
+	d->probes.wanted[member] = wanted;
+	since_ms =
+		d->probes.wanted_ms[member] > d->probes.steady_ms ? d->probes.wanted_ms[member] : d->probes.steady_ms;
 	/* A silent node says nothing new, nor does a loadcast that has gone. */
 	if (!(flags & NODE_HEARD))
 		return;
@@ -418,7 +424,7 @@ void probes_judge(struct dprd *d, unsigned member, uint32_t flags, uint64_t now_
 			    own_service(&d->config, v6);
 
 		/* Probes that this node did not send say nothing about the way. */
-		if (lost && !way->lost_ms && now_ms - d->probes.steady_ms < PROOF_STEADY_MS)
+		if (lost && !way->lost_ms && now_ms - since_ms < PROOF_STEADY_MS)
 			lost = false;
 		way->narrow = flags & narrow[v6];
 		way->stuck = way->stuck && way->narrow;
@@ -446,6 +452,7 @@ void probes_reconfigure(struct dprd *d, const struct config *former)
 	mutex_assert_held(&d->lock);
 	old = *p;
 	memset(p->wanted, 0, sizeof(p->wanted));
+	memset(p->wanted_ms, 0, sizeof(p->wanted_ms));
 	memset(p->way, 0, sizeof(p->way));
 	memset(&p->proofs.heard_ms, 0, sizeof(p->proofs.heard_ms));
 	memset(&p->proofs.proven, 0, sizeof(p->proofs.proven));
@@ -460,6 +467,7 @@ void probes_reconfigure(struct dprd *d, const struct config *former)
 		if (before < 0)
 			continue;
 		p->wanted[i] = old.wanted[before];
+		p->wanted_ms[i] = old.wanted_ms[before];
 		memcpy(p->way[i], old.way[before], sizeof(p->way[i]));
 		memcpy(p->proofs.heard_ms[i], old.proofs.heard_ms[before], sizeof(p->proofs.heard_ms[i]));
 		memcpy(p->proofs.proven[i], old.proofs.proven[before], sizeof(p->proofs.proven[i]));

@@ -45,6 +45,7 @@ struct probes {
 	bool mute[MEMBERS_MAX][2];
 	/* Under the lock. */
 	bool wanted[MEMBERS_MAX]; /* the member looks for probes */
+	uint64_t wanted_ms[MEMBERS_MAX]; /* since then */
 	struct probe_way way[MEMBERS_MAX][2]; /* by family (0: IPv4) */
 };
 

@@ -250,6 +250,7 @@ static void test_gap(void **context)
 	const uint32_t good = NODE_HEARD | NODE_DPRD_UP | NODE_TAKES_PROBES, lost = good | NODE_UNPROVEN_V4;
 
 	(void)context;
+	say_flags(N2, good);
 	pass(PROOF_STEADY_MS + 200);
 	now_ms += PROOF_LATE_MS;
 	pass(50);

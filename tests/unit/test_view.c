@@ -271,6 +271,9 @@ static void test_no_arrival(void **context)
 	assert_string_equal(why_not(N2), "");
 	assert_true(d.probes.wanted[N2]);
 	assert_true(view_way_works(&d, N2, false, now_ms));
+	/* It was heard just now, and this node had no time to send it some. */
+	assert_true(probes_allow(&d, N2, true));
+	published(PROOF_STEADY_MS);
 	assert_false(probes_allow(&d, N2, true));
 	table.nodes[N2].flags |= NODE_UNPROVEN_V4;
 	published(200);
