@@ -24,19 +24,6 @@ static const json_t *status_of(const json_t *node)
 	return json_is_object(status) ? status : NULL;
 }
 
-static const json_t *member_of(const json_t *status, const char *name)
-{
-	const json_t *members = json_object_get(status, "members"), *member;
-	size_t i;
-
-	json_array_foreach(members, i, member)
-	{
-		if (strcmp(text_of(member, "name"), name) == 0)
-			return member;
-	}
-	return NULL;
-}
-
 /* "n1", then "n1, n2", then "n1, n2, ..." when there is no room. */
 static void add_name(char list[LIST_BYTES], const char *name)
 {
@@ -83,7 +70,7 @@ static void judge_states(json_t *texts, const json_t *nodes, const json_t *viewe
 
 	json_array_foreach(nodes, i, seen)
 	{
-		const json_t *member = member_of(status_of(viewer), text_of(seen, "name")), *other;
+		const json_t *member = member_named(status_of(viewer), text_of(seen, "name")), *other;
 		const char *word = seen == viewer || !status_of(seen) ? NULL : other_word(member, status_of(seen));
 		char names[LIST_BYTES] = "", line[LINE_TEXT_BYTES];
 
@@ -91,7 +78,7 @@ static void judge_states(json_t *texts, const json_t *nodes, const json_t *viewe
 			continue;
 		json_array_foreach(nodes, k, alike)
 		{
-			other = member_of(status_of(viewer), text_of(alike, "name"));
+			other = member_named(status_of(viewer), text_of(alike, "name"));
 			if (k < i || k >= MEMBERS_MAX || alike == viewer || !status_of(alike) ||
 			    strcmp(own_word(status_of(alike)), own_word(status_of(seen))) != 0 || !other != !member ||
 			    (member && (strcmp(member_state_word(other), word) != 0 ||
@@ -114,13 +101,13 @@ static void judge_states(json_t *texts, const json_t *nodes, const json_t *viewe
 static void judge_weights(json_t *texts, const json_t *nodes, const json_t *seen)
 {
 	const char *name = text_of(seen, "name");
-	const json_t *own = json_object_get(member_of(status_of(seen), name), "weight"), *viewer;
+	const json_t *own = json_object_get(member_named(status_of(seen), name), "weight"), *viewer;
 	char line[LINE_TEXT_BYTES];
 	size_t i;
 
 	json_array_foreach(nodes, i, viewer)
 	{
-		const json_t *weight = json_object_get(member_of(status_of(viewer), name), "weight");
+		const json_t *weight = json_object_get(member_named(status_of(viewer), name), "weight");
 
 		if (!json_is_integer(own) || !json_is_integer(weight) || json_equal(own, weight))
 			continue;
@@ -231,7 +218,7 @@ static void render_sees(FILE *out, const json_t *status)
 
 static void render_node(FILE *out, const json_t *node, int names, const char *self, const struct style *style)
 {
-	const json_t *status = status_of(node), *own = member_of(status, text_of(node, "name"));
+	const json_t *status = status_of(node), *own = member_named(status, text_of(node, "name"));
 	char weight[CELL_BYTES], offset[CELL_BYTES], up[CELL_BYTES] = "?";
 	double seconds;
 

@@ -74,6 +74,7 @@ int dprctl_ask_one(const char *run_dir, json_t *request, unsigned answer_ms, jso
 /* dprctl/text.c: members of an object as text. */
 enum { CELL_BYTES = 48 };
 const char *text_of(const json_t *object, const char *key); /* "?" when it is not a text */
+const json_t *member_named(const json_t *status, const char *name); /* NULL: none; borrowed from the status */
 /* For text of another host, before a terminal gets it: each byte that is not printable ASCII becomes "?". */
 void text_clean(char *text);
 void json_clean(json_t *value); /* the same with all texts in it */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* dprctl/text.c - numbers as people read them; "?" when one is not known. */
+/* dprctl/text.c - parts of an answer; numbers as people read them, and "?" when one is not known. */
 #include "dprd/dprctl/dprctl.h"
 
 #include <math.h>
@@ -11,6 +11,19 @@ const char *text_of(const json_t *object, const char *key)
 	const char *text = json_string_value(json_object_get(object, key));
 
 	return text ? text : "?";
+}
+
+const json_t *member_named(const json_t *status, const char *name)
+{
+	const json_t *members = json_object_get(status, "members"), *member;
+	size_t i;
+
+	json_array_foreach(members, i, member)
+	{
+		if (strcmp(text_of(member, "name"), name) == 0)
+			return member;
+	}
+	return NULL;
 }
 
 void text_clean(char *text)

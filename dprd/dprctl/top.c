@@ -31,19 +31,6 @@ static bool rate_of(const json_t *now, const json_t *before, const char *key, do
 	return true;
 }
 
-static const json_t *member_named(const json_t *status, const char *name)
-{
-	const json_t *members = json_object_get(status, "members"), *member;
-	size_t i;
-
-	json_array_foreach(members, i, member)
-	{
-		if (strcmp(text_of(member, "name"), name) == 0)
-			return member;
-	}
-	return NULL;
-}
-
 double top_quantile_s(const json_t *now, const json_t *before, double part)
 {
 	const json_t *times = json_object_get(now, "decision_times"), *old = json_object_get(before, "decision_times");
